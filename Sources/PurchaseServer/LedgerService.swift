@@ -29,6 +29,8 @@ public struct LedgerService: Sendable {
     /// What the operator should look at besides the storage.
     package let board: NoticeBoard
     let readiness: Readiness
+    /// How old the notification histories are.
+    package let histories = HistoryWatch()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
 
@@ -74,7 +76,7 @@ extension LedgerService {
 
     /// What the operator should look at although the server works; `nil` for nothing.
     var concern: String? {
-        let concerns = [ledger.concern, clockJudge?.concern, board.concern].compactMap(\.self)
+        let concerns = [ledger.concern, clockJudge?.concern, board.concern, histories.concern].compactMap(\.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
     }
 }

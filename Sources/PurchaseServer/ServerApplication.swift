@@ -114,6 +114,7 @@ public struct ServerApplication: Sendable {
         // A service that has nothing to do would end, and the server with it.
         if let questions = ledger?.questions, !questions.reconcilers.isEmpty {
             services.append(ReconciliationWorkers(questions, clock: clock, logger: logger))
+            if let ledger { services.append(watcher(ledger, questions)) }
         }
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
@@ -167,6 +168,14 @@ public struct ServerApplication: Sendable {
         publisher.judge = service.clockJudge
         publisher.aheadOfDatabase = service.aheadOfDatabase
         return publisher
+    }
+
+    private func watcher(_ service: LedgerService, _ questions: AppStoreQuestions) -> some Service {
+        let scopes = questions.reconcilers.keys.sorted {
+            ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue)
+        }
+        return HistoryWatcher(
+            service.histories, scopes, in: service.ledger, now: now, clock: clock, logger: logger)
     }
 
     /// All routes, for tests without a socket and for use in another application.
