@@ -18,10 +18,12 @@ final class ReceiptBudget: Sendable {
     private static let rate = Endpoint<StatusResponse>.subscriptionStatuses("").ratePerSecond
 
     private let environment: Environment
-    private let budget = Mutex(RequestBudget(share: percent))
+    private let budget: Mutex<RequestBudget>
 
-    init(in environment: Environment) {
+    /// - Parameter share: How much of Apple's rate limits this server uses, in percent.
+    init(in environment: Environment, share: Int) {
         self.environment = environment
+        budget = Mutex(RequestBudget(share: Self.percent * share / 100))
     }
 
     /// Takes a question from the budget.

@@ -58,7 +58,7 @@ public struct Reconciler: Sendable {
         self.client = client
         self.scope = scope
         self.now = now
-        receiptBudget = ReceiptBudget(in: scope.environment)
+        receiptBudget = ReceiptBudget(in: scope.environment, share: client.share)
     }
 
     /// How long a worker has for a job: longer than `AppStoreClient.deadline`. Reading the history takes

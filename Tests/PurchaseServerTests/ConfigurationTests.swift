@@ -232,6 +232,15 @@ import Testing
         #expect(unnamed?.message == "apps[0].retention: It needs the app's appAppleId.")
     }
 
+    @Test(arguments: [(nil, 100), (1, 100), (2, 50), (3, 33), (60, 1), (100, 1)] as [(Int?, Int)])
+    func `each of several servers uses its part of Apple's rate limits, and all together no more`(
+        servers: Int?, share: Int
+    ) throws {
+        let configuration = try Self.read(servers.map { #"{"servers": \#($0)}"# } ?? "{}")
+        #expect(configuration.shareOfServer == share)
+        #expect(configuration.shareOfServer * (servers ?? 1) <= 100)
+    }
+
     @Test(arguments: [
         ("https://example.com", true), ("http://127.0.0.1:9001", true), ("http://127.8.9.1", true),
         ("http://localhost:9001", true), ("http://LOCALHOST", true), ("http://[::1]:9001", true),
@@ -265,6 +274,8 @@ import Testing
         ("QUITTANCE_ALSO_APPLE_ROOTS", "yes", "Expected true or false"),
         ("QUITTANCE_TRUSTED_PROXIES", "10.0.0.0/8,proxy", "Expected one or more addresses"),
         ("QUITTANCE_MAX_CONNECTIONS", "0", "Expected a number from 1"),
+        ("QUITTANCE_SERVERS", "0", "Expected a number from 1 to 100"),
+        ("QUITTANCE_SERVERS", "101", "Expected a number from 1 to 100"),
         ("QUITTANCE_BODY_BYTES_IN_FLIGHT", "1000000", "Expected a number of bytes of at least 16777216"),
         ("QUITTANCE_IDLE_TIMEOUT_SECONDS", "0.5", "Expected a number of seconds"),
     ])

@@ -29,6 +29,8 @@ public final class AppStoreClient: Sendable {
     private let transport: any AppStoreTransport
     private let environments: Set<Environment>
     private let bundleId: String
+    /// How much of Apple's rate limits it uses, in percent.
+    package let share: Int
     private let now: @Sendable () -> Timestamp
     private let sleep: @Sendable (Duration) async throws -> Void
     private let state: Mutex<State>
@@ -58,7 +60,7 @@ public final class AppStoreClient: Sendable {
         share: Int = 100, transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
         sleep: @escaping @Sendable (Duration) async throws -> Void, random: any RandomNumberGenerator & Sendable
     ) {
-        self.bundleId = bundleId
+        (self.bundleId, self.share) = (bundleId, share)
         self.environments = environments.intersection([.production, .sandbox])
         self.transport = transport
         self.now = now

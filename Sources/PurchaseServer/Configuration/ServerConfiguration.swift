@@ -37,6 +37,9 @@ public struct ServerConfiguration: Sendable {
     public var appStoreServer: String?
     /// The address of the App Store Server API of the sandbox instead of Apple's.
     public var sandboxAppStoreServer: String?
+    /// How many servers ask the App Store about the same apps, as on one database, 1 to 100. Each uses its part of
+    /// Apple's rate limits.
+    public var servers = 1
     /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
     public var intermediates: String?
     /// Whether to check signers' certificates for revocation.
@@ -157,6 +160,7 @@ extension ServerConfiguration {
         Setting("sandboxAppStoreServer", \.sandboxAppStoreServer, serverAddress) {
             isServerAddress($0) ? .some($0) : nil
         },
+        Setting("servers", \.servers, "a number from 1 to 100") { number($0, in: 1...100) },
         Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
         Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
         Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
@@ -291,6 +295,9 @@ extension ServerConfiguration {
                 """)
         }
     }
+
+    /// How much of Apple's rate limits this server uses, in percent.
+    package var shareOfServer: Int { 100 / max(1, servers) }
 
     /// Whether an address has TLS, or leads to this machine and no other.
     private static func isSecure(_ address: String) -> Bool {

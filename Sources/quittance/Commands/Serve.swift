@@ -113,7 +113,7 @@ struct Serve: AsyncParsableCommand {
         let erasures = try composition.erasureJournal()
         if let journal = erasures?.journal { service.keepErasures(in: journal) }
         service.signing = signing
-        service.questions = composition.questions(service)
+        service.questions = composition.questions(service, share: configuration.shareOfServer)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }
