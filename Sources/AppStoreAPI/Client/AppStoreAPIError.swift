@@ -13,8 +13,8 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         case invalidRequest
         /// The rate limit leaves no room before the deadline. Nothing was sent; see ``AppStoreAPIError/retryAt``.
         case overBudget
-        /// Apple refused the bearer token (401), and a new one too: the key, its issuer or the app's bundle id is wrong,
-        /// or the key is revoked. A production server also refuses an app that has never been in the App Store.
+        /// Apple refused the bearer token (401), and a new one too: the key, its issuer or the app's bundle id is
+        /// wrong, or the key is revoked. A production server also refuses an app that has never been in the App Store.
         case credentials
         /// Apple refused the request because of the rate limit (4290000).
         case rateLimited
