@@ -135,10 +135,10 @@ import Testing
         }
         let rest = Mutex(evidence.dropFirst(2))
         let busy = Ledger(
-            storage: InterceptedStorage(inner: inner) { query in
+            storage: InterceptedStorage(inner: inner, afterLoad: { query in
                 guard !query.evidence.isEmpty, let next = rest.withLock({ $0.popFirst() }) else { return }
                 _ = try await Ledger(storage: inner).record([next], at: Self.now)
-            })
+            }))
         #expect(try await busy.check(by: signed.verifier).faults == [])
         #expect(rest.withLock(\.count) < 10)
         rest.withLock { $0 = evidence.dropFirst(2).suffix(3) }

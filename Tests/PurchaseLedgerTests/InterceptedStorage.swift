@@ -6,14 +6,14 @@ import PurchaseLedgerTesting
 /// A storage with which a test interferes at every commit, and after every load.
 struct InterceptedStorage: ForwardingStorage {
     var inner: any LedgerStorage = MemoryLedgerStorage()
-    /// Called after a load.
-    var afterLoad: @Sendable (LedgerQuery) async throws -> Void = { _ in }
     /// Called before a commit.
     var before: @Sendable () async throws -> Void = {}
     /// Called after a decision, before its changes are committed.
     var onDecision: @Sendable () throws -> Void = {}
     /// Called after a commit.
     var after: @Sendable () throws -> Void = {}
+    /// Called after a load.
+    var afterLoad: @Sendable (LedgerQuery) async throws -> Void = { _ in }
 
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         let snapshot = try await inner.load(query)
