@@ -61,6 +61,14 @@ public struct Reconciler: Sendable {
         receiptBudget = ReceiptBudget(in: scope.environment, share: client.share)
     }
 
+    /// Whether a worker may be doing a job that is not due: a lease ends within these minutes. If nobody does it, it is
+    /// due so soon that nobody need make it due.
+    ///
+    /// - Parameter now: By a clock that may differ by a minute from that of the worker.
+    package static func mayBeLeased(_ job: Job, at now: Timestamp) -> Bool {
+        now < job.dueAt && job.dueAt <= now.advanced(by: lease + .seconds(60))
+    }
+
     /// How long a worker has for a job: longer than `AppStoreClient.deadline`. Reading the history takes
     /// longer, and prolongs its lease with each page.
     static let lease = Duration.seconds(120)

@@ -142,6 +142,27 @@ import Testing
         }
     }
 
+    @Test func `a second backfill is refused while one runs, and runs after it`() async throws {
+        try await Self.withShop(customers: 2) { shop in
+            let process = try TestProcess(
+                [CommandLineTests.program.path, "backfill", "--config", shop.config], input: .pipe)
+            while try shop.run(["jobs", "--kind", "backfill", "--json"]).json.isEmpty {
+                try #require(process.isRunning)
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            let list = try shop.write(shop.customers.map(\.id))
+            let second = try shop.run(["backfill", list])
+            #expect(second.status == 1 && second.error.contains("runs on this ledger since 20"), "\(second)")
+            #expect(try await shop.complete() == 0)
+            #expect(try shop.run(["jobs", "retry", "--kind", "backfill"]).status == 2)
+            try process.input?.close()
+            #expect(process.wait() == 0)
+            #expect(try shop.run(["backfill", list]).status == 0)
+            #expect(try await shop.complete() == 2)
+            #expect(try shop.run(["jobs", "--kind", "backfill", "--json"]).json.isEmpty)
+        }
+    }
+
     @Test func `a server that is killed in the middle of a backfill of one customer completes it when asked again`()
         async throws
     {
@@ -172,9 +193,12 @@ import Testing
             print("Killed with \(found) of \(all.count) transactions recorded, answer: \(answered ?? 0)")
 
             try await shop.simulator.command("/faults", #"{"timeouts": 0}"#)
-            // The killed server's lease on the reading has not ended; unless the reading had.
+            // The killed server's lease on the reading has not ended; unless the reading had. Nobody knows that the
+            // server is dead, so the job stays as it is.
             let retried = try shop.run(["jobs", "retry", "--kind", "customerHistory"])
-            #expect(retried.status == 0 || retried.error.contains("no such job"), "\(retried)")
+            let isLeft = retried.status == 0 && retried.output.contains("1 within three minutes anyway, or in work.")
+            #expect(isLeft || retried.error.contains("no such job"), "\(retried)")
+            try await shop.simulator.command("/clock/advance", #"{"seconds": 180}"#)
             let server = try await ServerProcess(options, in: shop.folder)
             var (status, answer) = try await server.send(.POST, "/v1/backfill", body, key: key)
             while status == 202 {
@@ -355,5 +379,65 @@ import Testing
         }
         #expect(due[0] ?? later < later)
         #expect(due[1] == later)
+    }
+
+    @Test func `the list says how far a history was read and what is overdue, and retry leaves leased jobs alone`()
+        async throws
+    {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appendingPathComponent("l.sqlite").path
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
+        func id(_ kind: String, _ name: String, _ environment: AppStoreModel.Environment) -> Job.ID {
+            let scope = LedgerScope(bundleId: "com.example", environment: environment)
+            return Job.ID(Job.Kind(rawValue: kind), name, in: scope)
+        }
+        let storage = try SQLiteLedgerStorage(path: path)
+        let ledger = Ledger(storage: storage)
+        let cursor = #"{"through":1900000000000,"window":86400000,"succeededAt":1900000001000}"#
+        let overdue = Timestamp(milliseconds: now.milliseconds - 3 * 3_600_000 - 60_000)
+        for job in [
+            Job(id("notificationHistory", "", .production), dueAt: now, payload: Array(cursor.utf8)),
+            Job(id("notificationHistory", "", .sandbox), dueAt: overdue),
+            Job(id("subscriptionStatus", "7", .production), dueAt: overdue, failure: "timedOut: x"),
+            Job(id("subscriptionStatus", "8", .production), dueAt: now.advanced(by: .seconds(86_400))),
+        ] { try await ledger.add(job, at: now) }
+        // As a worker does it that goes on for as long as it may.
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let leased = try #require(
+            try await ledger.lease(.subscriptionStatus, in: scope, until: now.advanced(by: .seconds(120)), at: now)
+                .first)
+        try storage.close()
+
+        let options = ["--database", "sqlite:\(path)"]
+        let all = try CommandLineTests.run(["jobs"] + options)
+        let read = "read through 2030-03-17T17:46:40Z, last to its end at 2030-03-17T17:46:41Z"
+        #expect(all.output.contains(read), "\(all)")
+        #expect(all.output.contains("2 notificationHistory, the oldest due since \(overdue.iso8601), 3 h\n"), "\(all)")
+        #expect(all.output.contains("2 subscriptionStatus, 1 with a failure, the first due "), "\(all)")
+        #expect(all.output.hasSuffix("4 jobs, 1 of them with a failure.\n"), "\(all)")
+        let sandbox = try CommandLineTests.run(["jobs", "--environment", "sandbox"] + options)
+        #expect(sandbox.output.contains("never read") && sandbox.output.hasSuffix("1 job, 0 of them with a failure.\n"))
+        #expect(try CommandLineTests.run(["jobs", "--environment", "xcode"] + options).status == 2)
+        let json = try CommandLineTests.run(["jobs", "--json", "--environment", "production"] + options).json
+        #expect(json.count == 3)
+        let history = json.first { $0["kind"]?.string == "notificationHistory" }
+        #expect(history?["readThrough"]?.integer == 1_900_000_000_000)
+        #expect(history?["succeededAt"]?.integer == 1_900_000_001_000)
+        #expect(json.count { $0["readThrough"] != nil } == 1)
+
+        let retry = ["jobs", "retry", "--kind", "subscriptionStatus"] + options
+        let other = try CommandLineTests.run(retry + ["--environment", "sandbox"])
+        #expect(other.status == 2 && other.error.contains("no such job"), "\(other)")
+        let retried = try CommandLineTests.run(retry)
+        #expect(retried.output == "1 job due now. 1 within three minutes anyway, or in work.\n", "\(retried)")
+        let reopened = try SQLiteLedgerStorage(path: path)
+        defer { try? reopened.close() }
+        let after = Ledger(storage: reopened)
+        #expect(try await after.job(leased.id) == leased, "the worker finishes it as it was leased")
+        #expect(
+            try await after.job(id("subscriptionStatus", "8", .production))?.dueAt.milliseconds ?? .max < now
+                .milliseconds + 3_600_000)
     }
 }

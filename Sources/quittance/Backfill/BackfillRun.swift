@@ -8,18 +8,20 @@ import Reconciliation
 final class BackfillRun {
     private let backfill: Backfill
     private let list: BackfillList
+    private let lease: BackfillLease
     private let progress: BackfillProgress
     private var (taken, covered, failed) = (0, 0, 0)
     private var (recorded, known) = (0, 0)
 
-    init(_ backfill: Backfill, _ list: BackfillList) {
+    /// - Parameter lease: Somebody prolongs it meanwhile.
+    init(_ backfill: Backfill, _ list: BackfillList, _ lease: BackfillLease) {
         let progress = BackfillProgress(of: list.count)
         var backfill = backfill
         backfill.onWait = { time in
             progress.printError("The App Store accepts no more requests until \(time.iso8601): waiting.")
         }
         list.onWrong = { progress.printError("\($0): \($1.printable)") }
-        (self.backfill, self.list, self.progress) = (backfill, list, progress)
+        (self.backfill, self.list, self.lease, self.progress) = (backfill, list, lease, progress)
     }
 
     /// Asks about all lines.
@@ -29,6 +31,7 @@ final class BackfillRun {
         var isStopped = false
         do {
             try await backfill.run(list) { line, outcome in
+                guard !lease.isLost else { throw LostLease() }
                 if isTaken(line.number, outcome) { try list.done?.add(line.question) }
                 progress.update(done: taken + covered, skipped: list.doneBefore, failed: failed + list.wrong)
             }
@@ -74,4 +77,9 @@ final class BackfillRun {
             "\(parts.compactMap(\.self).joined(separator: ", ")); \(counted(recorded, "new document")), "
                 + "\(known) already known.")
     }
+}
+
+/// Another backfill runs now.
+private struct LostLease: Error, CustomStringConvertible {
+    let description = "Another backfill of the app has begun, since this one stood still for long."
 }

@@ -18,7 +18,8 @@ struct BackfillCommand: AsyncParsableCommand {
             customer is enough; further lines about purchases that an earlier answer had cost nothing.
 
             The command writes to the ledger itself, whether a server runs on it or not. It uses half of Apple's rate \
-            limits and leaves the rest to the server (--share). The app needs inAppPurchaseKey in the configuration.
+            limits unless --share says otherwise, and is refused while another one runs for the app. The app needs \
+            inAppPurchaseKey in the configuration.
 
             Lines that were taken in are noted in FILE.done (--done). If the command was stopped or killed, run it \
             again: it goes on where it was, and asks again about lines that failed. Once all lines are taken in, the \
@@ -76,12 +77,37 @@ struct BackfillCommand: AsyncParsableCommand {
             reconcilers.values.filter { $0.scope.bundleId == app }, wall: SystemClock.now,
             sleep: { try await Task.sleep(for: $0) })
         guard let backfill else { throw ValidationError("The configuration has neither production nor sandbox.") }
-        let run = BackfillRun(backfill, list)
+        let lease = try await lease(of: app, in: service.ledger)
+        let keeper = Task { await lease.keep { try await Task.sleep(for: $0) } }
+        let run = BackfillRun(backfill, list, lease)
         let isComplete = await run.run()
+        keeper.cancel()
+        await keeper.value
+        // If it cannot be given back, it ends by itself.
+        try? await lease.end()
         try storage.close()
         try run.printSummary()
         guard isComplete else { throw ExitCode(1) }
         list.done?.remove()
+    }
+
+    /// - Throws: Exit status 1 if another backfill runs.
+    private func lease(of app: String, in ledger: Ledger) async throws -> BackfillLease {
+        do {
+            return try await BackfillLease(
+                of: app, in: ledger, run: Composition.nonce(), wall: SystemClock.now,
+                sleep: { try await Task.sleep(for: $0) },
+                onWait: { patience in
+                    Terminal.printError(
+                        """
+                        quittance: A backfill of \(app) has begun on this ledger, and not ended: looking for \
+                        \(patience.components.seconds) seconds whether it still runs.
+                        """)
+                })
+        } catch let error where error is OtherBackfill || error is LedgerStorageError {
+            Terminal.printError("quittance: \(error)")
+            throw ExitCode(1)
+        }
     }
 
     private var donePath: String? { doneFile ?? (file == nil || file == "-" ? nil : file.map { "\($0).done" }) }

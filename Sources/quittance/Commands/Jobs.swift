@@ -3,6 +3,7 @@
 import AppStoreModel
 import ArgumentParser
 import PurchaseLedger
+import PurchaseServer
 import Reconciliation
 
 /// `quittance jobs`: what a ledger still has to do, and what could not be done.
@@ -11,8 +12,8 @@ struct Jobs: AsyncParsableCommand {
         abstract: "List what a server still has to ask or do, and retry what failed.",
         discussion: """
             A job waits until it is due. Then a running server does it, and tries again later if it fails. Kinds: \
-            notificationHistory, customerHistory, consumption, subscriptionStatus, and parkedDocument for a \
-            notification that is not valid (docs/reconciliation.md).
+            notificationHistory, customerHistory, consumption, subscriptionStatus, parkedDocument for a notification \
+            that is not valid, and backfill while one runs (docs/reconciliation.md).
 
               quittance jobs --failed --config quittance.json
               quittance jobs retry --kind parkedDocument --config quittance.json
@@ -26,6 +27,7 @@ struct Jobs: AsyncParsableCommand {
 
         private static let kinds: [Job.Kind] = [
             .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument,
+            .backfill,
         ]
 
         func validate() throws {
@@ -37,12 +39,18 @@ struct Jobs: AsyncParsableCommand {
         @Option(help: "Only jobs of this app.")
         var bundleId: String?
 
+        @Option(
+            help: "Only jobs of this environment: production or sandbox.",
+            transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
+        var environment: Environment?
+
         @Flag(help: "Only jobs whose last attempt failed, and parked documents.")
         var failed = false
 
         func matches(_ job: Job) -> Bool {
-            (kind == nil || kind == job.id.kind.rawValue) && (bundleId == nil || bundleId == job.id.scope.bundleId)
-                && (!failed || job.failure != nil)
+            let scope = job.id.scope
+            return (kind == nil || kind == job.id.kind.rawValue) && (bundleId == nil || bundleId == scope.bundleId)
+                && (environment == nil || environment == scope.environment) && (!failed || job.failure != nil)
         }
 
         /// Calls `body` with each job that is meant.
@@ -65,8 +73,10 @@ struct Jobs: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List jobs: kind, app, environment, name, when it is due, attempts, and why the last one failed.",
             discussion: """
-                The name of a subscriptionStatus is an originalTransactionId, that of a parkedDocument the SHA-256 of \
-                the document.
+                Below is the number of each kind, with the time at which the first is due, or for how long it has been \
+                due. The line of a notificationHistory also has how far the history was read, and when it was last \
+                read to its end. The name of a subscriptionStatus is an originalTransactionId, that of a \
+                parkedDocument the SHA-256 of the document.
                 """)
 
         @OptionGroup var options: ServerOptions
@@ -76,22 +86,28 @@ struct Jobs: AsyncParsableCommand {
         var json = false
 
         func run() async throws {
-            let storage = try await options.composition().openStorage(isReadOnly: true)
+            let composition = try options.composition()
+            let storage = try await composition.openStorage(isReadOnly: true)
             defer { try? storage.close() }
-            var (count, failed) = (0, 0)
+            var summary = JobSummary()
             try await filter.forEach(in: Ledger(storage: storage)) { job in
-                (count, failed) = (count + 1, failed + (job.failure == nil ? 0 : 1))
+                summary.add(job)
                 try Terminal.print(json ? job.json : job.line)
             }
             guard !json else { return }
-            try Terminal.print("\(counted(count, "job")), \(failed) of them with a failure.")
+            // The list needs no simulator that runs, whose time it would take.
+            let now = composition.configuration.simulatorClock == nil ? SystemClock.now() : nil
+            for line in summary.lines(at: now) { try Terminal.print(line) }
         }
     }
 
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make jobs due now. A running server does them within a second or two.",
-            discussion: "Without a server they are done once one starts.")
+            discussion: """
+                Without a server they are done once one starts. Jobs that are due within three minutes stay as they \
+                are: a server may be doing them, and would do them twice.
+                """)
 
         @OptionGroup var options: ServerOptions
         @OptionGroup var filter: Filter
@@ -111,19 +127,23 @@ struct Jobs: AsyncParsableCommand {
             let storage = try await composition.openStorage()
             defer { try? storage.close() }
             let (ledger, now) = (Ledger(storage: storage), composition.now())
-            var count = 0
+            var (count, left) = (0, 0)
             try await filter.forEach(in: ledger) { job in
                 // A consumption request that was answered or given up keeps its outcome.
                 let isOpen = ConsumptionQuestion(job)?.state ?? .waiting == .waiting
-                guard isOpen, name == nil || name == job.id.name else { return }
+                guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
+                guard !Reconciler.mayBeLeased(job, at: now) else { return left += 1 }
                 var next = job
                 next.dueAt = min(job.dueAt, now)
                 // If it is done or postponed meanwhile, that counts.
                 _ = try await ledger.replace(job, with: next, at: now)
                 count += 1
             }
-            guard count > 0 else { throw ValidationError("The ledger has no such job. quittance jobs lists all.") }
-            try Terminal.print("\(counted(count, "job")) due now.")
+            guard count + left > 0 else {
+                throw ValidationError("The ledger has no such job. quittance jobs lists all.")
+            }
+            let rest = left == 0 ? "" : " \(left) within three minutes anyway, or in work."
+            try Terminal.print("\(counted(count, "job")) due now.\(rest)")
         }
     }
 }
@@ -133,15 +153,25 @@ extension Job {
     fileprivate var line: String {
         let parts = [
             id.kind.rawValue, id.scope.bundleId, id.scope.environment.rawValue, id.name.isEmpty ? "-" : id.name,
-            "due \(dueAt.iso8601)", counted(attempts, "attempt"), failure,
+            "due \(dueAt.iso8601)", counted(attempts, "attempt"), reading, failure,
         ]
         return parts.compactMap(\.self).map(\.printable).joined(separator: "  ")
     }
 
+    /// How far a notification history was read; `nil` for jobs of other kinds.
+    private var reading: String? {
+        guard id.kind == .notificationHistory else { return nil }
+        guard let cursor = HistoryCursor(self) else { return "never read" }
+        let success = cursor.succeededAt.map { "last to its end at \($0.iso8601)" } ?? "never to its end"
+        return "read through \(cursor.through.iso8601), \(success)"
+    }
+
     fileprivate var json: String {
+        let cursor = HistoryCursor(self)
         let body = Body(
             kind: id.kind.rawValue, bundleId: id.scope.bundleId, environment: id.scope.environment.rawValue,
-            name: id.name, dueAt: dueAt, attempts: attempts, failure: failure)
+            name: id.name, dueAt: dueAt, attempts: attempts, failure: failure, readThrough: cursor?.through,
+            succeededAt: cursor?.succeededAt)
         return String(decoding: (try? JSONWriter.bytes(encoding: body)) ?? [], as: UTF8.self)
     }
 
@@ -150,5 +180,43 @@ extension Job {
         var dueAt: Timestamp
         var attempts: Int
         var failure: String?
+        /// Of a notification history.
+        var readThrough, succeededAt: Timestamp?
+    }
+}
+
+/// How many jobs there are of each kind, and when the first of each is due.
+private struct JobSummary {
+    private struct Count {
+        var (jobs, failed) = (0, 0)
+        var first: Timestamp?
+    }
+
+    private var counts: [String: Count] = [:]
+
+    mutating func add(_ job: Job) {
+        var count = counts[job.id.kind.rawValue] ?? Count()
+        count.jobs += 1
+        count.failed += job.failure == nil ? 0 : 1
+        count.first = min(count.first ?? job.dueAt, job.dueAt)
+        counts[job.id.kind.rawValue] = count
+    }
+
+    /// - Parameter now: The time from which ages are counted; `nil` for none.
+    func lines(at now: Timestamp?) -> [String] {
+        let kinds = counts.sorted { $0.key < $1.key }.map { kind, count in
+            let failed = count.failed == 0 ? nil : "\(count.failed) with a failure"
+            return ["\(count.jobs) \(kind.printable)", failed, Self.age(of: count.first, at: now)]
+                .compactMap(\.self).joined(separator: ", ")
+        }
+        let (jobs, failed) = counts.values.reduce((0, 0)) { ($0.0 + $1.jobs, $0.1 + $1.failed) }
+        return kinds + ["\(counted(jobs, "job")), \(failed) of them with a failure."]
+    }
+
+    private static func age(of first: Timestamp?, at now: Timestamp?) -> String? {
+        guard let first else { return nil }
+        guard let now, first < now else { return "the first due \(first.iso8601)" }
+        let seconds = (now.milliseconds - first.milliseconds) / 1000
+        return "the oldest due since \(first.iso8601), \(Int(seconds).asDuration)"
     }
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import PurchaseLedger
+import Synchronization
+
+// Keeps a second backfill of an app away while one runs: each would use its share of Apple's rate limits.
+
+extension Job.Kind {
+    /// A backfill of an app runs, in whatever environment: there is nothing to do for workers. The job is in
+    /// production, has no name, and is due when its lease ends.
+    public static let backfill = Job.Kind(rawValue: "backfill")
+}
+
+/// Another backfill of the app runs on the ledger: a sentence.
+public struct OtherBackfill: Error, CustomStringConvertible {
+    /// What to do.
+    public let description: String
+}
+
+/// A backfill's right to run, as a job in the ledger, which it prolongs all the time.
+///
+/// Whether another backfill still runs is seen by whether it prolongs its lease. So a killed one is found out within
+/// seconds, whatever the clocks of two machines say.
+public final class BackfillLease: Sendable {
+    /// How often the lease is prolonged.
+    static let interval = Duration.seconds(5)
+    /// How long a lease must stay as it is until its holder counts as dead. Writing may take a while beside a server.
+    static let patience = Duration.seconds(20)
+    /// Until when a lease holds without anybody looking: as long as any job's.
+    static let length = Reconciler.lease
+
+    private struct State {
+        var job: Job
+        var isLost = false
+    }
+
+    private let ledger: Ledger
+    private let wall: @Sendable () -> Timestamp
+    private let state: Mutex<State>
+
+    private struct Holder: Codable {
+        var startedAt: Timestamp
+        /// So that two backfills that begin in the same millisecond differ.
+        var run: String
+    }
+
+    /// Takes the lease of an app.
+    ///
+    /// - Parameters:
+    ///   - run: A text that no other backfill has.
+    ///   - wall: Returns the time of the machine.
+    ///   - pause: Waits, and throws if the task is cancelled.
+    ///   - onWait: Called before the wait that shows whether a backfill that has a lease still runs.
+    /// - Throws: ``OtherBackfill``; `LedgerStorageError`; errors of `pause`.
+    public init(
+        of bundleId: String, in ledger: Ledger, run: String, wall: @escaping @Sendable () -> Timestamp,
+        sleep pause: (Duration) async throws -> Void, onWait: (Duration) -> Void = { _ in }
+    ) async throws {
+        let id = Job.ID(.backfill, "", in: LedgerScope(bundleId: bundleId, environment: .production))
+        let holder = Holder(startedAt: wall(), run: run)
+        let payload = try JSONWriter.bytes(encoding: holder)
+        func mine() -> Job { Job(id, dueAt: wall().advanced(by: Self.length), attempts: 1, payload: payload) }
+        var job = mine()
+        try await ledger.add(job, at: wall())
+        if let other = try await ledger.job(id), other != job {
+            try await Self.watch(other, in: ledger, wall, pause, onWait)
+            job = mine()
+            // A third backfill may be faster.
+            try await ledger.add(job, at: wall())
+            try await ledger.replace(other, with: job, at: wall())
+            guard let stored = try await ledger.job(id), stored == job else { throw OtherBackfill(other) }
+        }
+        (self.ledger, self.wall) = (ledger, wall)
+        state = Mutex(State(job: job))
+    }
+
+    /// Waits until a lease has ended, or its holder has not prolonged it for so long that it is dead.
+    private static func watch(
+        _ other: Job, in ledger: Ledger, _ wall: @Sendable () -> Timestamp,
+        _ pause: (Duration) async throws -> Void, _ onWait: (Duration) -> Void
+    ) async throws {
+        guard other.dueAt > wall() else { return }
+        onWait(patience)
+        var waited = Duration.zero
+        while waited < patience, other.dueAt > wall() {
+            try await pause(.seconds(1))
+            waited += .seconds(1)
+            guard let now = try await ledger.job(other.id) else { return }
+            guard now == other else { throw OtherBackfill(now) }
+        }
+    }
+
+    /// Prolongs the lease until the task is cancelled, or another backfill has it.
+    ///
+    /// - Parameter pause: Waits, and throws if the task is cancelled.
+    public func keep(_ pause: (Duration) async throws -> Void) async {
+        while (try? await pause(Self.interval)) != nil, !isLost {
+            // While the ledger cannot be written, no other backfill can take it.
+            try? await prolong()
+        }
+    }
+
+    /// Whether another backfill has taken the lease, as after the machine was suspended: then this one must stop.
+    public var isLost: Bool { state.withLock { $0.isLost } }
+
+    /// Begins the lease anew.
+    package func prolong() async throws {
+        let job = state.withLock { $0.job }
+        var next = job
+        next.dueAt = wall().advanced(by: Self.length)
+        let isMine = try await ledger.replace(job, with: next, at: wall())
+        state.withLock { state in
+            if isMine { state.job = next } else { state.isLost = true }
+        }
+    }
+
+    /// Gives the lease back. Call it when ``keep(_:)`` has returned.
+    public func end() async throws {
+        try await ledger.finish(state.withLock { $0.job }, at: wall())
+    }
+}
+
+extension OtherBackfill {
+    fileprivate init(_ job: Job) {
+        let start = (try? JSONValue(parsing: job.payload))?["startedAt"]?.integer.map { Timestamp(milliseconds: $0) }
+        description = """
+            A backfill of \(job.id.scope.bundleId) runs on this ledger\(start.map { " since \($0.iso8601)" } ?? ""), and \
+            two would use more than their share of Apple's rate limits. Wait until it ends. If it is killed, the \
+            ledger is free \(BackfillLease.patience.components.seconds) seconds later.
+            """
+    }
+}
