@@ -14,7 +14,10 @@ extension Reconciler {
     /// Does a job to answer a request. Without consent and the members that Apple requires nothing is sent.
     func answerConsumption(_ job: Job) async throws -> JobOutcome {
         let key = TransactionKey(job.id.name, in: scope)
-        guard let question = ConsumptionQuestion(job) else { return .done }
+        guard let question = ConsumptionQuestion(job) else {
+            guard let note = RefundNote(job), now() < note.forgottenAt else { return .done }
+            return .later(job.next(at: note.forgottenAt, nil))
+        }
         // An outcome is kept, so that a repeated request is not answered again.
         if question.state != .waiting, now() < question.forgottenAt {
             return .later(job.next(at: question.forgottenAt, job.failure))

@@ -24,8 +24,10 @@ import Testing
         var scene: JobTests.Scene
         let key: TransactionKey
 
+        /// - Parameter isHeard: Whether the notification of the request arrives. If not, the history cannot be read
+        ///   either.
         init(
-            in environment: AppStoreModel.Environment = .production,
+            in environment: AppStoreModel.Environment = .production, isHeard: Bool = true,
             over way: (SimulatedTransport, JobTests.SharedTime) -> any AppStoreTransport = { store, _ in store }
         ) async throws {
             scene = try await JobTests.Scene(in: environment, over: way)
@@ -33,7 +35,14 @@ import Testing
             try await scene.work()
             let id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
             key = TransactionKey(id, in: scene.scope)
-            try await ask()
+            if isHeard {
+                try await ask()
+            } else {
+                try await scene.transport.update { try $0.world.requestRefund(id) }
+                scene.requests.answer = { request in
+                    request.path.hasSuffix("/notifications/history") ? APIAnswer(status: 500) : nil
+                }
+            }
         }
 
         /// The customer asks for a refund, and the notification arrives.
@@ -47,14 +56,33 @@ import Testing
             try await deliver()
         }
 
+        /// The App Store repeats the request, and the notification arrives.
+        func askAgain() async throws {
+            let id = key.transactionId
+            try await scene.transport.update { try $0.world.repeatConsumptionRequest(id) }
+            try await scene.pass(seconds: 1)
+            try await deliver()
+        }
+
         /// All notifications arrive, again if they have arrived before.
         func deliver() async throws {
-            for entry in await scene.transport.store.outbox.entries {
-                guard case .signed(let payload) = entry.content else { continue }
-                let verified = try await scene.reconciler.verifier.verify(
-                    notification: payload.utf8, at: scene.time.now)
-                if let evidence = Evidence(verified) {
-                    _ = try await scene.ledger.record([evidence], at: scene.time.now)
+            for entry in await scene.transport.store.outbox.entries { try await deliver(entry) }
+        }
+
+        func deliver(_ entry: Outbox.Entry) async throws {
+            guard case .signed(let payload) = entry.content else { return }
+            let verified = try await scene.reconciler.verifier.verify(
+                notification: payload.utf8, at: scene.time.now)
+            if let evidence = Evidence(verified) {
+                _ = try await scene.ledger.record([evidence], at: scene.time.now)
+            }
+        }
+
+        /// How many events tell of requests.
+        var events: Int {
+            get async throws {
+                try await scene.ledger.events(of: "com.example", limit: 100).events.count {
+                    $0.kind == .consumptionRequested
                 }
             }
         }
@@ -106,11 +134,159 @@ import Testing
         _ = try await shop.scene.ledger.supply(Self.delivered, about: shop.key, at: shop.scene.time.now)
         try await shop.scene.work()
         try await shop.deliver()
-        try await shop.ask()
+        for _ in 0..<2 {
+            try await shop.scene.pass(seconds: 8 * 3600 - 1)
+            try await shop.askAgain()
+            try await shop.scene.work()
+        }
+        #expect(shop.answers.count == 1)
+        #expect(try await shop.events == 1)
+    }
+
+    /// What happens between two requests about a transaction.
+    enum Between: CaseIterable {
+        case declined, refundedAndReversed, day
+    }
+
+    @Test(arguments: Between.allCases)
+    func `a request after a decision, or a day after the first, is another one, which the backend can answer`(
+        between: Between
+    ) async throws {
+        let shop = try await Shop()
+        let id = shop.key.transactionId
+        _ = try await shop.scene.ledger.supply(Self.consented, about: shop.key, at: shop.scene.time.now)
+        try await shop.scene.work()
+        #expect(try await shop.question.state == .answered)
+        switch between {
+        case .declined:
+            try await shop.scene.pass(seconds: 7200)
+            try await shop.ask()
+        case .refundedAndReversed:
+            try await shop.scene.transport.update { try $0.world.refund(id) }
+            try await shop.scene.pass(seconds: 7200)
+            try await shop.scene.transport.update { store in
+                try store.world.reverseRefund(id)
+                try store.world.requestRefund(id)
+            }
+            try await shop.scene.pass(seconds: 1)
+            try await shop.deliver()
+        case .day:
+            try await shop.scene.pass(seconds: 86_400)
+            try await shop.askAgain()
+        }
+        // What was said about the first request counts no more.
+        #expect(try await shop.question.state == .waiting)
+        #expect(try await shop.question.information == ConsumptionInformation())
+        #expect(try await shop.events == 2)
         try await shop.scene.work()
         #expect(shop.answers.count == 1)
-        let events = try await shop.scene.ledger.events(of: "com.example", limit: 100).events
-        #expect(events.count { $0.kind == .consumptionRequested } == 1)
+        #expect(
+            try await shop.scene.ledger.supply(Self.consented, about: shop.key, at: shop.scene.time.now) == true)
+        try await shop.scene.work()
+        #expect(shop.answers.count == 2)
+        #expect(try await shop.question.state == .answered)
+        // It is repeated too.
+        try await shop.scene.pass(seconds: 8 * 3600)
+        try await shop.askAgain()
+        try await shop.scene.work()
+        #expect(shop.answers.count == 2)
+        #expect(try await shop.events == 2)
+    }
+
+    @Test func `a customer who did not consent to the first request is not reported on after the second one`()
+        async throws
+    {
+        let shop = try await Shop()
+        try await shop.consent()
+        var information = Self.delivered
+        information.customerConsented = false
+        _ = try await shop.scene.ledger.supply(information, about: shop.key, at: shop.scene.time.now)
+        try await shop.scene.work()
+        try await shop.ask()
+        try await shop.scene.work()
+        #expect(try await shop.question.state == .withheld)
+        #expect(try await shop.events == 2)
+        #expect(shop.answers.isEmpty)
+    }
+
+    @Test(arguments: [true, false])
+    func `in whatever order requests and decisions arrive, the last request is answered, and no repetition is`(
+        isLateDecision: Bool
+    ) async throws {
+        // Asked for, repeated, declined, asked for, repeated: each an hour after the other.
+        let names = isLateDecision ? 5 : 4
+        for order in Self.orders(of: Array(0..<names)) {
+            var shop = try await Shop(isHeard: false)
+            shop.scene.reconciler.consumptionDefaults = ["month": Self.delivered]
+            try await shop.consent()
+            let id = shop.key.transactionId
+            let steps: [@Sendable (inout SimulatedStore) throws -> Void] = [
+                { try $0.world.repeatConsumptionRequest(id) }, { try $0.world.declineRefund(id) },
+                { try $0.world.requestRefund(id) }, { try $0.world.repeatConsumptionRequest(id) },
+            ]
+            for step in steps.prefix(names - 1) {
+                try await shop.scene.pass(seconds: 3600)
+                try await shop.scene.transport.update { try step(&$0) }
+            }
+            try await shop.scene.pass(seconds: 1)
+            let entries = await shop.scene.transport.store.outbox.entries.suffix(names)
+            for index in order {
+                try await shop.deliver(entries[entries.startIndex + index])
+                while try await shop.scene.reconciler.workOnce() {}
+            }
+            let question = try await shop.question
+            #expect(question.state == .answered, "\(order)")
+            #expect(question.requestedAt >= entries[entries.startIndex + 3].date, "\(order)")
+            #expect((1...2).contains(shop.answers.count), "\(order): \(shop.answers.count)")
+            #expect(try await shop.events == shop.answers.count, "\(order)")
+        }
+    }
+
+    private static func orders(of items: [Int]) -> [[Int]] {
+        guard items.count > 1 else { return [items] }
+        return items.flatMap { first in orders(of: items.filter { $0 != first }).map { [first] + $0 } }
+    }
+
+    @Test func `a decision alone is no request, and is forgotten after 30 days`() async throws {
+        let shop = try await Shop(isHeard: false)
+        let id = shop.key.transactionId
+        try await shop.scene.transport.update { try $0.world.declineRefund(id) }
+        try await shop.scene.pass(seconds: 1)
+        let entries = await shop.scene.transport.store.outbox.entries
+        try await shop.deliver(try #require(entries.last))
+        let job = try #require(try await shop.scene.ledger.consumptionJob(shop.key))
+        #expect(ConsumptionQuestion(job) == nil)
+        #expect(try await shop.scene.ledger.supply(Self.consented, about: shop.key, at: shop.scene.time.now) == nil)
+        // An operator may make it due.
+        var due = job
+        due.dueAt = shop.scene.time.now
+        try await shop.scene.ledger.replace(job, with: due, at: shop.scene.time.now)
+        while try await shop.scene.reconciler.workOnce() {}
+        #expect(try await shop.scene.ledger.consumptionJob(shop.key)?.dueAt == job.dueAt)
+        try await shop.scene.pass(days: 30)
+        while try await shop.scene.reconciler.workOnce() {}
+        #expect(try await shop.scene.ledger.consumptionJob(shop.key) == nil)
+    }
+
+    @Test func `an outcome that an earlier version stored is known as one`() async throws {
+        let shop = try await Shop()
+        let (job, asked) = (
+            try #require(try await shop.scene.ledger.consumptionJob(shop.key)), try await shop.question.requestedAt
+        )
+        var old = job
+        old.payload =
+            Array(
+                #"{"requestedAt":\#(asked.milliseconds),"state":"answered","answeredAt":\#(asked.milliseconds),"#.utf8
+            ) + Array(#""information":{}}"#.utf8)
+        old.dueAt = asked.advanced(by: .seconds(30 * 86_400))
+        try await shop.scene.ledger.replace(job, with: old, at: shop.scene.time.now)
+        try await shop.scene.pass(seconds: 8 * 3600)
+        try await shop.askAgain()
+        #expect(try await shop.question.state == .answered)
+        #expect(try await shop.events == 1)
+        try await shop.ask()
+        #expect(try await shop.question.state == .waiting)
+        #expect(try await shop.events == 2)
     }
 
     @Test(arguments: [

@@ -94,6 +94,9 @@ import TestWorld
         }
     }
 
+    /// An answer in the App Store's place; `nil` if the request reaches it.
+    typealias Lie = @Sendable (APIRequest) -> APIAnswer?
+
     /// What was sent to the App Store.
     final class Counter: Sendable {
         private let sent = Mutex<[APIRequest]>([])
@@ -102,6 +105,12 @@ import TestWorld
         var delay: Int64 {
             get { milliseconds.withLock { $0 } }
             set { milliseconds.withLock { $0 = newValue } }
+        }
+        private let lie = Mutex<Lie?>(nil)
+        /// What somebody else answers in the App Store's place.
+        var answer: Lie? {
+            get { lie.withLock { $0 } }
+            set { lie.withLock { $0 = newValue } }
         }
         var requests: [APIRequest] { sent.withLock { $0 } }
         var count: Int { requests.count }
@@ -119,6 +128,7 @@ import TestWorld
         ) async throws -> APIAnswer {
             counter.add(request)
             time.now.milliseconds += counter.delay
+            if let answer = counter.answer?(request) { return answer }
             return try await inner.answer(to: request, in: environment, within: timeout)
         }
     }

@@ -27,6 +27,14 @@ extension World {
         }
     }
 
+    /// The App Store asks the app once more about a refund that it has not decided: another CONSUMPTION_REQUEST.
+    public mutating func repeatConsumptionRequest(_ transactionId: String) throws(ImpossibleEvent) {
+        guard let request = refundRequests[transactionId] else {
+            throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
+        }
+        notify(Notice(.consumptionRequest, reason: request.reason), ofTransaction: transactionId)
+    }
+
     /// The App Store refuses the refund that the customer asked for: REFUND_DECLINED.
     public mutating func declineRefund(_ transactionId: String) throws(ImpossibleEvent) {
         guard refundRequests.removeValue(forKey: transactionId) != nil else {

@@ -41,22 +41,48 @@ extension LedgerDraft {
         changes.jobs.append(Job(id, dueAt: instant.advanced(by: patience)))
     }
 
-    /// If a notification asks for consumption information, stores a job to answer it, and publishes an event.
-    ///
-    /// Apple repeats a request as a new notification. An answered one is not answered again.
+    /// If a notification asks for consumption information, stores a job to answer it, and publishes an event. If it
+    /// tells what the App Store decided about a refund, notes that: a request after it is a new one.
     mutating func wantConsumptionAnswer(to document: Evidence) {
-        guard asksAppStore(about: document.scope), let type = document.notification?.type,
-            NotificationTypeV2(rawValue: type) == .consumptionRequest, let statement = document.statements.first
+        guard asksAppStore(about: document.scope), let statement = document.statements.first,
+            let type = document.notification.flatMap({ NotificationTypeV2(rawValue: $0.type) })
         else { return }
-        var question = ConsumptionQuestion(requestedAt: min(document.signedDate ?? now, now))
-        guard now < question.forgottenAt else { return }
-        let id = Job.ID(.consumption, statement.transactionId, in: document.scope)
-        if let known = job(id).flatMap(ConsumptionQuestion.init) {
-            guard known.state != .answered, known.requestedAt < question.requestedAt else { return }
-            question.information = known.information
+        let date = document.signedDate ?? now
+        guard now < min(date, now).advanced(by: ConsumptionQuestion.memory) else { return }
+        switch type {
+        case .consumptionRequest: takeRefundDate(of: statement, in: document.scope, date) { $0.addRequest(date) }
+        case .refund, .refundDeclined, .refundReversed:
+            takeRefundDate(of: statement, in: document.scope, date) { $0.addDecision(date) }
+        default: return
         }
-        changes.jobs.append(Job(id, dueAt: now, payload: question.payload))
-        publishConsumptionRequest(about: statement, question, in: document.scope)
+    }
+
+    /// Decides what the job about a transaction is, given another date.
+    private mutating func takeRefundDate(
+        of statement: TransactionStatement, in scope: LedgerScope, _ date: Timestamp, _ add: (inout RefundDates) -> Void
+    ) {
+        let id = Job.ID(.consumption, statement.transactionId, in: scope)
+        let job = job(id)
+        let known = job.flatMap(ConsumptionQuestion.init)
+        var refund = known?.dates ?? job.flatMap(RefundNote.init)?.refund ?? RefundDates()
+        add(&refund)
+        guard let request = refund.lastRequest else {
+            let note = RefundNote(refund)
+            return changes.jobs.append(Job(id, dueAt: note.forgottenAt, payload: note.payload))
+        }
+        if let question = ConsumptionQuestion(request, after: known, at: now) {
+            store(question, refund, as: Job(id, dueAt: now))
+            publishConsumptionRequest(about: statement, question, in: scope)
+        } else if let known, let job, refund != known.dates {
+            store(known, refund, as: job)
+        }
+    }
+
+    private mutating func store(_ question: ConsumptionQuestion, _ refund: RefundDates, as job: Job) {
+        var (question, job) = (question, job)
+        question.refund = refund
+        job.payload = question.payload
+        changes.jobs.append(job)
     }
 
     /// Publishes that the App Store asks, so that the app can supply what the answer needs.
@@ -76,5 +102,35 @@ extension LedgerDraft {
     mutating func eraseConsumptionJobs(of record: ChainRecord) {
         let ids = record.chain.transactions.keys.map { Job.ID(.consumption, $0, in: record.key.scope) }
         changes.erasedJobs.formUnion(ids)
+    }
+}
+
+extension ConsumptionQuestion {
+    /// All dates that are known of the transaction.
+    fileprivate var dates: RefundDates {
+        if let refund { return refund }
+        var dates = RefundDates()
+        dates.addRequest(requestedAt)
+        return dates
+    }
+
+    /// The question that a request makes of what is known; `nil` if it makes no other one.
+    ///
+    /// - Parameters:
+    ///   - request: The last request about the transaction, with its repetitions.
+    ///   - known: What is known; `nil` if this is the first request.
+    fileprivate init?(_ request: ClosedRange<Timestamp>, after known: ConsumptionQuestion?, at now: Timestamp) {
+        self.init(requestedAt: min(request.upperBound, now))
+        signedDate = request.upperBound
+        guard let known else { return }
+        let asked = known.signedDate ?? known.requestedAt
+        if request.lowerBound > asked {
+            // What the app said about an earlier request says nothing about this one, but that nothing may be sent.
+            if known.information.customerConsented == false { information.customerConsented = false }
+        } else if known.state != .answered, request.upperBound > asked {
+            information = known.information
+        } else {
+            return nil
+        }
     }
 }

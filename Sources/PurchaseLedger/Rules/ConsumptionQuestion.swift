@@ -85,7 +85,8 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
         case missed
     }
 
-    /// When the App Store signed the request; of repeated ones, the last.
+    /// When the App Store signed the request; of repeated ones, the last. Not later than when it was recorded, if this
+    /// server's clock is behind.
     public var requestedAt: Timestamp
     /// What became of it.
     public var state = State.waiting
@@ -93,6 +94,10 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     public var answeredAt: Timestamp?
     /// What the app supplied about this transaction.
     public var information = ConsumptionInformation()
+    /// The signing date behind ``requestedAt``; `nil` of a request that an earlier version stored.
+    var signedDate: Timestamp?
+    /// All requests and decisions about the transaction; `nil` as before.
+    var refund: RefundDates?
 
     public init(requestedAt: Timestamp) {
         self.requestedAt = requestedAt
@@ -100,7 +105,7 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
 
     /// How long a request and its outcome are kept. Apple repeats a request within a day; an operator looks for missed
     /// ones once a month.
-    private static let memory = Duration.seconds(30 * 86_400)
+    static let memory = Duration.seconds(30 * 86_400)
 
     /// When the request and its outcome are forgotten.
     public var forgottenAt: Timestamp { requestedAt.advanced(by: Self.memory) }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+
+/// The payload of a ``Job/Kind/consumption`` job while the App Store has decided about a refund, and no request for it
+/// is known: if one arrives late, it is told from those after the decision.
+package struct RefundNote: Codable, Hashable, Sendable {
+    var refund = RefundDates()
+
+    /// - Returns: `nil` if the job is of another kind, or about a request.
+    package init?(_ job: Job) {
+        guard job.id.kind == .consumption, ConsumptionQuestion(job) == nil,
+            let note = try? JSONValue(parsing: job.payload).decode(Self.self)
+        else { return nil }
+        self = note
+    }
+
+    init(_ refund: RefundDates) {
+        self.refund = refund
+    }
+
+    /// When the decisions are forgotten.
+    package var forgottenAt: Timestamp {
+        (refund.decisions.last ?? .distantPast).advanced(by: ConsumptionQuestion.memory)
+    }
+
+    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+}
