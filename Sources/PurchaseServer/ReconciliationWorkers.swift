@@ -22,24 +22,30 @@ struct ReconciliationWorkers: Service {
     init(_ questions: AppStoreQuestions, clock: any Clock<Duration>, logger: Logger) {
         let postponed = ThrottledWarning("A question to the App Store is postponed", clock: clock, logger)
         let unanswered = ThrottledWarning("A consumption request was not answered", clock: clock, logger)
+        let unread = ThrottledWarning("A part of the notification history was not read", clock: clock, logger)
         failure = ThrottledWarning(level: .error, "The ledger has no job for the App Store", clock: clock, logger)
         self.clock = clock
         reconcilers = questions.reconcilers.values.map { reconciler in
             var reconciler = reconciler
             reconciler.onFailure = { job in
                 let isClosed = ConsumptionQuestion(job).map { $0.state != .waiting } ?? false
-                let about: Logger.Metadata = [
-                    "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
-                    "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),
-                ]
+                let about = Self.metadata(job)
                 // Each such job is logged: nobody asks again by itself.
                 guard !job.isGivenUp else {
                     return logger.warning("A question to the App Store was given up", metadata: about)
                 }
                 (isClosed ? unanswered : postponed).log(about)
             }
+            reconciler.onUnread = { unread.log(Self.metadata($0)) }
             return reconciler
         }
+    }
+
+    private static func metadata(_ job: Job) -> Logger.Metadata {
+        [
+            "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
+            "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),
+        ]
     }
 
     func run() async throws {

@@ -67,6 +67,12 @@ struct HistoryReading {
         do {
             if try await readPage(of: id) { return true }
             if question.hasSubscription, !isKnown { try await askStatuses(of: id) }
+        } catch let error as AppStoreAPIError
+            where error.errorCode == .invalidRequestRevision && question.mayBeginAnew
+        {
+            question.beginAnew()
+            pages = nil
+            return true
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && !isLastHope {
             // A receipt may have ids that the App Store no longer knows.
         }
@@ -138,7 +144,14 @@ struct HistoryIsBeingRead: Error {
 extension HistoryQuestion {
     fileprivate mutating func dropFirst() {
         transactions.removeFirst()
-        (revision, hasSubscription) = (nil, false)
+        (revision, hasSubscription, hasBegunAnew) = (nil, false, nil)
+    }
+
+    /// Whether the history may be read from its beginning, after the App Store refused the place.
+    fileprivate var mayBeginAnew: Bool { revision != nil && hasBegunAnew != true }
+
+    fileprivate mutating func beginAnew() {
+        (revision, hasBegunAnew) = (nil, true)
     }
 
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {

@@ -40,7 +40,7 @@ extension Reconciler {
         } catch let error as AppStoreAPIError where error.isRetryable {
             return try await postpone(job, retry(job, after: error))
         } catch let error as VerificationError {
-            return try await postpone(job, job.retry(at: now(), because: "\(error)"))
+            return try await postpone(job, retry(job, because: "\(error)"))
         } catch is LeaseLost {
             return .later(job)
         } catch let error where error is AppStoreAPIError || error is HistoryQuestionError {

@@ -15,6 +15,9 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     public internal(set) var transactions: [String]
     /// Where the history of the first id goes on: Apple's `revision`.
     var revision: String?
+    /// Whether the App Store refused a place in the history of the first id, so that it is read from its beginning:
+    /// once, or that might never end. `nil` for no.
+    var hasBegunAnew: Bool?
     /// Whether the part that was read has a subscription.
     var hasSubscription = false
 

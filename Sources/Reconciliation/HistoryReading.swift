@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreAPI
-public import AppStoreModel
+import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
@@ -13,112 +13,83 @@ extension Job.Kind {
     public static let notificationHistory = Job.Kind(rawValue: "notificationHistory")
 }
 
-/// How far the notification history was read.
-public struct HistoryCursor: Codable, Hashable, Sendable {
-    /// All notifications before this instant were recorded or parked.
-    public var through: Timestamp
-    /// The length of the next window in milliseconds. It shrinks if Apple's page tokens expire before a window is read,
-    /// and grows while one page is enough.
-    public var window: Int64
-    /// When the history was last read to its end, by this server's clock; `nil` if it never was.
-    public var succeededAt: Timestamp?
-
-    /// How far a job has read the history; `nil` if the job is of another kind, or has read nothing yet.
-    public init?(_ job: Job) {
-        guard job.id.kind == .notificationHistory,
-            let cursor = try? JSONValue(parsing: job.payload).decode(HistoryCursor.self)
-        else { return nil }
-        self = cursor
-    }
-
-    init(through: Timestamp, window: Int64 = usualWindow) {
-        self.through = through
-        self.window = window
-    }
-}
-
-extension HistoryCursor {
-    /// How far back Apple's history goes is 180 days. An hour less, since the clocks of server and App Store differ.
-    static let longestPast = Duration.seconds(180 * 86_400 - 3600)
-    /// A day: the place is stored after each window, so that a busy shop reads a day again after a crash.
-    static let usualWindow: Int64 = 86_400_000
-    /// A month: the half year of a shop that sells little takes a dozen requests.
-    static let longestWindow: Int64 = 30 * usualWindow
-    /// A page of such a window has a few notifications, however large the shop is.
-    static let shortestWindow: Int64 = 60_000
-    /// Each window begins so long before the end of the last one. A notification is in the history only after the first
-    /// attempt to send it, which may be late.
-    static let overlap = Duration.seconds(3600)
-    /// The most pages of a window: 400,000 notifications, more than an hour's reading at Apple's rate limit.
-    static let mostPages = 20_000
-
-    /// The cursor that a job holds; the beginning of the history if it holds none.
-    init(of job: Job, at now: Timestamp) {
-        self = HistoryCursor(job) ?? HistoryCursor(through: Timestamp(milliseconds: 0))
-        window = min(Self.longestWindow, max(Self.shortestWindow, window))
-    }
-
-    /// The request for the next window, which ends at this time at the latest.
-    func request(at now: Timestamp) -> NotificationHistoryRequest {
-        let earliest = now.advanced(by: .zero - Self.longestPast)
-        let start = max(earliest, through.advanced(by: .zero - Self.overlap))
-        let end = min(now, max(earliest, through).advanced(by: .milliseconds(window)))
-        return NotificationHistoryRequest(startDate: min(start, end.advanced(by: .milliseconds(-1))), endDate: end)
-    }
-
-    /// The cursor after a window was read.
-    ///
-    /// - Parameter appStoreTime: The App Store's own time, after which the history has nothing yet; `nil` if unknown.
-    func after(_ request: NotificationHistoryRequest, pages: Int, appStoreTime: Timestamp?) -> HistoryCursor {
-        var next = self
-        next.through = min(request.endDate, appStoreTime ?? request.endDate)
-        next.window = pages <= 1 ? min(Self.longestWindow, window * 2) : min(window, Self.usualWindow)
-        return next
-    }
-
-    /// The job's payload.
-    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
-}
-
 extension Reconciler {
     /// Reads the history up to now, window by window, and stores the cursor after each. What comes while it reads is
     /// for the next time: otherwise there would always be another window, of some milliseconds.
+    ///
+    /// Then it reads the last days again, if a day has passed, for as long as the next reading is not due.
     func readHistory(_ job: inout Job) async throws -> JobOutcome {
-        let end = now()
-        var cursor = HistoryCursor(of: job, at: end)
-        var isLast: Bool
-        repeat {
-            let request = cursor.request(at: end)
-            isLast = false
-            do {
-                let pages = try await read(request, &job)
-                cursor = cursor.after(request, pages: pages, appStoreTime: appStoreTime())
-                // The history ends at the App Store's own time, if this server's clock is ahead.
-                isLast = request.endDate >= end || cursor.through < request.endDate
-            } catch let error as AppStoreAPIError where error.hasExpiredPages {
-                guard cursor.window > HistoryCursor.shortestWindow else { throw error }
-                cursor.window = max(HistoryCursor.shortestWindow, cursor.window / 2)
-                continue
-            }
-            try await prolong(&job, cursor.payload)
-        } while !isLast
+        let next = now().advanced(by: historyInterval)
+        var cursor = HistoryCursor(of: job)
+        try await readNews(&cursor, &job)
         cursor.succeededAt = now()
-        var next = job.next(at: now().advanced(by: historyInterval), nil)
-        (next.attempts, next.payload) = (0, cursor.payload)
-        return .later(next)
+        cursor.lookAgain(at: now(), in: scope.environment)
+        try await prolong(&job, cursor.payload)
+        try await readAgain(&cursor, &job, until: next)
+        var outcome = job.next(at: cursor.again == nil ? now().advanced(by: historyInterval) : now(), nil)
+        outcome.attempts = 0
+        return .later(outcome)
     }
 
-    /// - Returns: How many pages the window has.
-    private func read(_ request: NotificationHistoryRequest, _ job: inout Job) async throws -> Int {
+    /// Reads what the cursor has not reached yet.
+    private func readNews(_ cursor: inout HistoryCursor, _ job: inout Job) async throws {
+        var said = cursor.unread
+        var rest: HistoryStretch? = cursor.news(until: now(), in: scope.environment)
+        while let stretch = rest {
+            let request = cursor.request(stretch, at: now(), in: scope.environment)
+            let result = try await result(of: request, &job)
+            let error: AppStoreAPIError?
+            (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
+            if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals) }
+            if let error { throw error }
+            cursor.through = result.isRead ? request.endDate : rest?.start ?? stretch.end
+            // A later start counts once the App Store has accepted it.
+            guard result.isRead || rest == nil else { continue }
+            if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
+            if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
+            said = cursor.unread
+            try await prolong(&job, cursor.payload)
+            // The history ends at the App Store's own time, if this server's clock is ahead.
+            if cursor.through < request.endDate { return }
+        }
+    }
+
+    /// Reads again what is to be read again, or at last, until the next reading is due.
+    private func readAgain(_ cursor: inout HistoryCursor, _ job: inout Job, until end: Timestamp) async throws {
+        while let stretch = cursor.again?.first, now() < end {
+            let request = cursor.request(stretch, at: now(), in: scope.environment)
+            let result = try await result(of: request, &job)
+            let (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
+            cursor.replaceFirst(by: rest)
+            try await prolong(&job, cursor.payload)
+            if let error { throw error }
+        }
+    }
+
+    /// Reads a window.
+    private func result(of request: NotificationHistoryRequest, _ job: inout Job) async throws -> HistoryResult {
         var count = 0
         let pages = client.pages(
             .notificationHistory(request), in: scope.environment, atMost: HistoryCursor.mostPages)
-        for try await page in pages {
-            try await take(await verifier.checked(page, at: now()))
-            try await prolong(&job, job.payload)
-            count += 1
+        do {
+            for try await page in pages {
+                try await take(await verifier.checked(page, at: now()))
+                try await prolong(&job, job.payload)
+                count += 1
+            }
+            return .read(pages: count)
+        } catch let error as AppStoreAPIError where error.isAboutLength {
+            return .tooLong(error)
+        } catch let error as AppStoreAPIError where error.errorCode == .startDateTooFarInPast {
+            return .tooEarly(error)
         }
-        return count
+    }
+
+    /// Stores what is learned from a refusal. The place stays until the App Store has accepted another one.
+    private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
+        var stored = HistoryCursor(of: job)
+        (stored.window, stored.refusals) = (window, refusals)
+        try await prolong(&job, stored.payload)
     }
 
     /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the
@@ -153,8 +124,8 @@ struct UnusablePage: Error, CustomStringConvertible {
 }
 
 extension AppStoreAPIError {
-    /// Whether Apple's tokens for further pages are no longer valid.
-    fileprivate var hasExpiredPages: Bool {
-        errorCode == .paginationTokenExpired || errorCode == .invalidPaginationToken
+    /// Whether a window is too long: Apple's tokens for further pages are no longer valid, or the pages do not end.
+    fileprivate var isAboutLength: Bool {
+        errorCode == .paginationTokenExpired || errorCode == .invalidPaginationToken || code == .endlessPages
     }
 }

@@ -54,7 +54,7 @@ extension Reconciler {
         } catch is LeaseLost {
             return
         } catch let error where error is VerificationError || error is UnusablePage {
-            outcome = .later(job.retry(at: now(), because: "\(error)"))
+            outcome = .later(retry(job, because: "\(error)"))
         }
         switch outcome {
         case .done: try await ledger.finish(job, at: now())

@@ -37,6 +37,10 @@ public struct Reconciler: Sendable {
     /// consumption request that was refused or missed.
     public var onFailure: @Sendable (Job) -> Void = { _ in }
 
+    /// Called with the job that reads the notification history if the App Store does not show a part of it, or no
+    /// longer: once for each part. `Job.failure` is a sentence about it. A backfill brings in what is missing.
+    public var onUnread: @Sendable (Job) -> Void = { _ in }
+
     package let verifier: AppStoreVerifier
     package let client: AppStoreClient
     package let now: @Sendable () -> Timestamp
@@ -84,11 +88,17 @@ public struct Reconciler: Sendable {
 }
 
 extension Reconciler {
+    /// The job for another attempt. After an outage the history is up to date within its interval.
+    func retry(_ job: Job, because failure: String) -> Job {
+        let isHistory = job.id.kind == .notificationHistory
+        return job.retry(at: now(), because: failure, within: isHistory ? historyInterval : Job.longestPause)
+    }
+
     /// The job for another attempt after the App Store did not answer, not before the time that it named. It named it
     /// by the client's clock, and the jobs may follow that of a simulated App Store.
     func retry(_ job: Job, after error: AppStoreAPIError) -> Job {
         let now = now()
-        var next = job.retry(at: now, because: "\(error)")
+        var next = retry(job, because: "\(error)")
         guard let pause = client.pause(after: error) else { return next }
         let time = now.advanced(by: pause)
         next.dueAt = error.code == .overBudget ? time : max(next.dueAt, time)
@@ -111,12 +121,12 @@ extension Job {
     /// The first pause after a failure, in seconds. It doubles with each attempt.
     private static let firstPause: Int64 = 60
     /// After six failures there is an attempt every hour.
-    private static let longestPause: Int64 = 3600
+    fileprivate static let longestPause = Duration.seconds(3600)
 
-    /// The job for another attempt.
-    func retry(at now: Timestamp, because failure: String) -> Job {
+    /// The job for another attempt, after the longest pause at the latest.
+    fileprivate func retry(at now: Timestamp, because failure: String, within longest: Duration) -> Job {
         let doublings = Int64(max(0, min(attempts - 1, 6)))
-        return next(at: now.advanced(by: .seconds(min(Self.longestPause, Self.firstPause << doublings))), failure)
+        return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
     }
 
     /// The job at another time, with the attempts that it had.

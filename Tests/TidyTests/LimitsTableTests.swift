@@ -188,7 +188,7 @@ import Testing
             "Reconciliation/RecentQuestions.swift", ["lifetime: Duration = .seconds(30)", "capacity = 10_000"]
         ),
         (
-            "pages of a window of the notification history", "20,000", "Reconciliation/HistoryReading.swift",
+            "pages of a window of the notification history", "20,000", "Reconciliation/HistoryCursor.swift",
             ["mostPages = 20_000"]
         ),
         (

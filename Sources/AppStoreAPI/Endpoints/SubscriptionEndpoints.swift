@@ -51,7 +51,7 @@ extension Endpoint where Answer == MassExtendRenewalDateStatusResponse {
 // MARK: - Notifications
 
 extension Endpoint where Answer == NotificationHistoryResponse {
-    /// Get Notification History: a page of the notifications of up to 180 days.
+    /// Get Notification History: a page of the notifications of up to 180 days, in the sandbox 30.
     public static func notificationHistory(_ body: NotificationHistoryRequest) -> Self {
         let row = EndpointRow(
             name: "Get Notification History", request: .init("POST", "/inApps/v1/notifications/history"), rate: 50)

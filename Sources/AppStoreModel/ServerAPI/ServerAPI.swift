@@ -245,7 +245,7 @@ public enum ExtendReasonCode: Int, CaseIterable, Sendable {
 
 /// The body of Get Notification History (1.5): Apple's `NotificationHistoryRequest`.
 public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
-    /// Within the last 180 days.
+    /// Within the last 180 days, in the sandbox 30 days.
     public var startDate: Timestamp
     /// After `startDate`.
     public var endDate: Timestamp

@@ -7,7 +7,7 @@ import AppStoreModel
 extension SimulatedStore {
     mutating func notificationHistory(_ call: StoreCall) throws -> StoreResponse {
         let json = try call.json()
-        let filter = try NotificationFilter(json, now: world.now)
+        let filter = try NotificationFilter(json, in: call.environment, now: world.now)
         let customer: String? =
             if let id = filter.transactionId { try self.customer(ofAny: id, in: call.environment).name } else { nil }
         let start = try PaginationToken.read(call, body: json)
@@ -61,17 +61,17 @@ private struct NotificationFilter {
     var transactionId: String?
     var onlyFailures: Bool
 
-    /// How many days back the history goes: Apple's number.
-    private static let days = 180
+    /// How many days back the history goes: Apple's numbers.
+    private static func days(in environment: Environment) -> Int { environment == .production ? 180 : 30 }
 
     /// Reads the body.
     ///
     /// - Throws: The code of the first member that is not valid.
-    init(_ json: JSONValue, now: Timestamp) throws(StoreRefusal) {
+    init(_ json: JSONValue, in environment: Environment, now: Timestamp) throws(StoreRefusal) {
         start = try json.time("startDate", else: .invalidStartDate)
         end = min(try json.time("endDate", else: .invalidEndDate), now)
         guard start < end else { throw StoreRefusal(.startDateAfterEndDate) }
-        guard start >= now.adding(days: -Self.days) else { throw StoreRefusal(.startDateTooFarInPast) }
+        guard start >= now.adding(days: -Self.days(in: environment)) else { throw StoreRefusal(.startDateTooFarInPast) }
         // The older name still works.
         transactionId = (json.member("transactionId") ?? json.member("originalTransactionId")).map { $0.string ?? "" }
         onlyFailures = json["onlyFailures"] == .bool(true)

@@ -49,7 +49,7 @@ extension APIErrorCode {
         .invalidExtendByDays: "extendByDays is not a number from 1 to 90.",
         .invalidExtendReasonCode: "extendReasonCode is not a number from 0 to 3.",
         .invalidRequestIdentifier: "requestIdentifier is missing, too long or not a UUID.",
-        .startDateTooFarInPast: "startDate is more than 180 days ago.",
+        .startDateTooFarInPast: "startDate is more than 180 days ago, in the sandbox 30 days.",
         .startDateAfterEndDate: "startDate is not before endDate.",
         .invalidPaginationToken: "The pagination token is not one of this request.",
         .invalidStartDate: "startDate is not a valid time in milliseconds.",
