@@ -61,43 +61,95 @@ struct Auditor {
     /// What is wrong about the answers to the App Store's consumption requests; `nil` if nothing is.
     ///
     /// - Parameters:
-    ///   - questions: What the ledger says about each request, by transaction id.
-    ///   - accepted: How often the App Store accepted an answer, by transaction id.
+    ///   - questions: What the ledger says about each transaction's last request, by transaction id.
+    ///   - accepted: When the App Store accepted an answer, by transaction id.
+    ///   - refused: The transactions about which the App Store itself refused an answer.
     ///   - consenting: The customers who consent.
+    ///   - unheard: The customers about whom the ledger could not hear everything yet.
     ///   - isExact: Whether no worker was stopped, so that nothing was sent twice and nothing was missed.
     static func fault(
-        in questions: [String: ConsumptionQuestion], _ accepted: [String: Int], consenting: Set<String>,
-        isExact: Bool, in world: World
+        in questions: [String: ConsumptionQuestion], _ accepted: [String: [Timestamp]], refused: Set<String>,
+        consenting: Set<String>, unheard: Set<String>, isExact: Bool, in world: World
     ) -> String? {
         for (id, requests) in consumptionRequests(in: world) {
-            guard let first = requests.first, let last = requests.last else { continue }
-            let (question, count) = (questions[id], accepted[id] ?? 0)
-            let consents = consenting.contains(first.customer ?? "")
-            if !consents, count > 0 { return "\(id) was answered without consent" }
-            if isExact, count > 1 { return "\(id) was answered \(count) times" }
-            if question?.state == .answered, count == 0 { return "\(id) counts as answered, and is not" }
+            let (question, answers) = (questions[id], accepted[id] ?? [])
+            let customer = requests.first?.customer ?? ""
+            let consents = consenting.contains(customer)
+            if !consents, !answers.isEmpty { return "\(id) was answered without consent" }
+            for (index, request) in requests.enumerated() where isExact {
+                let next = requests.dropFirst(index + 1).first
+                let count = answers.count { date in request.first <= date && next.map { date < $0.first } ?? true }
+                guard count > 1 else { continue }
+                return "The request about \(id) of \(request.first.iso8601) was answered \(count) times"
+            }
+            guard let request = requests.last, !unheard.contains(customer) else { continue }
+            let isAnswered = answers.contains { request.first <= $0 }
             // Notices take up to an hour to arrive, and outcomes are kept for 30 days.
-            let age = world.now.milliseconds - first.date.milliseconds
-            let isOver = world.now >= last.date.advanced(by: patience(of: last) + .seconds(3600))
+            let age = world.now.milliseconds - request.first.milliseconds
+            let isOver = world.now >= request.last.advanced(by: patience(of: request) + .seconds(3600))
             guard isOver, age < 29 * 86_400_000 else { continue }
             switch question?.state {
-            case .answered, .refused: break
-            case .missed where !isExact || !consents || first.environment == .sandbox: break
+            case .answered where isAnswered: break
+            case .refused where refused.contains(id): break
+            case .missed where !isExact || !consents || request.environment == .sandbox: break
             case let state:
-                return "The request about \(id) of \(first.date.iso8601) is \(state.map { "\($0)" } ?? "lost")"
+                return "The request about \(id) of \(request.first.iso8601) is \(state.map { "\($0)" } ?? "lost")"
             }
         }
         return nil
     }
 
     /// How long Apple waits for an answer.
-    private static func patience(of request: Occurrence) -> Duration {
+    private static func patience(of request: Request) -> Duration {
         .seconds(request.environment == .sandbox ? 300 : 43_200)
     }
 
-    /// The consumption requests about each transaction, in their order.
-    static func consumptionRequests(in world: World) -> [String: [Occurrence]] {
-        let requests = world.occurrences.filter { $0.notice.type == .consumptionRequest }
-        return Dictionary(grouping: requests) { $0.transaction?.transactionId ?? "" }
+    /// A request for consumption information, with its repetitions.
+    struct Request {
+        var customer: String?
+        var environment: Environment
+        /// When the App Store first asked, and last.
+        var first, last: Timestamp
     }
+
+    /// The consumption requests about each transaction, in their order. After a decision, and a day after the first
+    /// time, the App Store asks about another one.
+    static func consumptionRequests(in world: World) -> [String: [Request]] {
+        var (requests, open) = ([String: [Request]](), [String: Request]())
+        for occurrence in world.occurrences {
+            guard let id = occurrence.transaction?.transactionId else { continue }
+            switch occurrence.notice.type {
+            case .refund, .refundDeclined, .refundReversed: open[id] = nil
+            case .consumptionRequest:
+                if let known = open[id], occurrence.date.milliseconds - known.first.milliseconds < 86_400_000 {
+                    requests[id]?.removeLast()
+                    open[id]?.last = occurrence.date
+                } else {
+                    open[id] = Request(
+                        customer: occurrence.customer, environment: occurrence.environment, first: occurrence.date,
+                        last: occurrence.date)
+                }
+                if let request = open[id] { requests[id, default: []].append(request) }
+            default: break
+            }
+        }
+        return requests
+    }
+
+    /// The customers about whom the ledger may not have heard everything: of a late notification it learns when it next
+    /// reads the last days again, within a day after the first attempt.
+    ///
+    /// - Parameter late: The numbers of the notifications that were not sent when they happened.
+    static func unheard(in outbox: Outbox, _ late: Set<Int>, at now: Timestamp) -> Set<String> {
+        let customers = outbox.entries.lazy.filter { entry in
+            guard late.contains(entry.number) else { return false }
+            guard let first = entry.attempts.first?.attemptDate else { return true }
+            return now.milliseconds - first.milliseconds < patience
+        }.compactMap(\.customer)
+        return Set(customers)
+    }
+
+    /// How long a late notification may stay unknown after its first attempt, in milliseconds: a day, and two hours in
+    /// which the App Store is asked.
+    private static let patience: Int64 = 86_400_000 + 7_200_000
 }

@@ -15,9 +15,14 @@ final class Trouble: Sendable {
         var storage = 0.0
         var refusesWrites = false
         var isAPIDown = false
+        /// What requests are answered by somebody else: every second one.
+        var lie: Lie?
+        var lies = 0
         var requests = 0
-        /// How often the App Store accepted consumption information, by transaction id.
-        var answers: [String: Int] = [:]
+        /// When the App Store accepted consumption information, by transaction id.
+        var answers: [String: [Timestamp]] = [:]
+        /// The transactions about which the App Store itself refused consumption information.
+        var refused: Set<String> = []
     }
 
     private let state: Mutex<State>
@@ -26,20 +31,41 @@ final class Trouble: Sendable {
         state = Mutex(State(random: SeededRandom(seed: seed)))
     }
 
-    func set(storage: Double, refusesWrites: Bool = false, isAPIDown: Bool) {
+    func set(storage: Double, refusesWrites: Bool = false, isAPIDown: Bool, lie: Lie? = nil) {
         state.withLock { state in
             (state.storage, state.refusesWrites, state.isAPIDown) = (storage, refusesWrites, isAPIDown)
+            state.lie = lie
         }
     }
 
     /// How many requests the App Store was sent, without answers to its own questions.
     var requests: Int { state.withLock { $0.requests } }
 
-    /// How often the App Store accepted consumption information, by transaction id.
-    var answers: [String: Int] { state.withLock { $0.answers } }
+    /// When the App Store accepted consumption information, by transaction id.
+    var answers: [String: [Timestamp]] { state.withLock { $0.answers } }
 
-    /// Notes that the App Store accepted consumption information.
-    func accept(about transaction: String) { state.withLock { $0.answers[transaction, default: 0] += 1 } }
+    /// The transactions about which the App Store itself refused consumption information.
+    var refused: Set<String> { state.withLock { $0.refused } }
+
+    /// Notes what the App Store said to consumption information.
+    func note(_ answer: APIAnswer, about transaction: String, at time: Timestamp) {
+        state.withLock { state in
+            if answer.status == 202 { state.answers[transaction, default: []].append(time) }
+            if answer.status == 400 { state.refused.insert(transaction) }
+        }
+    }
+
+    /// How many requests were answered by somebody else.
+    var lies: Int { state.withLock { $0.lies } }
+
+    /// What somebody else says to a request; `nil` if it reaches the App Store.
+    func lie(to request: APIRequest) -> Lie? {
+        state.withLock { state in
+            guard let lie = state.lie, lie.fits(request), Bool.random(using: &state.random) else { return nil }
+            state.lies += 1
+            return lie
+        }
+    }
 
     /// Counts a request.
     func countRequest() { state.withLock { $0.requests += 1 } }
@@ -82,20 +108,21 @@ final class StoppingStorage: ForwardingStorage {
     }
 }
 
-/// A connection to the App Store that is down at times.
+/// A connection to the App Store that is down at times, or leads to somebody else.
 struct InterruptedTransport: AppStoreTransport {
     let inner: SimulatedTransport
     let trouble: Trouble
+    let clock: SimulationClock
 
     func answer(
         to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
     ) async throws -> APIAnswer {
-        let isAnswer = request.path.contains("/consumption/")
-        if !isAnswer { trouble.countRequest() }
+        if !request.isConsumption { trouble.countRequest() }
         if trouble.isAPIDown { throw TransportError.unreachable("The simulated network is down") }
+        if let lie = trouble.lie(to: request) { return try lie.answer() }
         let answer = try await inner.answer(to: request, in: environment, within: timeout)
-        if isAnswer, answer.status == 202 {
-            trouble.accept(about: String(request.path.split(separator: "/").last ?? ""))
+        if request.isConsumption {
+            trouble.note(answer, about: String(request.path.split(separator: "/").last ?? ""), at: clock.time)
         }
         return answer
     }
@@ -116,6 +143,9 @@ final class SimulationClock: Sendable {
 
     /// What the clock shows.
     var now: Timestamp { state.withLock { Timestamp(milliseconds: $0.time.milliseconds + $0.error) } }
+
+    /// The right time.
+    var time: Timestamp { state.withLock { $0.time } }
 
     /// Sets the right time.
     func set(_ time: Timestamp) { state.withLock { $0.time = time } }

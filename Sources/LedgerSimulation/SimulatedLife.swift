@@ -74,7 +74,7 @@ struct SimulatedLife {
         let transaction = all.randomElement(using: &random) ?? ""
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
         let plan = ["gold.month", "silver.month", "silver.week"].randomElement(using: &random) ?? ""
-        switch Int.random(in: 0..<26, using: &random) {
+        switch Int.random(in: 0..<28, using: &random) {
         case 0..<6: _ = try? world.buy(plan, by: name, PurchaseOptions(hasNewCard: true))
         case 6: _ = try? world.buy(Self.book, by: name)
         case 7: _ = try? world.buy(Self.season, by: name)
@@ -91,6 +91,8 @@ struct SimulatedLife {
         case 21: requestRefund(of: transaction, in: &world)
         case 22: decideRefund(in: &world, &random)
         case 23, 24: joinFamily(name, in: &world, &random)
+        case 25: askAgain(in: &world, &random)
+        case 26: insistOnRefund(in: &world, &random)
         default: try? world.leaveFamily(name)
         }
     }
@@ -105,6 +107,19 @@ struct SimulatedLife {
     private func decideRefund(in world: inout World, _ random: inout some RandomNumberGenerator) {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
         if Bool.random(using: &random) { try? world.refund(id) } else { try? world.declineRefund(id) }
+    }
+
+    /// The App Store asks the app once more.
+    private func askAgain(in world: inout World, _ random: inout some RandomNumberGenerator) {
+        guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
+        try? world.repeatConsumptionRequest(id)
+    }
+
+    /// The App Store declines a refund, and the customer asks for it again.
+    private func insistOnRefund(in world: inout World, _ random: inout some RandomNumberGenerator) {
+        guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
+        try? world.declineRefund(id)
+        requestRefund(of: id, in: &world)
     }
 
     private func joinFamily(_ name: String, in world: inout World, _ random: inout some RandomNumberGenerator) {

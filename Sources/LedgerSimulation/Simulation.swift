@@ -16,8 +16,8 @@ public struct SimulationPlan: Hashable, Sendable {
     public var days: Int
     /// How many customers there are. Every fourth one is in the sandbox.
     public var customers: Int
-    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, keys and certificates
-    /// change, and the clock jumps.
+    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, somebody else answers in
+    /// the App Store's place, keys and certificates change, and the clock jumps.
     public var isUnkind = true
     /// Whether no notification arrives at all.
     public var losesAll = false
@@ -41,23 +41,25 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     public var requests = 0
     /// The fewest requests that would have told everything: pages of 20 notifications, in each environment.
     public var fewestRequests = 0
+    /// Those that somebody else answered in the App Store's place.
+    public var lies = 0
     /// How often the storage stopped.
     public var stops = 0
     /// How often a customer's entitlements were compared with what was sold.
     public var comparisons = 0
     /// Events of the ledger.
     public var events = 0
-    /// Consumption requests of the App Store, each transaction once.
+    /// Consumption requests of the App Store, without repetitions.
     public var consumptionRequests = 0
-    /// Those that were answered. The others have no consent, or came or were found too late.
+    /// The answers that it accepted. Other requests have no consent, or came or were found too late.
     public var consumptionAnswers = 0
 
     /// One line.
     public var description: String {
         "\(occurrences) occurrences, \(deliveries) deliveries, \(acknowledged) acknowledged, \(requests) requests "
-            + "(\(fewestRequests) would do), "
+            + "(\(fewestRequests) would do, \(lies) met a lie), "
             + "\(stops) stops, \(comparisons) comparisons, \(events) events, "
-            + "\(consumptionAnswers) of \(consumptionRequests) consumption requests answered"
+            + "\(consumptionAnswers) answers to \(consumptionRequests) consumption requests"
     }
 }
 
@@ -96,6 +98,8 @@ public struct Simulation {
     private var acknowledged: Set<Provenance> = []
     /// The original transaction ids of what a family shares and its members' apps presented.
     private var presented: Set<String> = []
+    /// The numbers of the notifications that were not sent when they happened.
+    private var late: Set<Int> = []
     private var report = SimulationReport()
     private var reconcilers: [Reconciler] = []
 
@@ -160,9 +164,10 @@ public struct Simulation {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
         }
-        report.requests = trouble.requests
-        report.consumptionRequests = Auditor.consumptionRequests(in: await transport.store.world).count
-        report.consumptionAnswers = trouble.answers.count
+        (report.requests, report.lies) = (trouble.requests, trouble.lies)
+        report.consumptionRequests = Auditor.consumptionRequests(in: await transport.store.world).values
+            .reduce(0) { $0 + $1.count }
+        report.consumptionAnswers = trouble.answers.values.reduce(0) { $0 + $1.count }
         let entries = await transport.store.outbox.entries
         report.fewestRequests = Self.environments.reduce(0) { sum, environment in
             sum + (entries.count { $0.environment == environment } + 19) / 20
@@ -188,8 +193,7 @@ private struct Finding: Error {
 extension Simulation {
     /// A day in steps, with the troubles of that day.
     private mutating func live(_ day: Int) async throws {
-        // In each fortnight the App Store cannot be asked for two days, in every third one for four.
-        let isDown = plan.isUnkind && (8..<(day / 14 % 3 == 2 ? 12 : 10)).contains(day % 14)
+        let isDown = plan.isUnkind && Self.outage(around: day).contains(day % 14)
         let steps = Int(86_400_000 / Self.step)
         for step in 0..<steps {
             if plan.isUnkind { try await makeTrouble(day, step, isAPIDown: isDown) }
@@ -201,10 +205,19 @@ extension Simulation {
         clock.jump(by: 0)
     }
 
+    /// The days of a fortnight on which the App Store cannot be asked: two, in every third fortnight four.
+    private static func outage(around day: Int) -> Range<Int> { 8..<(day / 14 % 3 == 2 ? 12 : 10) }
+
     /// What goes wrong in a step of a day.
     private mutating func makeTrouble(_ day: Int, _ step: Int, isAPIDown: Bool) async throws {
         let dice = Int.random(in: 0..<16, using: &random)
-        trouble.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown)
+        var lie = dice % 4 == 1 ? Lie.allCases.randomElement(using: &random) : nil
+        // After an outage the start of the history is longer ago than else, and so a lie about it is believed.
+        if day % 14 == Self.outage(around: day).upperBound, step < 2 { lie = .tooEarly }
+        trouble.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
+        // The App Store sends late for some hours, and what it has not sent is not in the history.
+        let delay: Int64 = dice == 5 ? 86_400 : Self.faults.longestDelay
+        await transport.update { $0.faults.longestDelay = delay }
         // Back by a little, as a time server corrects it, or forwards, as after a pause of the machine.
         clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.longestJump, using: &random))
         // The operator revokes the key in App Store Connect, and gives the server the new one some hours later.
@@ -253,7 +266,7 @@ extension Simulation {
     /// Time passes in the App Store, and its notifications are delivered.
     private mutating func pass(_ milliseconds: Int64, acts: Int = 0) async throws {
         let (life, before) = (life, random)
-        let (deliveries, after) = try await transport.update { store in
+        let (deliveries, waiting, after) = try await transport.update { store in
             var random = before
             let end = store.world.now.milliseconds + milliseconds
             for _ in 0..<acts {
@@ -263,9 +276,12 @@ extension Simulation {
                 life.act(in: &store.world, &random)
             }
             store.world.advance(to: Timestamp(milliseconds: end))
-            return (try store.takeDeliveries(), random)
+            let deliveries = try store.takeDeliveries()
+            let waiting = store.outbox.entries.filter { $0.attempts.isEmpty && $0.nextAttempt != nil }
+            return (deliveries, waiting.map(\.number), random)
         }
         random = after
+        late.formUnion(waiting)
         clock.set(await transport.store.world.now)
         for delivery in deliveries { await deliver(delivery) }
     }
@@ -317,8 +333,9 @@ extension Simulation {
     private mutating func start() async throws {
         let (clock, key) = (clock, key)
         let client = AppStoreClient(
-            bundleId: Self.bundleId, key: key, transport: InterruptedTransport(inner: transport, trouble: trouble),
-            now: { clock.now }, sleep: { _ in }, random: SeededRandom(seed: plan.seed &+ 2))
+            bundleId: Self.bundleId, key: key,
+            transport: InterruptedTransport(inner: transport, trouble: trouble, clock: clock), now: { clock.now },
+            sleep: { _ in }, random: SeededRandom(seed: plan.seed &+ 2))
         for environment in Self.environments {
             let scope = LedgerScope(bundleId: Self.bundleId, environment: environment)
             var reconciler = Reconciler(
@@ -345,10 +362,11 @@ extension Simulation {
         }
         let world = await transport.store.world
         if !trouble.isAPIDown {
+            let unheard = Auditor.unheard(in: await transport.store.outbox, late, at: world.now)
             for (name, expected) in Auditor.entitlements(in: world) where before[name] == expected {
-                try await compare(name, expected, in: world)
+                if !unheard.contains(name) { try await compare(name, expected, in: world) }
             }
-            try await compareAnswers(in: world)
+            try await compareAnswers(in: world, unheard)
         }
         let names = try await steadyStorage.load(LedgerQuery { $0.names = acknowledged }).names
         guard names == acknowledged else {
@@ -367,7 +385,7 @@ extension Simulation {
     }
 
     /// Compares the answers to consumption requests with what the App Store asked.
-    private func compareAnswers(in world: World) async throws {
+    private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
         var (questions, place) = ([String: ConsumptionQuestion](), ScanCursor?.none)
         repeat {
             let page = try await steadyStorage.scanJobs(after: place, limit: 10_000)
@@ -375,8 +393,8 @@ extension Simulation {
             place = page.next
         } while place != nil
         let fault = Auditor.fault(
-            in: questions, trouble.answers, consenting: Set(life.consenting), isExact: !plan.isUnkind && plan.asks,
-            in: world)
+            in: questions, trouble.answers, refused: trouble.refused, consenting: Set(life.consenting),
+            unheard: unheard, isExact: !plan.isUnkind && plan.asks, in: world)
         if let fault { throw Finding(text: fault) }
     }
 
