@@ -21,16 +21,14 @@ enum Lie: CaseIterable {
     /// An error code that nobody knows.
     case unknownCode
 
-    /// Those that would be taken for the App Store's word about a consumption request, which closes it: they are told
-    /// about other requests only.
-    static let believedOfConsumption: Set<Lie> = [
-        .forbiddenPage, .missingPage, .signInPage, .tooLongPage, .welcomePage, .otherStatus, .unknownCode,
-    ]
-
-    /// Whether somebody might say this about a request.
+    /// Whether somebody might say this about a request. An error code that nobody knows is the App Store's word all the
+    /// same, and closes a consumption request.
     func fits(_ request: APIRequest) -> Bool {
-        if self == .tooEarly { return request.path.hasSuffix("/notifications/history") }
-        return !(request.isConsumption && Self.believedOfConsumption.contains(self))
+        switch self {
+        case .tooEarly: request.path.hasSuffix("/notifications/history")
+        case .unknownCode: !request.isConsumption
+        default: true
+        }
     }
 
     /// The answer.
