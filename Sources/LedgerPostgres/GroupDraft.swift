@@ -85,10 +85,19 @@ extension LoadedRecords {
     }
 
     private mutating func apply(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
-        let kept = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
-        if !wordings.isEmpty { wordings = wordings.mapValues { $0.filter { !displaced.union(kept).contains($0) } } }
-        for document in documents where names.insert(document.evidence.provenance).inserted {
-            if let key = document.wordingKey { wordings[key, default: []].append(document.evidence.provenance) }
+        let pinned = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
+        for (key, known) in wordings {
+            wordings[key] = known.filter { !displaced.contains($0.name) }.map { document in
+                WordedDocument(document.name, isPinned: document.isPinned || pinned.contains(document.name))
+            }
+        }
+        for document in documents {
+            let name = document.evidence.provenance
+            let isNew = names.insert(name).inserted
+            guard let key = document.wordingKey, wordings[key]?.contains(where: { $0.name == name }) != true else {
+                continue
+            }
+            wordings[key, default: []].append(WordedDocument(name, isPinned: !isNew))
         }
         names.subtract(displaced)
     }

@@ -81,7 +81,7 @@ struct LoadedRecords {
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [CustomerID: StoredCustomer] = [:]
     var names: Set<Provenance> = []
-    var wordings: [WordingKey: [Provenance]] = [:]
+    var wordings: [WordingKey: [WordedDocument]] = [:]
     var rows: [Provenance: DocumentRow] = [:]
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]

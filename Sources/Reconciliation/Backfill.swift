@@ -154,22 +154,29 @@ extension Backfill {
     }
 
     private func takeAtOnce(_ question: HistoryQuestion) async throws -> Outcome {
+        var earlier: HistoryReport?
         while true {
-            let isKnown = !question.transactions.isEmpty && question.transactions.allSatisfy { seen.contains($0) }
-            guard !isKnown else { return .covered }
+            switch seen.others(with: question.transactions) {
+            case .complete: return earlier.map(Outcome.taken) ?? .covered
+            case .reading(let other):
+                try await seen.waitForEnd(of: other)
+                continue
+            case .none: break
+            }
             let number = seen.begin()
             do {
                 guard var reading = try await begun(question, number) else {
                     throw HistoryQuestionError("No server knows orders.")
                 }
                 while try await reading.step() {}
-                seen.end(number, isComplete: true)
-                return .taken(reading.report)
+                seen.end(number)
+                return .taken(reading.report.after(earlier))
             } catch let error as HistoryIsBeingRead {
-                seen.end(number, isComplete: false, for: error.reading)
-                await seen.waitForEnd(of: error.reading)
+                seen.end(number, for: error.reading)
+                if error.report.recorded > 0 { earlier = error.report.after(earlier) }
+                try await seen.waitForEnd(of: error.reading)
             } catch {
-                seen.end(number, isComplete: false)
+                seen.end(number, error)
                 throw error
             }
         }

@@ -114,7 +114,7 @@ struct HistoryReading {
         isRead = page.hasMore != true
         switch seen.others(with: payloads.compactMap(\.transactionId), besides: number) {
         case .none: break
-        case .reading(let other): throw HistoryIsBeingRead(reading: other)
+        case .reading(let other): throw HistoryIsBeingRead(reading: other, report: report)
         case .complete: (isRead, isKnown) = (true, true)
         }
     }
@@ -139,6 +139,8 @@ struct HistoryReading {
 struct HistoryIsBeingRead: Error {
     /// The number of its reading.
     let reading: SeenTransactions.Reading
+    /// What this one brought until then.
+    let report: HistoryReport
 }
 
 extension HistoryQuestion {

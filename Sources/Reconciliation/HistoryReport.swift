@@ -12,7 +12,7 @@ public struct HistoryReport: Hashable, Sendable {
     public let environment: Environment
     /// How many documents the ledger keeps in addition to those that it had.
     public private(set) var recorded = 0
-    /// How many documents the ledger had, or say the same as documents that it had.
+    /// How many other documents there were: the ledger had them, or others that say the same.
     public private(set) var alreadyKnown = 0
     /// The purchases, each by the id of its first transaction.
     public private(set) var originalTransactionIds: Set<String> = []
@@ -30,8 +30,20 @@ public struct HistoryReport: Hashable, Sendable {
         alreadyKnown += result.known
     }
 
-    /// Counts documents that say the same as others of this reading, and were not recorded.
+    /// Counts documents that say the same as others of this backfill, and were not recorded.
     mutating func count(known: Int) { alreadyKnown += known }
+
+    /// This report with what an earlier reading of the same history brought.
+    func after(_ earlier: HistoryReport?) -> HistoryReport {
+        guard let earlier else { return self }
+        var report = self
+        report.recorded += earlier.recorded
+        report.alreadyKnown += earlier.alreadyKnown
+        report.originalTransactionIds.formUnion(earlier.originalTransactionIds)
+        report.refused += earlier.refused
+        report.refusal = earlier.refusal ?? refusal
+        return report
+    }
 
     fileprivate mutating func add(_ purchases: [JWSTransactionDecodedPayload]) {
         originalTransactionIds.formUnion(purchases.compactMap(\.originalTransactionId))
@@ -51,27 +63,29 @@ extension OrderLookupResponse {
 extension Reconciler {
     /// Records those of an answer's documents that are valid, in one commit.
     ///
-    /// - Parameter isNew: Whether to record a valid document.
+    /// - Parameter choose: Returns those of the valid documents that are to be recorded.
     /// - Returns: The transactions in the valid documents.
     /// - Throws: `LedgerStorageError`, or `VerificationError` if a document may be valid later.
     func record(
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport,
-        if isNew: (Evidence) -> Bool = { _ in true }
+        choosing choose: ([Evidence]) -> [Evidence] = { $0 }
     ) async throws -> [JWSTransactionDecodedPayload] {
         var (evidence, payloads) = ([Evidence](), [JWSTransactionDecodedPayload]())
         for document in documents {
             switch document.result {
             case .success(let transaction):
                 guard let found = Evidence(transaction) else { continue }
+                evidence.append(found)
                 payloads.append(transaction.payload)
-                if isNew(found) { evidence.append(found) } else { report.count(known: 1) }
             case .failure(let error):
                 if error.isRetryable { throw error }
                 report.refuse(because: error)
             }
         }
         report.add(payloads)
-        if !evidence.isEmpty { report.count(try await ledger.record(evidence, at: now())) }
+        let chosen = choose(evidence)
+        report.count(known: evidence.count - chosen.count)
+        if !chosen.isEmpty { report.count(try await ledger.record(chosen, at: now())) }
         return payloads
     }
 }

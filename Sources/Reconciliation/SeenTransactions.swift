@@ -16,14 +16,14 @@ final class SeenTransactions: Sendable {
     /// costs a request for each that is named later.
     private static let capacity = 500_000
 
-    private struct State {
+    fileprivate struct State {
         /// By transaction id: the reading that had it, and what its document says.
         var transactions: [String: (reading: Reading, wording: Wording?)] = [:]
         var last: Reading = 0
         /// The readings that have not ended, with the transactions that they had.
         var running: [Reading: [String]] = [:]
-        /// Those who wait for the end of a reading.
-        var waiting: [Reading: [CheckedContinuation<Void, Never>]] = [:]
+        /// Those who wait for the end of a reading, for the error with which it ends if it does.
+        var waiting: [Reading: [CheckedContinuation<(any Error)?, Never>]] = [:]
     }
 
     private let state = Mutex(State())
@@ -40,65 +40,64 @@ final class SeenTransactions: Sendable {
     /// Ends a reading.
     ///
     /// - Parameters:
-    ///   - isComplete: Whether the whole history was read. If not, its transactions count as not seen.
+    ///   - error: Why the history could not be read to its end; then its transactions count as not seen. `nil` if it
+    ///     was.
     ///   - other: The reading of the same history that goes on with its transactions.
-    func end(_ reading: Reading, isComplete: Bool, for other: Reading? = nil) {
+    func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {
         let waiting = state.withLock { state in
             for id in state.running.removeValue(forKey: reading) ?? [] where state.transactions[id]?.reading == reading
             {
                 if let other, state.running[other]?.append(id) != nil {
                     state.transactions[id]?.reading = other
-                } else if !isComplete {
+                } else if error != nil {
                     state.transactions[id] = nil
                 }
             }
             return state.waiting.removeValue(forKey: reading) ?? []
         }
-        for continuation in waiting { continuation.resume() }
+        for continuation in waiting { continuation.resume(returning: error) }
     }
 
     /// Waits until a reading has ended.
-    func waitForEnd(of reading: Reading) async {
-        await withCheckedContinuation { continuation in
+    ///
+    /// - Throws: What it ended with: the same question would end so too.
+    func waitForEnd(of reading: Reading) async throws {
+        let error = await withCheckedContinuation { continuation in
             let isRunning = state.withLock { state in
                 guard state.running[reading] != nil else { return false }
                 state.waiting[reading, default: []].append(continuation)
                 return true
             }
-            if !isRunning { continuation.resume() }
+            if !isRunning { continuation.resume(returning: nil) }
         }
+        if let error { throw error }
     }
-
-    /// Whether a history had a transaction.
-    func contains(_ id: String) -> Bool { state.withLock { $0.transactions[id] != nil } }
 
     /// Whether a history had a transaction with a document that says the same.
     func contains(_ document: Evidence) -> Bool {
         let wording = document.wording
-        return state.withLock { state in
-            document.statements.allSatisfy { statement in
-                state.transactions[statement.transactionId].map { $0.wording == wording } ?? false
-            }
-        }
+        return state.withLock { $0.contains(document, wording) }
     }
 
-    /// Notes the transactions of a document as those of a reading, before they are recorded.
+    /// Notes the transactions of a page as those of a reading, before they are recorded.
     ///
-    /// - Returns: False if a history had them with a document that says the same, which need not be recorded again.
-    func claim(_ document: Evidence, by reading: Reading) -> Bool {
-        guard !contains(document) else { return false }
-        let wording = document.wording
-        state.withLock { state in
+    /// - Returns: The documents to record: those that say what no document of another reading said.
+    func claim(_ page: [Evidence], by reading: Reading) -> [Evidence] {
+        let page = page.map { (document: $0, wording: $0.wording) }
+        return state.withLock { state in
             if state.transactions.count >= Self.capacity { state.transactions.removeAll() }
-            for id in document.statements.map(\.transactionId) {
-                state.transactions[id] = (reading, wording)
-                state.running[reading]?.append(id)
+            let new = page.filter { !state.contains($0.document, $0.wording) }
+            for (document, wording) in new {
+                for id in document.statements.map(\.transactionId) {
+                    state.transactions[id] = (reading, wording)
+                    state.running[reading]?.append(id)
+                }
             }
+            return new.map(\.document)
         }
-        return true
     }
 
-    /// Who else has the transactions of a page.
+    /// Who else has some transactions.
     enum Others: Hashable {
         case none
         /// A reading that has not ended has some of them: it reads the same history.
@@ -107,12 +106,22 @@ final class SeenTransactions: Sendable {
         case complete
     }
 
-    /// Who has the transactions of a page besides a reading.
-    func others(with ids: [String], besides reading: Reading) -> Others {
+    /// Who has some transactions, besides a reading.
+    func others(with ids: [String], besides reading: Reading? = nil) -> Others {
         state.withLock { state in
-            let others = ids.map { state.transactions[$0]?.reading ?? reading }
-            if let other = others.first(where: { $0 != reading && state.running[$0] != nil }) { return .reading(other) }
-            return !ids.isEmpty && others.allSatisfy { $0 != reading } ? .complete : .none
+            let others = ids.map { id in state.transactions[id].map(\.reading).flatMap { $0 == reading ? nil : $0 } }
+            if let running = others.compactMap(\.self).first(where: { state.running[$0] != nil }) {
+                return .reading(running)
+            }
+            return ids.isEmpty || others.contains(nil) ? .none : .complete
+        }
+    }
+}
+
+extension SeenTransactions.State {
+    fileprivate func contains(_ document: Evidence, _ wording: Wording?) -> Bool {
+        document.statements.allSatisfy { statement in
+            transactions[statement.transactionId].map { $0.wording == wording } ?? false
         }
     }
 }

@@ -47,6 +47,29 @@ import Testing
         #expect(try await shop.ledger.documents().count == 400)
     }
 
+    @Test func `the workers that wait for a history fail with it, and ask nothing more`() async throws {
+        let shop = try await BackfillTests.Shop(customers: 1, coins: 60, laterPages: .malformed)
+        let outcomes = try await shop.run(shop.customers[0].transactions)
+        #expect(outcomes.count == 60 && outcomes.allSatisfy { $0.contains("malformedAnswer") })
+        // Each line asks for the first page and for the second at most.
+        #expect(shop.transport.count <= 120, "\(shop.transport.count)")
+    }
+
+    @Test func `the reports of all lines together count each document once`() async throws {
+        for seed in Seeds.first(5) {
+            var random = SeededRandom(seed: seed)
+            let shop = try await BackfillTests.Shop(customers: 1, coins: 100)
+            let lines = shop.customers[0].transactions.shuffled(using: &random)
+            var recorded = 0
+            let questions = try lines.map { (number: 1, question: try HistoryQuestion(transactionId: $0)) }
+            try await shop.backfill.run(questions) {
+                if case .taken(let report) = $1 { recorded += report.recorded }
+            }
+            #expect(recorded == 100, "seed \(seed)")
+            #expect(5...12 ~= shop.transport.count, "seed \(seed): \(shop.transport.count)")
+        }
+    }
+
     @Test(arguments: [0, 50])
     func `the third backfill and those after it store nothing more`(coins: Int) async throws {
         let shop = try await BackfillTests.Shop(customers: 12, coins: coins)

@@ -40,7 +40,8 @@ import TestWorld
             let id = String(request.target.split(separator: "?")[0].split(separator: "/").last ?? "")
             let (fault, count) = state.withLock { state in
                 state.count += 1
-                let fault = state.faults[id] ?? state.faults["all"]
+                let isLater = request.target.contains("revision=")
+                let fault = state.faults[id] ?? state.faults["all"] ?? (isLater ? state.faults["later pages"] : nil)
                 switch fault {
                 case .limited(let times): state.faults[id] = times > 1 ? .limited(times - 1) : nil
                 case .tokenRefusedFor(let times): state.faults[id] = times > 1 ? .tokenRefusedFor(times - 1) : nil
@@ -81,7 +82,7 @@ import TestWorld
 
         init(
             customers count: Int, months: Int = 3, coins: Int = 0, faults: [Int: FaultyTransport.Fault] = [:],
-            all: FaultyTransport.Fault? = nil, trusting: Bool = true
+            all: FaultyTransport.Fault? = nil, laterPages: FaultyTransport.Fault? = nil, trusting: Bool = true
         ) async throws {
             let start = Timestamp(milliseconds: 1_769_851_800_000)
             let store = try TestStore()
@@ -109,6 +110,7 @@ import TestWorld
             var wrong = Dictionary(uniqueKeysWithValues: faults.map { ("\($0)", $1) })
             for (number, fault) in faults where number < count { wrong[customers[number].transactions[0]] = fault }
             if let all { wrong["all"] = all }
+            if let laterPages { wrong["later pages"] = laterPages }
             let transport = FaultyTransport(simulated, wrong, now: { clock.value })
             self.transport = transport
             let ledger = Ledger(storage: MemoryLedgerStorage())

@@ -11,6 +11,7 @@ struct DocumentRow {
     let receivedAt: Timestamp
     let notification: Evidence.Notification?
     let wording: Wording?
+    let isPinned: Bool
     let content: [UInt8]
 
     /// Reads the columns of ``DocumentSearch/columns``.
@@ -21,6 +22,7 @@ struct DocumentRow {
         let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
         wording = try row.next(Int64?.self).map { Wording(digest: $0) }
+        isPinned = try row.next(Int64?.self) != nil
         content = try row.next()
     }
 
@@ -30,6 +32,7 @@ struct DocumentRow {
         else { return nil }
         return StoredDocument(
             id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
-            notification: notification, wording: wording, document: document)
+            notification: notification, wording: wording, isPinned: isPinned,
+            document: document)
     }
 }

@@ -78,7 +78,7 @@ extension LoadPlan {
 
     private static let wordings = RowStatement.reading([.text, .integer], after: 1) { keys in
         """
-        SELECT documents.chain, documents.wording, signed_date, digest FROM \(keys) AS wanted (chain, wording)
+        SELECT documents.chain, documents.wording, is_pinned, signed_date, digest FROM \(keys) AS wanted (chain, wording)
         JOIN documents ON documents.chain = wanted.chain AND documents.wording = wanted.wording
         WHERE scope = $1 AND documents.wording IS NOT NULL
         """
@@ -87,7 +87,7 @@ extension LoadPlan {
     /// With the home one node is asked instead of all. It is another one only for documents that name a subscription as
     /// it was before its migration.
     private static let wordingAtHome = """
-        SELECT chain, wording, signed_date, digest FROM documents
+        SELECT chain, wording, is_pinned, signed_date, digest FROM documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
@@ -105,7 +105,9 @@ extension LoadPlan {
                     _ = try rows.map { row in
                         let (chain, wording) = (try row.next(String.self), try row.next(Int64.self))
                         let key = WordingKey(Wording(digest: wording), about: ChainKey(chain, in: scope))
-                        loaded.wordings[key, default: []].append(try row.name())
+                        let isPinned = try row.next(Int64?.self) != nil
+                        let document = WordedDocument(try row.name(), isPinned: isPinned)
+                        loaded.wordings[key, default: []].append(document)
                     }
                 }
             }
@@ -190,7 +192,8 @@ extension CommitPlan {
         [
             ("signed_date", .integer), ("digest", .bytes), ("home", .text), ("scope", .integer), ("chain", .text),
             ("kind", .text), ("received_at", .integer), ("notification_type", .text), ("notification_subtype", .text),
-            ("notification_uuid", .text), ("wording", .integer), ("content", .bytes),
+            ("notification_uuid", .text), ("wording", .integer), ("is_pinned", .integer),
+            ("content", .bytes),
         ])
 
     /// The date is in a subquery, as where documents are looked up.
@@ -224,15 +227,18 @@ extension CommitPlan {
         var new: [Provenance: NewDocument] = [:]
         for document in changes.documents {
             let name = document.evidence.provenance
+            if let earlier = new[name]?.wording ?? document.wording, new[name]?.wording != document.wording {
+                new[name]?.wording = earlier
+                new[name]?.isPinned = true
+            }
             new[name, default: document].chains.formUnion(document.chains)
-            if document.wording == nil { new[name]?.wording = nil }
         }
         try pack(new)
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
                 if !document.chains.isEmpty { lockDocument(document.evidence) }
-                if document.evidence.parts.isEmpty { keep(document.evidence, unless: document.wordingKey) }
+                if document.evidence.parts.isEmpty { pin(document.evidence, unless: document.wordingKey) }
             } else {
                 insert(document)
                 if document.chains.count == 1 { continue }
@@ -246,30 +252,32 @@ extension CommitPlan {
         for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
         eraseEvidence(for: changes.erasedChains)
         for name in changes.displacedDocuments.sorted() {
-            add("DELETE FROM documents WHERE signed_date = $1 AND digest = $2", name.key)
+            add(
+                "DELETE FROM documents WHERE signed_date = $1 AND digest = $2 AND is_pinned IS NULL", name.key)
         }
     }
 
-    /// Lets no other document take the place of a stored one, unless that was stored again with its wording for its
-    /// chain.
-    private mutating func keep(_ evidence: Evidence, unless key: WordingKey?) {
+    /// Pins a document that was stored before, unless it was stored in the same way.
+    private mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
-        let values = evidence.provenance.key + [(key?.chain.name).parameter, scope]
+        let values =
+            evidence.provenance.key + [(key?.wording.digest).parameter, (key?.chain.name).parameter, scope]
         if isDistributed {
-            add(Self.keepAtHome, values + [.text(evidence.home)])
+            add(Self.pinAtHome, values + [.text(evidence.home)])
         } else {
-            add(Self.keepHere, values)
+            add(Self.pinHere, values)
         }
     }
 
-    private static let (keepHere, keepAtHome) = (
-        keep("signed_date = (SELECT $1::bigint)"), keep("signed_date = $1 AND home = $5")
+    private static let (pinHere, pinAtHome) = (
+        pin("signed_date = (SELECT $1::bigint)"), pin("signed_date = $1 AND home = $6")
     )
 
-    private static func keep(_ place: String) -> String {
+    private static func pin(_ place: String) -> String {
         """
-        UPDATE documents SET wording = NULL WHERE \(place) AND digest = $2 AND wording IS NOT NULL
-            AND (chain IS DISTINCT FROM $3 OR scope IS DISTINCT FROM $4)
+        UPDATE documents SET wording = coalesce(wording, $3::bigint), is_pinned = 1
+        WHERE \(place) AND digest = $2 AND coalesce(wording, $3::bigint) IS NOT NULL
+            AND (wording IS NULL OR $3::bigint IS NULL OR chain IS DISTINCT FROM $4 OR scope IS DISTINCT FROM $5)
         """
     }
 
@@ -317,7 +325,7 @@ extension CommitPlan {
                 .text(evidence.home), .integer(scopes.scope(evidence.scope)), only.parameter, evidence.kind.parameter,
                 new.receivedAt.parameter, (evidence.notification?.type).parameter,
                 (evidence.notification?.subtype).parameter, (evidence.notification?.uuid).parameter,
-                (new.wordingKey?.wording.digest).parameter,
+                (new.wordingKey?.wording.digest).parameter, (new.isPinned ? true : nil).parameter,
                 .bytes(contents[evidence.provenance] ?? DocumentCodec.plain(evidence.document)),
             ])
     }
@@ -367,7 +375,7 @@ extension CommitPlan {
 enum DocumentSearch {
     static let columns = """
         SELECT signed_date, digest, bundle_id, environment, kind, received_at, notification_type, notification_subtype,
-               notification_uuid, wording, content
+               notification_uuid, wording, is_pinned, content
         FROM documents JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
         """
 

@@ -97,10 +97,10 @@ enum Schema {
         "CREATE INDEX mentions_by_document ON mentions (signed_date, digest)",
     ]
 
-    /// What documents say that others may take the place of. Documents of before have no wording, and stay. Tokens in
-    /// notifications have none either, so that an intake changes no index more.
+    /// The wordings of documents whose place others may take, unless they are pinned. Documents of before have no
+    /// wording, and stay. Tokens in notifications have none either, so that an intake changes no index more.
     private static let wordings = [
-        "ALTER TABLE documents ADD wording bigint",
+        "ALTER TABLE documents ADD wording bigint, ADD is_pinned bigint",
         "CREATE INDEX documents_by_wording ON documents (chain, scope, wording) WHERE wording IS NOT NULL",
     ]
 

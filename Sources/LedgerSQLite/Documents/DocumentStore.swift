@@ -25,7 +25,9 @@ struct DocumentStore {
         let tokens = codec.tokens.compactMap { session.documents.number(of: $0.bytes) }
         guard tokens.count == codec.tokens.count else { return DocumentCodec.plain(evidence.document) }
         let content = try codec.encoded(codec.sharedBlobs.map(number) + tokens)
-        return content.count < evidence.document.count ? content : DocumentCodec.plain(evidence.document)
+        guard content.count < evidence.document.count else { return DocumentCodec.plain(evidence.document) }
+        for token in tokens { try session.pin(token) }
+        return content
     }
 
     /// The number of a shared blob, which is inserted if it is new.

@@ -11,7 +11,7 @@ extension SQLiteLedgerSession {
     /// Outer joins: a document whose scope does not exist must be found, and is reported as damage.
     private static let rows = """
         SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
-               notificationSubtype, notificationUUID, wording, content
+               notificationSubtype, notificationUUID, wording, isPinned, content
         FROM documents LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
@@ -71,7 +71,8 @@ extension SQLiteLedgerSession {
         return StoredDocument(
             id: id, kind: row.kind, scope: row.scope,
             signedDate: Provenance(signedDate: row.signedDate, digest: id).date, receivedAt: row.receivedAt,
-            notification: row.notification, wording: row.wording, document: document)
+            notification: row.notification, wording: row.wording,
+            isPinned: row.isPinned, document: document)
     }
 
     func scanDocuments(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<StoredDocument> {
@@ -150,18 +151,19 @@ extension SQLiteLedgerSession {
     }
 
     /// The documents with a wording that are evidence for one chain alone.
-    func documents(_ key: WordingKey) throws -> [Provenance]? {
+    func documents(_ key: WordingKey) throws -> [WordedDocument]? {
         guard let chain = try storedChain(key.chain)?.number else { return nil }
-        let numbers = try all(
-            "SELECT number FROM documents WHERE chain = ? AND wording = ?",
+        let found = try all(
+            "SELECT number, isPinned FROM documents WHERE chain = ? AND wording = ?",
             [.integer(chain), .integer(key.wording.digest)]
-        ) { try $0.next(Int64.self) }
-        return numbers.isEmpty ? nil : try numbers.map(name(ofDocument:))
+        ) { (number: try $0.next(Int64.self), isPinned: try $0.next(Bool?.self) ?? false) }
+        let documents = try found.map { WordedDocument(try name(ofDocument: $0.number), isPinned: $0.isPinned) }
+        return documents.isEmpty ? nil : documents
     }
 
-    /// Erases a document that is evidence for one chain alone, and that no other one contains.
+    /// Erases a document, unless it is pinned.
     func erase(_ name: Provenance) throws {
-        try run("DELETE FROM documents WHERE signedDate = ? AND digest = ?", Self.key(name))
+        try run("DELETE FROM documents WHERE signedDate = ? AND digest = ? AND isPinned IS NULL", Self.key(name))
     }
 
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {
@@ -197,8 +199,8 @@ extension SQLiteLedgerSession {
 extension SQLiteLedgerSession {
     private static let addDocument = """
         INSERT INTO documents (signedDate, digest, scope, chain, kind, receivedAt, notificationType,
-                               notificationSubtype, notificationUUID, wording, content)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                               notificationSubtype, notificationUUID, wording, isPinned, content)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
 
     func add(_ new: NewDocument) throws {
@@ -207,7 +209,7 @@ extension SQLiteLedgerSession {
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             try mention(chains, in: number)
-            return try keep(number, unless: new.wordingKey)
+            return try pin(number, unless: new.wordingKey)
         }
         let only = chains.count == 1 ? chains.first : nil
         let number = try insert(
@@ -216,19 +218,26 @@ extension SQLiteLedgerSession {
                 .integer(try addedScope(evidence.scope)), only.stored, evidence.kind.stored, new.receivedAt.stored,
                 (evidence.notification?.type).stored, (evidence.notification?.subtype).stored,
                 (evidence.notification?.uuid).stored, (new.wordingKey?.wording.digest).stored,
-                .bytes(try DocumentStore(session: self).content(of: evidence)),
+                (new.isPinned ? true : nil).stored, .bytes(try DocumentStore(session: self).content(of: evidence)),
             ])
         documents.add(evidence.document[...], number)
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Lets no other document take the place of a stored one, unless that was stored again with its wording for its
-    /// chain.
-    private func keep(_ document: Int64, unless key: WordingKey?) throws {
+    /// Pins a document that was stored before, unless it was stored in the same way.
+    private func pin(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(
-            "UPDATE documents SET wording = NULL WHERE number = ? AND wording IS NOT NULL AND chain IS NOT ?",
-            [.integer(document), chain.stored])
+            """
+            UPDATE documents SET wording = coalesce(wording, ?2), isPinned = 1
+            WHERE number = ?1 AND coalesce(wording, ?2) IS NOT NULL
+                AND (wording IS NULL OR ?2 IS NULL OR chain IS NOT ?3)
+            """, [.integer(document), (key?.wording.digest).stored, chain.stored])
+    }
+
+    /// Pins a document that another one contains.
+    func pin(_ document: Int64) throws {
+        try run("UPDATE documents SET isPinned = 1 WHERE number = ? AND wording IS NOT NULL", [.integer(document)])
     }
 
     private func mention(_ chains: [Int64], in document: Int64) throws {
@@ -272,6 +281,7 @@ private struct DocumentRow {
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
     var wording: Wording?
+    var isPinned: Bool
     var content: [UInt8]
 
     init(_ row: inout RowReader) throws {
@@ -280,6 +290,7 @@ private struct DocumentRow {
         let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
         wording = try row.next(Int64?.self).map { Wording(digest: $0) }
+        isPinned = try row.next(Bool?.self) ?? false
         content = try row.next()
     }
 }

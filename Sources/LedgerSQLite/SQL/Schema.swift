@@ -39,10 +39,12 @@ package enum Schema {
         CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
         """
 
-    /// Documents of an older file have no wording: they are kept, whatever else says the same. With the chain first,
+    /// Documents of an older file have no wording: they are kept, whatever else says the same. So are those that are
+    /// pinned. With the chain first,
     /// the documents of a purchase are next to each other in the index.
     private static let addWordings = """
         ALTER TABLE documents ADD COLUMN wording INTEGER;
+        ALTER TABLE documents ADD COLUMN isPinned INTEGER;
         CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;
         """
 

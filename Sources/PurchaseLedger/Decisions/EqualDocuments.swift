@@ -11,29 +11,39 @@ extension LedgerDraft {
     /// Of equal transactions the oldest is kept, since when the transaction is known, and the newest, which counts
     /// against all that was signed in between. Of equal renewal infos the newest is kept: it alone is ever asked.
     ///
+    /// Documents that a notification contains are kept besides. They count among the others if they arrive on their own
+    /// too.
+    ///
     /// - Parameters:
     ///   - keys: The chains that the document is evidence for.
     ///   - wording: What it says; `nil` for a document that is kept in any case.
-    /// - Returns: The documents that it takes the place of; `nil` if it is not kept.
+    /// - Returns: `nil` if the document is not kept, or kept already as what it is. Otherwise the documents that it takes
+    ///   the place of.
     mutating func displaced(by document: Evidence, about keys: [ChainKey], _ wording: Wording?) -> [Provenance]? {
-        guard let wording, let chain = keys.first, keys.count == 1 else { return [] }
-        let key = WordingKey(wording, about: chain)
-        let known = documents(key)
-        let all = (known + [document.provenance]).sorted()
+        guard let wording, let chain = keys.first, keys.count == 1 else { return isStored(document) ? nil : [] }
+        let known = documents(WordingKey(wording, about: chain))
+        guard !known.contains(where: { $0.name == document.provenance }) else { return nil }
+        let all = (known.map(\.name) + [document.provenance]).sorted()
         let kept = document.kind == .renewalInfo ? [all.last] : [all.first, all.last]
         guard kept.contains(document.provenance) else { return nil }
-        return known.filter { !kept.contains($0) }
+        return known.filter { !$0.isPinned && !kept.contains($0.name) }.map(\.name)
     }
 }
 
 extension LedgerSnapshot {
-    /// Notes which documents with a wording are stored, once a document was.
-    mutating func note(_ new: NewDocument, isNew: Bool, displacing displaced: [Provenance]) {
+    /// Notes which documents are stored once a document was, and which of them have a wording.
+    mutating func note(_ new: NewDocument, displacing displaced: [Provenance]) {
         let name = new.evidence.provenance
+        let isNew = names.insert(name).inserted
+        names.subtract(displaced)
         for (key, known) in wordings {
-            wordings[key] = known.filter { !displaced.contains($0) && (new.wording != nil || $0 != name) }
+            wordings[key] = known.filter { !displaced.contains($0.name) }.map { document in
+                WordedDocument(
+                    document.name, isPinned: document.isPinned || document.name == name && new.wording == nil)
+            }
         }
-        if isNew, let key = new.wordingKey { wordings[key, default: []].append(name) }
+        guard let key = new.wordingKey, wordings[key]?.contains(where: { $0.name == name }) != true else { return }
+        wordings[key, default: []].append(WordedDocument(name, isPinned: !isNew))
     }
 }
 

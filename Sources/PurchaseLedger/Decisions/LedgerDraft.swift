@@ -51,7 +51,7 @@ extension LedgerDraft {
     func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
     /// The stored documents that say the same about a purchase.
-    mutating func documents(_ key: WordingKey) -> [Provenance] {
+    mutating func documents(_ key: WordingKey) -> [WordedDocument] {
         if !loaded.query.wordings.contains(key) { missing.wordings.insert(key) }
         return state.wordings[key] ?? []
     }
@@ -59,8 +59,7 @@ extension LedgerDraft {
     /// Stores a document, after the tokens in it, as evidence for some of its chains.
     ///
     /// - Parameters:
-    ///   - wording: What it says, if another one may take its place later. A token that is stored again in a
-    ///     notification stays as long as that.
+    ///   - wording: What it says, if it arrived on its own.
     ///   - displaced: The documents that it takes the place of.
     mutating func store(
         _ document: Evidence, for keys: Set<ChainKey>, _ wording: Wording? = nil,
@@ -70,10 +69,8 @@ extension LedgerDraft {
             let isAboutAll = part.chains == document.chains
             store(part, for: isAboutAll ? keys : keys.intersection(part.chains.map { resolved($0) }))
         }
-        let isNew = state.names.insert(document.provenance).inserted
-        state.names.subtract(displaced)
         let new = NewDocument(document, for: keys, receivedAt: now, wording: wording)
-        state.note(new, isNew: isNew, displacing: displaced)
+        state.note(new, displacing: displaced)
         changes.add(new, displacing: displaced)
     }
 

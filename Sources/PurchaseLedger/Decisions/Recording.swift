@@ -11,7 +11,7 @@ struct Recording: Sendable {
     var limitsClaims = false
     /// The roots of the documents that are to be noted; `nil` if all are.
     var unnoted: UnnotedRoots?
-    /// What those documents say that others may take the place of.
+    /// The wordings of those documents whose place others may take.
     let wordings: [Provenance: Wording]
 
     init(
@@ -53,7 +53,7 @@ struct Recording: Sendable {
 public struct RecordResult: Hashable, Sendable {
     /// How many documents are stored in addition to those that were.
     public var new = 0
-    /// How many were stored already, or say the same as stored ones and take their place or are not kept.
+    /// How many were stored already or say nothing new: those are not stored, or take the place of others.
     public var known = 0
     /// The purchases that the claimant did not get, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
@@ -97,15 +97,15 @@ extension LedgerDraft {
             // A document applies to nothing if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
             let (wasStored, wording) = (isStored(document), recording.wordings[document.provenance])
-            let displaced = isErased || wasStored ? [] : displaced(by: document, about: keys, wording)
-            let isNew = !isErased && !wasStored && displaced == []
+            let displaced = isErased ? nil : displaced(by: document, about: keys, wording)
+            let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
+            if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
             // A stored document was recorded when it arrived. It matters again only if a customer presents it. The same
-            // holds for one that says nothing new.
-            let isKept = !isErased && !wasStored && displaced != nil
-            let isRecorded = isKept || claimant != nil && !isErased
+            // holds for one that says nothing new and is not kept.
+            let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
             if isRecorded {
-                if isKept || wasStored { store(document, for: Set(keys), wording, displacing: displaced ?? []) }
+                if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
                 if isNew {
                     publish(document)
                     noticeUnknownProducts(in: document, &result)

@@ -31,6 +31,20 @@ public struct Wording: Hashable, Sendable {
     }
 }
 
+/// A stored document with a wording.
+public struct WordedDocument: Hashable, Sendable {
+    /// The name under which it is stored.
+    public var name: Provenance
+    /// Whether it stays, also if other documents say the same: a notification contains it, or it is evidence for
+    /// several chains.
+    public var isPinned: Bool
+
+    public init(_ name: Provenance, isPinned: Bool = false) {
+        self.name = name
+        self.isPinned = isPinned
+    }
+}
+
 /// The wording of documents that are evidence for a chain.
 public struct WordingKey: Hashable, Sendable {
     /// The purchase.

@@ -191,8 +191,10 @@ private struct CopyWriter {
             guard let document = found.kept(as: stored) else {
                 throw invalid(reference.name, "It says otherwise about itself than the ledger does.")
             }
-            return NewDocument(
+            var new = NewDocument(
                 document, for: reference.chains, receivedAt: stored.receivedAt, wording: stored.wording)
+            new.isPinned = stored.isPinned
+            return new
         }
     }
 

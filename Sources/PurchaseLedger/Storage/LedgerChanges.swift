@@ -54,10 +54,12 @@ public struct NewDocument: Sendable {
     public var chains: Set<ChainKey>
     /// When the document arrived.
     public var receivedAt: Timestamp
-    /// What it says, if another document that says the same may take its place later; otherwise `nil`, as for the
-    /// tokens in a notification. A stored document loses its wording if it is stored again without one, or for another
-    /// chain, and never gets one.
+    /// What it says, if it arrived on its own and another document that says the same may take its place later;
+    /// otherwise `nil`, as for the tokens in a notification. A document that is stored both with a wording and without
+    /// one, or for another chain, keeps the wording and is pinned, in whatever order that happens.
     public var wording: Wording?
+    /// Whether it is pinned; see ``WordedDocument/isPinned``.
+    public var isPinned = false
 
     public init(
         _ evidence: Evidence, for chains: Set<ChainKey>, receivedAt: Timestamp, wording: Wording? = nil
@@ -83,6 +85,6 @@ extension StoredDocument {
         self.init(
             id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
             receivedAt: new.receivedAt, notification: evidence.notification, wording: new.wordingKey?.wording,
-            document: evidence.document)
+            isPinned: new.isPinned, document: evidence.document)
     }
 }

@@ -16,7 +16,7 @@ public struct LedgerQuery: Hashable, Sendable {
     public var owners = false
     /// Documents to look up, without their content: whether they are stored.
     public var names: Set<Provenance> = []
-    /// What documents say about their purchases. The names of those that say so are loaded.
+    /// What documents say about their purchases. The names of the documents that say so are loaded.
     public var wordings: Set<WordingKey> = []
     /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
     public var arriving: [Evidence] = []
@@ -74,7 +74,7 @@ public struct LedgerSnapshot: Sendable {
     /// The documents of `query.names` that are stored and can be read.
     public var names: Set<Provenance> = []
     /// The documents that were stored with each wording in `query.wordings`, if there are any, in any order.
-    public var wordings: [WordingKey: [Provenance]] = [:]
+    public var wordings: [WordingKey: [WordedDocument]] = [:]
     /// The documents of `query.documents` that are stored.
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain in `query.evidence`.

@@ -125,6 +125,13 @@ private struct State {
     struct Document {
         var stored: StoredDocument
         var chains: Set<ChainKey>
+
+        mutating func store(again new: NewDocument) {
+            let isSame = new.wording == stored.wording && new.chains.isSubset(of: chains)
+            chains.formUnion(new.chains)
+            stored.wording = stored.wording ?? new.wordingKey?.wording
+            stored.isPinned = stored.isPinned || !isSame && stored.wording != nil
+        }
     }
 
     struct EventList {
@@ -180,11 +187,11 @@ extension State {
         return snapshot
     }
 
-    private func documents(_ key: WordingKey) -> [Provenance]? {
+    private func documents(_ key: WordingKey) -> [WordedDocument]? {
         let found = documents.lazy.compactMap(\.self).filter {
             $0.stored.wording == key.wording && $0.chains == [key.chain]
         }
-        return found.isEmpty ? nil : found.map(\.stored.name)
+        return found.isEmpty ? nil : found.map { WordedDocument($0.stored.name, isPinned: $0.stored.isPinned) }
     }
 
     /// The chain that the newest document about a transaction names.
@@ -271,8 +278,7 @@ extension State {
 
     private mutating func store(_ new: NewDocument) {
         if let place = places[new.evidence.provenance] {
-            documents[place]?.chains.formUnion(new.chains)
-            if new.wording == nil || documents[place]?.chains.count != 1 { documents[place]?.stored.wording = nil }
+            documents[place]?.store(again: new)
         } else {
             places[new.evidence.provenance] = documents.count
             documents.append(Document(stored: StoredDocument(new), chains: new.chains))

@@ -92,12 +92,15 @@ public struct StoredDocument: Hashable, Sendable {
     public var notification: Evidence.Notification?
     /// What it says, if another document that says the same may take its place; otherwise `nil`.
     public var wording: Wording?
+    /// Whether it stays nevertheless; see ``WordedDocument/isPinned``.
+    public var isPinned = false
     /// The document as it arrived, byte for byte.
     public var document: [UInt8]
 
     public init(
         id: DocumentDigest, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
-        notification: Evidence.Notification?, wording: Wording? = nil, document: [UInt8]
+        notification: Evidence.Notification?, wording: Wording? = nil,
+        isPinned: Bool = false, document: [UInt8]
     ) {
         self.id = id
         self.kind = kind
@@ -106,6 +109,7 @@ public struct StoredDocument: Hashable, Sendable {
         self.receivedAt = receivedAt
         self.notification = notification
         self.wording = wording
+        self.isPinned = isPinned
         self.document = document
     }
 

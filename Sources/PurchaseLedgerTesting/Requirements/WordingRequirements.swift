@@ -23,7 +23,8 @@ extension LedgerStorageContract {
                 try trial.expect(wordings[document.evidence.provenance], is: wording, "The wording of a document")
             }
         },
-        Requirement("A document that is stored again in a notification, or for another chain, loses its wording") {
+        Requirement("A document that is stored both with a wording and without is pinned, and so is one of two chains")
+        {
             trial in
             for number in 1...4 {
                 try await trial.commit { $0.documents = [Sample.said(number, wording: 7, about: [1])] }
@@ -31,11 +32,25 @@ extension LedgerStorageContract {
             try await trial.commit(trial.second) {
                 $0.documents = [
                     Sample.said(1, wording: 7, about: [1]), Sample.said(2, wording: nil, about: [1]),
-                    Sample.said(3, wording: 7, about: [2]), Sample.said(5, wording: nil, about: [1]),
+                    Sample.said(5, wording: nil, about: [1]), Sample.said(6, wording: nil, about: [1]),
                 ]
             }
+            // The same in the other order, and in one commit.
             try await trial.commit { $0.documents = [Sample.said(5, wording: 7, about: [1])] }
-            try trial.expect(try await trial.wordings([(7, 1), (7, 2)]), is: [[1, 4], []], "Documents")
+            try await trial.commit {
+                $0.documents = [Sample.said(7, wording: 7, about: [1]), Sample.said(7, wording: nil, about: [1])]
+            }
+            try trial.expect(try await trial.wordings([(7, 1)]), is: [[1, 2, 3, 4, 5, 7]], "Documents")
+            try trial.expect(try await trial.pinned(7, 1), is: [2, 5, 7], "Pinned documents")
+            try await trial.commit { changes in
+                changes.documents = [Sample.said(9, wording: 7, about: [1])]
+                changes.displacedDocuments = Set((1...7).map { Sample.name($0) })
+            }
+            try trial.expect(try await trial.wordings([(7, 1)]), is: [[2, 5, 7, 9]], "Documents left")
+            try await trial.commit { $0.documents = [Sample.said(9, wording: 7, about: [2])] }
+            try await trial.commit { $0.displacedDocuments = [Sample.name(9)] }
+            let found = try await trial.load { $0.names = Set((1...9).map { Sample.name($0) }) }
+            try trial.expect(found.names, is: Set([2, 5, 6, 7, 9].map { Sample.name($0) }), "Names left")
         },
         Requirement("A displaced document is erased in the same commit, and can come again") { trial in
             try await trial.commit {
@@ -74,7 +89,7 @@ extension LedgerStorageContract {
                         try await handle.commit(query) { snapshot in
                             var changes = LedgerChanges()
                             changes.documents = [Sample.said(number, wording: 7, about: [1])]
-                            changes.displacedDocuments = Set(snapshot.wordings[key] ?? [])
+                            changes.displacedDocuments = Set((snapshot.wordings[key] ?? []).map(\.name))
                             return .commit(changes, ())
                         }
                     }
@@ -90,6 +105,11 @@ extension LedgerStorageContract {
 }
 
 extension Sample {
+    /// The name of such a document.
+    fileprivate static func name(_ number: Int) -> Provenance {
+        said(number, wording: nil, about: []).evidence.provenance
+    }
+
     /// A document that was signed at the time of its number.
     ///
     /// - Parameter named: The chain that it names.
@@ -110,6 +130,17 @@ extension Trial {
     fileprivate func wordings(_ keys: [(wording: Int64, chain: Int)]) async throws -> [[Int64]] {
         let keys = keys.map { WordingKey(Wording(digest: $0.wording), about: Sample.key($0.chain)) }
         let found = try await load { $0.wordings = Set(keys) }.wordings
-        return keys.map { (found[$0] ?? []).map { $0.signedDate.milliseconds - Sample.time(0).milliseconds }.sorted() }
+        return keys.map { (found[$0] ?? []).map { Self.number($0.name) }.sorted() }
+    }
+
+    /// The numbers of the pinned documents with a wording.
+    fileprivate func pinned(_ wording: Int64, _ chain: Int) async throws -> [Int64] {
+        let key = WordingKey(Wording(digest: wording), about: Sample.key(chain))
+        let found = try await load { $0.wordings = [key] }.wordings[key] ?? []
+        return found.filter(\.isPinned).map { Self.number($0.name) }.sorted()
+    }
+
+    private static func number(_ name: Provenance) -> Int64 {
+        name.signedDate.milliseconds - Sample.time(0).milliseconds
     }
 }
