@@ -149,7 +149,7 @@ struct Auditor {
         return Set(customers)
     }
 
-    /// How long a late notification may stay unknown after its first attempt, in milliseconds: a day, and two hours in
-    /// which the App Store is asked.
-    private static let patience: Int64 = 86_400_000 + 7_200_000
+    /// How long a late notification may stay unknown after its first attempt, in milliseconds: a day, and six hours,
+    /// since a server works every three hours, and may meet a liar.
+    private static let patience: Int64 = 86_400_000 + 21_600_000
 }

@@ -107,6 +107,9 @@ extension HistoryCursor {
 
     /// If a day has passed, plans to read the last days again, and to ask again for what was refused.
     mutating func lookAgain(at now: Timestamp, in environment: Environment) {
+        // What was planned by a clock that was ahead is planned anew.
+        again = again.map { $0.filter { $0.end <= now } }
+        if again?.isEmpty == true { again = nil }
         guard again == nil else { return }
         guard let last = lookedAgainAt else {
             // The first reading is the first look.

@@ -23,7 +23,7 @@ extension Reconciler {
         var cursor = HistoryCursor(of: job)
         try await readNews(&cursor, &job)
         cursor.succeededAt = now()
-        cursor.lookAgain(at: now(), in: scope.environment)
+        cursor.lookAgain(at: min(now(), appStoreTime() ?? now()), in: scope.environment)
         try await prolong(&job, cursor.payload)
         try await readAgain(&cursor, &job, until: next)
         var outcome = job.next(at: cursor.again == nil ? now().advanced(by: historyInterval) : now(), nil)
