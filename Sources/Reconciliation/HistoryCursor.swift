@@ -98,6 +98,8 @@ extension HistoryCursor {
     /// What is to be read first: all since the last reading. What has become too old since then is noted as unread.
     mutating func news(until end: Timestamp, in environment: Environment) -> HistoryStretch {
         let earliest = Self.earliest(at: end, in: environment)
+        // A clock that was ahead may have skipped the last days: they are read again at once.
+        if through > end { lookedAgainAt = through }
         if through.milliseconds > 0, through < earliest { noteUnread(HistoryStretch(start: through, end: earliest)) }
         var start = max(earliest, through.advanced(by: .zero - overlap))
         // What cannot be read is not asked for again so soon.

@@ -30,6 +30,29 @@ import Testing
         #expect(found.contains { $0.kind == .subscriptionStarted })
     }
 
+    @Test(arguments: jumps) func `what a clock that was ahead skipped is found in the last days, once it is right`(
+        ahead: Int64
+    ) async throws {
+        let scene = try await JobTests.Scene()
+        try await scene.work()
+        let start = scene.time.now
+        scene.time.now = start.advanced(by: .seconds(ahead))
+        for _ in 0..<2 {
+            try await scene.reconciler.start()
+            try await scene.work()
+            scene.time.now = scene.time.now.advanced(by: .seconds(86_400))
+        }
+        scene.time.now = start
+        // Its notification is lost.
+        try await scene.buy()
+        try await scene.pass(seconds: 3600)
+        try await scene.reconciler.start()
+        try await scene.work()
+        let found = try await scene.ledger.events(of: "com.example", limit: 100).events
+        #expect(found.contains { $0.kind == .subscriptionStarted })
+        #expect(try await scene.jobs().allSatisfy { $0.failure == nil })
+    }
+
     @Test(arguments: jumps) func `a consumption request is not given up by a clock that may be ahead`(
         ahead: Int64
     ) async throws {
