@@ -8,6 +8,7 @@ import Foundation
 import PurchaseServer
 import Reconciliation
 import SimulatorServer
+import Synchronization
 import Testing
 
 /// The client of the App Store over HTTP: against the simulator's listeners, and against servers that misbehave.
@@ -103,6 +104,30 @@ import Testing
                 try await client.send(.transactionInfo("1"), to: .production, within: .seconds(3600))
             }
             #expect(error?.code == code, "\(error?.description ?? "")")
+        }
+    }
+
+    @Test(
+        arguments: [
+            ("401 Unauthorized", "text/plain", "Unauthenticated", true), ("401 Unauthorized", "", "", true),
+            ("200 OK", "application/json", "{}", true), ("202 Accepted", "", "", true),
+            ("404 Not Found", "application/json", #"{"errorCode":4040010}"#, true),
+            ("404 Not Found", "application/json", #"{"errorCode":404}"#, false),
+            ("403 Forbidden", "text/html", "<p>No.", false), ("401 Unauthorized", "text/html", "<p>No.", false),
+            ("200 OK", "text/html", "<p>Sign in.", false), ("503 Unavailable", "", "", false),
+        ]) func `only an answer that may be Apple's shows Apple's time`(
+            status: String, type: String, body: String, isApples: Bool
+        ) async throws
+    {
+        let head = "HTTP/1.1 \(status)\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Type: \(type)\r\n"
+        try await RawServer.run(.closesAfter(head + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")) { port in
+            let dates = Mutex<[Timestamp]>([])
+            var transport = HTTPAppStoreTransport(
+                hosts: [.production: "http://127.0.0.1:\(port)"], clock: ContinuousClock())
+            transport.onDate = { date in dates.withLock { $0.append(date) } }
+            _ = try await transport.answer(
+                to: Endpoint.transactionInfo("1").request, in: .production, within: .seconds(3600))
+            #expect(dates.withLock { $0 } == (isApples ? [Timestamp(milliseconds: 784_111_777_000)] : []))
         }
     }
 
