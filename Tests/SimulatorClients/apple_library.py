@@ -199,7 +199,11 @@ class Story:
 
         assert eventually(sent).sendAttempts[0].sendAttemptResult == SendAttemptResult.SUCCESS
         now = self.simulator.now()
-        request = NotificationHistoryRequest(startDate=now - 170 * DAY, endDate=now + DAY)
+        # The history goes back 180 days in production, and 30 in the sandbox.
+        days = 180 if self.isProduction else 30
+        request = NotificationHistoryRequest(startDate=now - (days + 1) * DAY, endDate=now + DAY)
+        assert self.attempt(4000012, lambda: self.client.get_notification_history(None, request)) is None
+        request.startDate = now - (days - 1) * DAY
 
         def all_recorded():
             count, page = 0, None

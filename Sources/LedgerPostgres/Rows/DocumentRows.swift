@@ -78,7 +78,8 @@ extension LoadPlan {
 
     private static let wordings = RowStatement.reading([.text, .integer], after: 1) { keys in
         """
-        SELECT documents.chain, documents.wording, is_pinned, signed_date, digest FROM \(keys) AS wanted (chain, wording)
+        SELECT documents.chain, documents.wording, is_pinned, signed_date, digest
+        FROM \(keys) AS wanted (chain, wording)
         JOIN documents ON documents.chain = wanted.chain AND documents.wording = wanted.wording
         WHERE scope = $1 AND documents.wording IS NOT NULL
         """

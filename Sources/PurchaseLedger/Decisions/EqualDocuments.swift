@@ -17,8 +17,7 @@ extension LedgerDraft {
     /// - Parameters:
     ///   - keys: The chains that the document is evidence for.
     ///   - wording: What it says; `nil` for a document that is kept in any case.
-    /// - Returns: `nil` if the document is not kept, or kept already as what it is. Otherwise the documents that it takes
-    ///   the place of.
+    /// - Returns: The documents that it takes the place of; `nil` if it is not kept, or was stored so before.
     mutating func displaced(by document: Evidence, about keys: [ChainKey], _ wording: Wording?) -> [Provenance]? {
         guard let wording, let chain = keys.first, keys.count == 1 else { return isStored(document) ? nil : [] }
         let known = documents(WordingKey(wording, about: chain))

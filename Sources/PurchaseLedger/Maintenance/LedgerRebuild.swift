@@ -74,8 +74,8 @@ extension Ledger {
             isWhole: !documents.contains(where: reader.isUnreadable))
     }
 
-    /// The stored facts of a chain, and the names of its documents, which were read. If one of them cannot be read since
-    /// it was displaced or erased meanwhile, all is read again.
+    /// The stored facts of a chain, and the names of its documents, which were read. If one of them cannot be read
+    /// since it was displaced or erased meanwhile, all is read again.
     private func chainWithDocuments(
         _ key: ChainKey, reading reader: inout DocumentReader
     ) async throws -> (stored: Chain, documents: Set<Provenance>) {
