@@ -71,7 +71,7 @@ package final class HistoryWatch: Sendable {
     var concern: String? {
         let late = state.withLock { $0.late }
         guard !late.isEmpty else { return nil }
-        let more = late.count > Self.named ? " So are \(late.count - Self.named) more." : ""
+        let more = late.count > Self.named ? " There are \(late.count - Self.named) more." : ""
         return late.prefix(Self.named).map(\.sentence).joined(separator: " ") + more
             + " quittance jobs --kind notificationHistory has the whole reasons."
     }
@@ -81,10 +81,11 @@ extension LateHistory {
     /// Readiness is public, so the sentence has no more than the beginning of the failure: what follows names the key.
     fileprivate var sentence: String {
         let reason = failure.map { failure in
-            failure.firstRange(of: ". ").map { String(failure[..<$0.lowerBound]) + "." } ?? failure
+            let sentence = failure.firstRange(of: ". ").map { String(failure[..<$0.lowerBound]) } ?? failure
+            return sentence.hasSuffix(".") ? sentence : sentence + "."
         }
         return """
-            The notification history of \(scope.bundleId) (\(scope.environment.rawValue)) is not read since \
+            The notification history of \(scope.bundleId) (\(scope.environment.rawValue)) has not been read since \
             \(since.iso8601): \(reason ?? "no attempt has ended.")
             """
     }

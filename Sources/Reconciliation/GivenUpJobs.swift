@@ -20,10 +20,17 @@ extension Job {
     /// The job as it is kept.
     func givenUp(at now: Timestamp, because failure: String) -> Job {
         let forgottenAt = now.advanced(by: Self.memory)
-        let members = (members ?? []).filter { $0.name != "forgottenAt" }
-        var job = next(at: forgottenAt, failure)
-        job.payload = Array(
-            JSONValue.object(members + [.init("forgottenAt", .number("\(forgottenAt.milliseconds)"))]).compactText.utf8)
+        var job = reopened.next(at: forgottenAt, failure)
+        let members = (job.members ?? []) + [.init("forgottenAt", .number("\(forgottenAt.milliseconds)"))]
+        job.payload = Array(JSONValue.object(members).compactText.utf8)
+        return job
+    }
+
+    /// The job as one that is asked again.
+    var reopened: Job {
+        guard isGivenUp, let members else { return self }
+        var job = self
+        job.payload = Array(JSONValue.object(members.filter { $0.name != "forgottenAt" }).compactText.utf8)
         return job
     }
 

@@ -91,7 +91,7 @@ extension Reconciler {
     /// The job for another attempt. After an outage the history is up to date within its interval.
     func retry(_ job: Job, because failure: String) -> Job {
         let isHistory = job.id.kind == .notificationHistory
-        return job.retry(at: now(), because: failure, within: isHistory ? historyInterval : Job.longestPause)
+        return job.reopened.retry(at: now(), because: failure, within: isHistory ? historyInterval : Job.longestPause)
     }
 
     /// The job for another attempt after the App Store did not answer, not before the time that it named. It named it

@@ -42,14 +42,15 @@ final class SeenTransactions: Sendable {
     /// - Parameters:
     ///   - error: Why the history could not be read to its end; then its transactions count as not seen. `nil` if it
     ///     was.
-    ///   - other: The reading of the same history that goes on with its transactions.
+    ///   - other: The reading of the same history that goes on with its transactions. If it has ended meanwhile, they
+    ///     count as not seen.
     func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {
         let waiting = state.withLock { state in
             for id in state.running.removeValue(forKey: reading) ?? [] where state.transactions[id]?.reading == reading
             {
                 if let other, state.running[other]?.append(id) != nil {
                     state.transactions[id]?.reading = other
-                } else if error != nil {
+                } else if error != nil || other != nil {
                     state.transactions[id] = nil
                 }
             }

@@ -97,7 +97,7 @@ extension LedgerDraft {
             // A document applies to nothing if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
             let (wasStored, wording) = (isStored(document), recording.wordings[document.provenance])
-            let displaced = isErased ? nil : displaced(by: document, about: keys, wording)
+            let displaced = isErased ? nil : documentsDisplaced(by: document, about: keys, wording)
             let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
             if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }

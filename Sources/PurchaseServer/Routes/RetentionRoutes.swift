@@ -19,7 +19,7 @@ struct RetentionRoutes: Sendable {
 
     /// How far the signing of a request may be from now for an offer to be signed. The App Store asks in real time, so
     /// an old request was kept by somebody, who would get a new offer with each repetition; the rest is for clocks that
-    /// differ.
+    /// differ. In milliseconds.
     private static let freshness: Int64 = 600_000
 
     private let service: LedgerService

@@ -130,7 +130,7 @@ struct Jobs: AsyncParsableCommand {
             var (count, left) = (0, 0)
             try await filter.forEach(in: ledger) { job in
                 // A consumption request that was answered or given up keeps its outcome.
-                let isOpen = ConsumptionQuestion(job)?.state ?? .waiting == .waiting
+                let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
                 guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
                 guard !Reconciler.mayBeLeased(job, at: now) else { return left += 1 }
                 var next = job
@@ -153,25 +153,32 @@ extension Job {
     fileprivate var line: String {
         let parts = [
             id.kind.rawValue, id.scope.bundleId, id.scope.environment.rawValue, id.name.isEmpty ? "-" : id.name,
-            "due \(dueAt.iso8601)", counted(attempts, "attempt"), reading, failure,
+            "due \(dueAt.iso8601)", counted(attempts, "attempt"), reading, isDecided ? "decided, nothing to do" : nil, failure,
         ]
         return parts.compactMap(\.self).map(\.printable).joined(separator: "  ")
+    }
+
+    /// Whether it only keeps what became of a refund.
+    fileprivate var isDecided: Bool {
+        id.kind == .consumption && ConsumptionQuestion(self)?.state ?? .answered == .answered
     }
 
     /// How far a notification history was read; `nil` for jobs of other kinds.
     private var reading: String? {
         guard id.kind == .notificationHistory else { return nil }
-        guard let cursor = HistoryCursor(self) else { return "never read" }
+        guard let cursor = HistoryCursor(self), cursor.through.milliseconds > 0 else { return "never read" }
         let success = cursor.succeededAt.map { "last to its end at \($0.iso8601)" } ?? "never to its end"
-        return "read through \(cursor.through.iso8601), \(success)"
+        let unread = cursor.unread.map { ", but not shown from \($0.start.iso8601) to \($0.end.iso8601)" } ?? ""
+        return "read through \(cursor.through.iso8601), \(success)\(unread)"
     }
 
     fileprivate var json: String {
         let cursor = HistoryCursor(self)
         let body = Body(
             kind: id.kind.rawValue, bundleId: id.scope.bundleId, environment: id.scope.environment.rawValue,
-            name: id.name, dueAt: dueAt, attempts: attempts, failure: failure, readThrough: cursor?.through,
-            succeededAt: cursor?.succeededAt)
+            name: id.name, dueAt: dueAt, attempts: attempts, failure: failure,
+            readThrough: cursor.flatMap { $0.through.milliseconds > 0 ? $0.through : nil },
+            succeededAt: cursor?.succeededAt, unreadFrom: cursor?.unread?.start, unreadThrough: cursor?.unread?.end)
         return String(decoding: (try? JSONWriter.bytes(encoding: body)) ?? [], as: UTF8.self)
     }
 
@@ -181,7 +188,7 @@ extension Job {
         var attempts: Int
         var failure: String?
         /// Of a notification history.
-        var readThrough, succeededAt: Timestamp?
+        var readThrough, succeededAt, unreadFrom, unreadThrough: Timestamp?
     }
 }
 
