@@ -21,15 +21,8 @@ enum Lie: CaseIterable {
     /// An error code that nobody knows.
     case unknownCode
 
-    /// Whether somebody might say this about a request. An error code that nobody knows is the App Store's word all the
-    /// same, and closes a consumption request.
-    func fits(_ request: APIRequest) -> Bool {
-        switch self {
-        case .tooEarly: request.path.hasSuffix("/notifications/history")
-        case .unknownCode: !request.isConsumption
-        default: true
-        }
-    }
+    /// Whether somebody might say this about a request.
+    func fits(_ request: APIRequest) -> Bool { self != .tooEarly || request.path.hasSuffix("/notifications/history") }
 
     /// The answer.
     ///

@@ -208,8 +208,8 @@ extension Simulation {
     /// The days of a fortnight on which the App Store cannot be asked: two, in every third fortnight four.
     private static func outage(around day: Int) -> Range<Int> { 8..<(day / 14 % 3 == 2 ? 12 : 10) }
 
-    /// Whether a liar hides a part of the history: on the day after an outage, when its start is longer ago than else, so
-    /// that he is believed. The server asks for that part again a day later.
+    /// Whether a liar hides a part of the history: on the day after an outage, when its start is longer ago than else,
+    /// so that he is believed. The server asks for that part again a day later.
     private static func isHistoryHidden(on day: Int) -> Bool { day % 14 == outage(around: day).upperBound }
 
     /// What goes wrong in a step of a day.
@@ -353,8 +353,8 @@ extension Simulation {
 // MARK: - The audit
 
 extension Simulation {
-    /// Compares the ledger with what was sold. If the App Store cannot be asked, or a part of its history is hidden, the
-    /// entitlements are not compared: evidence that could not be fetched may be missing.
+    /// Compares the ledger with what was sold. If the App Store cannot be asked, or a part of its history is hidden,
+    /// the entitlements are not compared: evidence that could not be fetched may be missing.
     private mutating func audit(_ day: Int) async throws {
         let before = Auditor.entitlements(in: await transport.store.world)
         await present()

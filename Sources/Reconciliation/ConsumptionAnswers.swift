@@ -82,8 +82,17 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// Whether the same answer will be refused as often as it is sent. All numbers of Send Consumption Information with
-    /// status 400 name a member of the body, or a kind of transaction that it does not take; some of those numbers are
-    /// not known. Everything else may pass: the App Store may know a transaction (404) a little later.
-    fileprivate var namesFaultOfRequest: Bool { code == .refused && errorCode?.httpStatus == 400 }
+    /// The refusals that name a member of the answer, or a kind of transaction that takes none (Send Consumption
+    /// Information): the same answer would be refused as often as it is sent. Everything else may pass, also a number
+    /// that nobody knows, and a transaction that the App Store does not know yet.
+    private static let faultsOfRequest: Set<APIErrorCode> = [
+        .invalidTransactionId, .invalidCustomerConsented, .invalidDeliveryStatus, .invalidSampleContentProvided,
+        .invalidRefundPreference, .consumptionPercentageAutoRenewableSubscription, .invalidTransactionNotConsumable,
+        .invalidTransactionTypeNotSupported, .appTransactionIdNotSupported, .familyTransactionNotSupported,
+        .invalidAssignedTransactionNotSupported,
+    ]
+
+    fileprivate var namesFaultOfRequest: Bool {
+        code == .refused && errorCode?.known.map(Self.faultsOfRequest.contains) == true
+    }
 }

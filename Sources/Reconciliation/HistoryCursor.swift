@@ -158,8 +158,8 @@ extension HistoryCursor {
 enum HistoryResult {
     /// All pages were recorded.
     case read(pages: Int)
-    /// The window is too long to be read.
-    case tooLong(AppStoreAPIError)
+    /// The window is too long to be read: after so many pages.
+    case tooLong(AppStoreAPIError, pages: Int)
     /// The window begins too long ago.
     case tooEarly(AppStoreAPIError)
 
@@ -185,7 +185,9 @@ extension HistoryCursor {
         case .tooLong where window > Self.shortestWindow:
             window = max(Self.shortestWindow, window / 2)
             return (stretch, nil)
-        case .tooLong(let error):
+        // A token that nobody sent has not expired: nothing is known of this minute, and it is read later.
+        case .tooLong(let error, pages: 0): return (stretch, error)
+        case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)
         case .tooEarly(let error):
             let (start, end) = (request.startDate.milliseconds, stretch.end.milliseconds)

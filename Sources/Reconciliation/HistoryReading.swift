@@ -79,7 +79,7 @@ extension Reconciler {
             }
             return .read(pages: count)
         } catch let error as AppStoreAPIError where error.isAboutLength {
-            return .tooLong(error)
+            return .tooLong(error, pages: count)
         } catch let error as AppStoreAPIError where error.errorCode == .startDateTooFarInPast {
             return .tooEarly(error)
         }

@@ -54,7 +54,8 @@ import Testing
         let failure = "credentials: Apple refused the bearer token of 'Get Notification History'. ABCDEF1234 is the id."
         try await Self.store(Self.production, success: nil, through: 3000, failure: failure, in: world)
         let concern = try #require(try await Self.concern(world, after: 3601))
-        #expect(concern.contains("com.example (Production) has not been read since \(Self.start.iso8601)"), "\(concern)")
+        #expect(
+            concern.contains("com.example (Production) has not been read since \(Self.start.iso8601)"), "\(concern)")
         #expect(concern.contains("of 'Get Notification History'."), "\(concern)")
         #expect(!concern.contains("ABCDEF1234"), "readiness is public")
         #expect(concern.contains("com.example (Sandbox)") && concern.contains("no attempt has ended"), "\(concern)")
@@ -77,7 +78,8 @@ import Testing
         try await Self.store(Self.production, success: 7200, through: 0, in: world)
         try await Self.store(Self.sandbox, success: 7200, through: 7200, in: world)
         let concern = try await Self.concern(world, after: 7200)
-        #expect(concern?.contains("(Production) has not been read since \(Self.start.iso8601)") == true, "\(concern ?? "")")
+        #expect(
+            concern?.contains("(Production) has not been read since \(Self.start.iso8601)") == true, "\(concern ?? "")")
     }
 
     @Test func `the log says once that a history is not read, and that it is again`() async throws {

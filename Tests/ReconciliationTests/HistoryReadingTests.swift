@@ -19,6 +19,11 @@ import Testing
         func add(_ job: Job) { jobs.withLock { $0.append(job) } }
     }
 
+    /// A page that is followed by itself.
+    private static let endlessPage = APIAnswer(
+        status: 200, headers: ["content-type": "application/json"],
+        body: Array(#"{"hasMore":true,"paginationToken":"again","notificationHistory":[]}"#.utf8))
+
     private static func refusal(_ code: APIErrorCode) -> APIAnswer {
         APIAnswer(
             status: 400, headers: ["content-type": "application/json"],
@@ -282,6 +287,30 @@ import Testing
         #expect(try await cursor(scene).unread == nil)
     }
 
+    @Test func `a token that nobody sent has not expired, so nothing is skipped, and few questions are asked`()
+        async throws
+    {
+        let scene = try await Scene()
+        try await scene.work()
+        try await scene.buy()
+        scene.requests.answer = { request in
+            Self.dates(of: request) == nil ? nil : Self.refusal(.paginationTokenExpired)
+        }
+        try await scene.pass(seconds: 900)
+        let before = scene.requests.count
+        for _ in 0..<14 {
+            try await scene.work()
+            try await scene.pass(seconds: 900)
+        }
+        // The window is halved to a minute once. Then there is a question for each interval.
+        #expect(scene.requests.count - before <= 40, "\(scene.requests.count - before)")
+        #expect(try await failure(scene)?.contains("4000017") == true)
+        #expect(try await cursor(scene).unread == nil)
+        scene.requests.answer = nil
+        try await scene.work()
+        #expect(try await started(scene))
+    }
+
     @Test func `a minute that cannot be read is passed over after some attempts, and read once it can be`()
         async throws
     {
@@ -293,7 +322,7 @@ import Testing
         let moment = try #require(await scene.transport.store.outbox.entries.first).date.milliseconds
         scene.requests.answer = { request in
             guard let dates = Self.dates(of: request), dates.contains(moment) else { return nil }
-            return Self.refusal(.paginationTokenExpired)
+            return Self.endlessPage
         }
         try await scene.pass(seconds: 900)
         for _ in 0..<10 {

@@ -48,7 +48,7 @@ import Testing
                 .accepted, consumption: "answered", history: "waiting malformedAnswer", status: "soon malformedAnswer",
                 reading: "soon malformedAnswer", line: "malformedAnswer"),
             Row(
-                .code(4_000_999), consumption: "refused refused", history: "givenUp refused",
+                .code(4_000_999), consumption: "waiting refused", history: "givenUp refused",
                 status: "tomorrow refused", reading: "soon refused", line: "refused"),
             Row(
                 .code(4_030_999), consumption: "waiting refused", history: "givenUp refused",

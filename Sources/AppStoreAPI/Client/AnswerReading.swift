@@ -54,7 +54,9 @@ extension Endpoint {
                 "'\(name)' was answered with HTTP status \(answer.status), and not in Apple's form, as by a proxy.")
         default: error = .init(.malformedAnswer, "'\(name)' was answered with HTTP status \(answer.status).")
         }
-        if let number { error.take(number, from: errors) }
+        // What somebody else says about the time decides nothing either.
+        guard let number else { return error }
+        error.take(number, from: errors)
         if answer.status == 429 || answer.status >= 500 {
             error.retryAt = RetryAfter.time(answer.headers["retry-after"], at: now)
         }

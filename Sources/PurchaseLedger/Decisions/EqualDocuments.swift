@@ -18,7 +18,9 @@ extension LedgerDraft {
     ///   - keys: The chains that the document is evidence for.
     ///   - wording: What it says; `nil` for a document that is kept in any case.
     /// - Returns: The documents that it takes the place of; `nil` if it is not kept, or was stored so before.
-    mutating func documentsDisplaced(by document: Evidence, about keys: [ChainKey], _ wording: Wording?) -> [Provenance]? {
+    mutating func documentsDisplaced(
+        by document: Evidence, about keys: [ChainKey], _ wording: Wording?
+    ) -> [Provenance]? {
         guard let wording, let chain = keys.first, keys.count == 1 else { return isStored(document) ? nil : [] }
         let known = documents(WordingKey(wording, about: chain))
         guard !known.contains(where: { $0.name == document.provenance }) else { return nil }

@@ -153,7 +153,8 @@ extension Job {
     fileprivate var line: String {
         let parts = [
             id.kind.rawValue, id.scope.bundleId, id.scope.environment.rawValue, id.name.isEmpty ? "-" : id.name,
-            "due \(dueAt.iso8601)", counted(attempts, "attempt"), reading, isDecided ? "decided, nothing to do" : nil, failure,
+            "due \(dueAt.iso8601)", counted(attempts, "attempt"), reading, isDecided ? "decided, nothing to do" : nil,
+            failure,
         ]
         return parts.compactMap(\.self).map(\.printable).joined(separator: "  ")
     }
