@@ -8,7 +8,7 @@ struct Confirmation: ParsableArguments {
     var yes = false
 
     func validate() throws {
-        guard yes || Terminal.isInputInteractive && Terminal.isErrorInteractive else {
+        guard yes || Terminal.isInputInteractive else {
             throw ValidationError("It cannot be undone, and there is no terminal to ask on: pass --yes to do it.")
         }
     }

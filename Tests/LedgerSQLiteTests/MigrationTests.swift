@@ -263,7 +263,7 @@ import Testing
             "publishedAsOf",
         ],
         "events": ["beforeCommitmentWillRenew", "afterCommitmentWillRenew"],
-        "customers": ["consentedAt"], "documents": ["wording"],
+        "customers": ["consentedAt"], "documents": ["wording", "isPinned"],
     ]
 
     @Test func `numbers of rows that were deleted from an older file are not used again`() async throws {

@@ -49,10 +49,11 @@ import Testing
 
     @Test func `the workers that wait for a history fail with it, and ask nothing more`() async throws {
         let shop = try await BackfillTests.Shop(customers: 1, coins: 60, laterPages: .malformed)
-        let outcomes = try await shop.run(shop.customers[0].transactions)
-        #expect(outcomes.count == 60 && outcomes.allSatisfy { $0.contains("malformedAnswer") })
+        // With twenty such lines in a row the backfill would stop.
+        let outcomes = try await shop.run(Array(shop.customers[0].transactions.suffix(16)))
+        #expect(outcomes.count == 16 && outcomes.allSatisfy { $0.contains("malformedAnswer") })
         // Each line asks for the first page and for the second at most.
-        #expect(shop.transport.count <= 120, "\(shop.transport.count)")
+        #expect(shop.transport.count <= 32, "\(shop.transport.count)")
     }
 
     @Test func `the reports of all lines together count each document once`() async throws {

@@ -44,9 +44,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.path == "/stop":
-            threading.Thread(target=server.shutdown).start()
-        else:
+        if self.path != "/stop":
             requests.append({
                 "line": f"{self.command} {self.path}", "refusal": refusal(self.headers.get("Authorization", "")),
                 "type": self.headers.get("Content-Type"), "accept": self.headers.get("Accept"),
@@ -59,6 +57,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+        # Not before the answer is sent, since the program ends then.
+        if self.path == "/stop":
+            threading.Thread(target=server.shutdown).start()
 
     do_GET = do_POST = do_PUT = do_DELETE = answer
 

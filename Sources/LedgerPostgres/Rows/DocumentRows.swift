@@ -254,7 +254,10 @@ extension CommitPlan {
         eraseEvidence(for: changes.erasedChains)
         for name in changes.displacedDocuments.sorted() {
             add(
-                "DELETE FROM documents WHERE signed_date = $1 AND digest = $2 AND is_pinned IS NULL", name.key)
+                """
+                DELETE FROM documents
+                WHERE signed_date = $1 AND digest = $2 AND wording IS NOT NULL AND is_pinned IS NULL
+                """, name.key)
         }
     }
 

@@ -161,9 +161,12 @@ extension SQLiteLedgerSession {
         return documents.isEmpty ? nil : documents
     }
 
-    /// Erases a document, unless it is pinned.
+    /// Erases a document with a wording, unless it is pinned.
     func erase(_ name: Provenance) throws {
-        try run("DELETE FROM documents WHERE signedDate = ? AND digest = ? AND isPinned IS NULL", Self.key(name))
+        try run(
+            """
+            DELETE FROM documents WHERE signedDate = ? AND digest = ? AND wording IS NOT NULL AND isPinned IS NULL
+            """, Self.key(name))
     }
 
     func moveEvidence(from old: ChainKey, to new: ChainKey) throws {

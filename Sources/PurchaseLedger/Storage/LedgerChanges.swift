@@ -17,7 +17,8 @@ public struct LedgerChanges: Sendable {
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Documents to erase, since ``documents`` has others in their place. None of them is among ``documents``.
+    /// Documents to erase if they have a wording and are not pinned, since ``documents`` has others in their place.
+    /// None of them is among ``documents``.
     public var displacedDocuments: Set<Provenance> = []
     /// Events to append, in order. One with a cursor comes from another ledger and keeps that cursor; if there is an
     /// event with it already, nothing is added. Others are numbered by the storage.

@@ -247,7 +247,7 @@ extension State {
         }
         for (old, new) in changes.movedEvidence { replaceEvidence(of: old, with: new) }
         for key in changes.erasedChains { replaceEvidence(of: key, with: nil) }
-        for name in changes.displacedDocuments { erase(name) }
+        for name in changes.displacedDocuments where isDisplaceable(name) { erase(name) }
         for customer in changes.erasedCustomers { customers[customer] = nil }
         for record in changes.customers {
             lastNumber = max(lastNumber, record.customer.number)
@@ -294,6 +294,11 @@ extension State {
             guard let document = documents[place], document.chains.isEmpty else { continue }
             erase(document.stored.name)
         }
+    }
+
+    private func isDisplaceable(_ name: Provenance) -> Bool {
+        let stored = places[name].flatMap { documents[$0]?.stored }
+        return stored?.wording != nil && stored?.isPinned == false
     }
 
     private mutating func erase(_ name: Provenance) {
