@@ -4,15 +4,22 @@
 /// customer together, and then one worker reads that customer's history and finds the other lines answered by it.
 struct Stretches<Lines: IteratorProtocol> {
     /// The lines of a stretch: several customers, each with some hundred transactions.
-    private static var length: Int { 1000 }
+    private static var longest: Int { 1000 }
+    /// The lines of each worker's first stretch, if the list arrives little by little: they are not waited for. Each
+    /// round of stretches is twice as long.
+    private static var shortest: Int { 10 }
 
     private var lines: Lines
     private var isAtEnd = false
+    private let isThere: Bool
+    private var refills = 0
     /// What is left of each worker's stretch.
     private var stretches: [ArraySlice<Lines.Element>]
 
     init<List: Sequence>(_ list: List, for workers: Int) where List.Iterator == Lines {
         lines = list.makeIterator()
+        // A list from a pipe does not know its length.
+        isThere = list.underestimatedCount > 0
         stretches = Array(repeating: [], count: workers)
     }
 
@@ -25,7 +32,10 @@ struct Stretches<Lines: IteratorProtocol> {
     /// Takes a stretch from the list, and at its end the second half of the longest stretch that is left.
     private mutating func refill(_ worker: Int) {
         var stretch: [Lines.Element] = []
-        while !isAtEnd, stretch.count < Self.length {
+        let rounds = min(refills / max(1, stretches.count), 7)
+        let length = isThere ? Self.longest : min(Self.longest, Self.shortest << rounds)
+        refills += 1
+        while !isAtEnd, stretch.count < length {
             if let line = lines.next() { stretch.append(line) } else { isAtEnd = true }
         }
         stretches[worker] = stretch[...]

@@ -38,6 +38,27 @@ import Testing
         print("\(lines.count) lines \(order): \(shop.transport.count) requests, the fewest are \(fewest)")
     }
 
+    @Test func `a list that arrives slowly is not waited for`() async throws {
+        let shop = try await BackfillTests.Shop(customers: 8, coins: 20)
+        let ids = shop.customers.flatMap(\.transactions)
+        let asked = Mutexed(0)
+        // After 80 lines the list stops until some of them were taken in.
+        let lines = ids.enumerated().lazy.map { place, id in
+            if place == 80 { asked.update { $0 = shop.transport.count } }
+            return (number: place + 1, question: try? HistoryQuestion(transactionId: id))
+        }
+        var first: Int?
+        try await shop.backfill.run(
+            AnySequence {
+                lines.compactMap { line in line.question.map { (number: line.number, question: $0) } }.makeIterator()
+            }
+        ) { line, _ in
+            if first == nil { first = asked.value }
+        }
+        // The first report came before the line after the 80.
+        #expect(first == 0)
+    }
+
     @Test func `one customer on all lines is read by one worker alone`() async throws {
         let shop = try await BackfillTests.Shop(customers: 1, coins: 400)
         let lines = shop.customers[0].transactions.reversed().map(\.self)

@@ -216,7 +216,7 @@ import Testing
         ),
         (
             "lines of a list that one worker of a backfill takes at a time", "1,000", "Reconciliation/Stretches.swift",
-            ["length: Int { 1000 }"]
+            ["longest: Int { 1000 }"]
         ),
         (
             "waits of a line for the time that the App Store names", "3", "Reconciliation/Backfill.swift",

@@ -12,6 +12,8 @@ final class BackfillList: Sequence, IteratorProtocol {
     let done: DoneFile?
     /// How many lines there are; `nil` for standard input, which is read once.
     let count: Int?
+    /// 0 for standard input, whose lines may arrive little by little.
+    var underestimatedCount: Int { count ?? 0 }
     /// How many lines were skipped because they were taken in before.
     private(set) var doneBefore = 0
     /// How many lines name no customer.
