@@ -192,7 +192,7 @@ extension EventFeed {
         // An event that is still in the outbox would be numbered again once it is erased.
         try await number()
         var erased = 0
-        let apps = try await requests.read(PostgresStatement("SELECT id FROM apps ORDER BY id"))
+        let apps = try await requests.read(PostgresStatement("SELECT id FROM quittance.apps ORDER BY id"))
         for app in try apps.map({ try $0.next(Int64.self) }) where erased < limit {
             let rows = try await requests.read(EventSearch.oldest(of: app, limit: limit - erased))
             let old = try rows.map { (sequence: try $0.next(Int64.self), at: try $0.next(Timestamp.self)) }

@@ -19,7 +19,7 @@ struct NumberBlock {
     /// Draws a block of at least some numbers.
     static func draw(_ count: Int) -> PostgresStatement {
         PostgresStatement(
-            "UPDATE counter SET last = last + $1 WHERE id = 2 RETURNING last - $1, last",
+            "UPDATE quittance.counter SET last = last + $1 WHERE id = 2 RETURNING last - $1, last",
             [.integer(max(size, Int64(count)))])
     }
 

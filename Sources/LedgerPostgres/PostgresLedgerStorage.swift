@@ -103,7 +103,10 @@ public final class PostgresLedgerStorage: LedgerStorage {
         proof = Int64.random(in: 0..<Self.proofs, using: &random)
         self.clock = clock
         do {
-            let pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
+            let hosts = try settings.hosts(using: &random)
+            var settings = settings
+            settings.schema = try await SchemaContent.find(settings, hosts: hosts, clock: clock)
+            let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
             self.pool = pool
             requests = RepeatedRequests(pool: pool)
             self.random = Mutex(random)
@@ -288,11 +291,13 @@ extension PostgresLedgerStorage {
     }
 
     static let proofOfWriting = """
-        INSERT INTO proof AS p (id, written) VALUES ($1, 1) ON CONFLICT (id) DO UPDATE SET written = p.written + 1
+        INSERT INTO quittance.proof AS p (id, written) VALUES ($1, 1)
+        ON CONFLICT (id) DO UPDATE SET written = p.written + 1
         """
 
     private static let confirmation = """
-        INSERT INTO proof AS p (id, written) SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
+        INSERT INTO quittance.proof AS p (id, written)
+        SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
         ON CONFLICT (id) DO UPDATE SET written = p.written + 1
         """
 

@@ -124,7 +124,7 @@ extension PostgresLedgerStorage {
     }
 
     public func keepsAllDocuments() async throws -> Bool {
-        let statement = PostgresStatement("SELECT keeps_documents FROM retention WHERE id = 1")
+        let statement = PostgresStatement("SELECT keeps_documents FROM quittance.retention WHERE id = 1")
         return try await translated {
             try await self.requests.read(statement).map { try $0.next(Bool.self) }.first ?? true
         }
@@ -160,15 +160,16 @@ extension PostgresLedgerStorage {
 // MARK: - Which database it is
 
 extension PostgresLedgerStorage {
-    /// Whether another storage is the same database, whatever the addresses say. False if the databases do not say.
+    /// Whether another storage is the same ledger, whatever the addresses say. False if the databases do not say.
     public func isSame(as other: PostgresLedgerStorage) async -> Bool {
         let (own, others) = (await identity(), await other.identity())
         return own != nil && own == others
     }
 
-    /// Which database this is; `nil` if it does not say.
+    /// Which ledger of which database this is; `nil` if the database does not say.
     private func identity() async -> String? {
-        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))?.identity
+        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
+            .map { "\($0.identity) \(requests.pool.schema)" }
     }
 }
 

@@ -60,7 +60,8 @@ struct CitusPlan {
 
     init(_ statement: String) {
         self.statement = statement.replacing(#/\s+/#, with: " ")
-        tables = Set(self.statement.matches(of: #/\b(?:FROM|JOIN|INTO|UPDATE) (\w+)/#).map { String($0.1) })
+        tables = Set(
+            self.statement.matches(of: #/\b(?:FROM|JOIN|INTO|UPDATE) (?:quittance\.)?(\w+)/#).map { String($0.1) })
     }
 
     private var spread: Set<String> { tables.intersection(Distribution.distributed) }
@@ -68,7 +69,7 @@ struct CitusPlan {
     /// Whether it is about rows of one node, or about a table that is there as a whole.
     var isOnOneNode: Bool {
         guard !spread.isEmpty else { return true }
-        let isInsert = statement.contains(#/INSERT INTO \w+ (AS \w+ )?\([^)]*\bhome\b[^)]*\) VALUES/#)
+        let isInsert = statement.contains(#/INSERT INTO [\w.]+ (AS \w+ )?\([^)]*\bhome\b[^)]*\) VALUES/#)
         return spread.count == 1 && (isInsert || statement.contains(#/\bhome = \$/#))
     }
 
@@ -80,7 +81,7 @@ struct CitusPlan {
         let all = spread.union(tables.intersection(Distribution.together))
         let mayJoin = statement.contains("MATERIALIZED") || statement.contains("NOT EXISTS (SELECT $")
         if all.count > 1, !mayJoin { return "it joins \(all.sorted().joined(separator: " and "))" }
-        if statement.contains(#/INSERT INTO (pieces)/#) { return "each writer waits for all others" }
+        if statement.contains(#/INSERT INTO quittance\.pieces/#) { return "each writer waits for all others" }
         return nil
     }
 }

@@ -30,7 +30,7 @@ import Testing
         }
         let missing = """
             SELECT count(*) FROM pg_class LEFT JOIN pg_dist_partition ON logicalrelid = pg_class.oid
-            WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = 'public'::regnamespace
+            WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = 'quittance'::regnamespace
             AND relname <> 'pg_dist_partition' AND logicalrelid IS NULL
             """
         #expect(try database.psql(missing) == "0")
@@ -50,7 +50,7 @@ import Testing
         } throws: { error in
             "\(error)".contains("name it in the address once")
         }
-        #expect(try database.psql("SELECT coalesce(to_regclass('chains')::text, 'none')") == "none")
+        #expect(try database.psql("SELECT coalesce(to_regclass('quittance.chains')::text, 'none')") == "none")
     }
 
     @Test func `the statements for several nodes meet the contract, and Citus is not known to refuse any`()
@@ -93,31 +93,31 @@ import Testing
         }
         // Numbering events reads the outbox of all nodes, for many intakes together.
         let statements = try Self.statements(server).filter { $0.contains("$1") && !$0.contains("outbox JOIN") }
-        #expect(statements.count { $0.contains("INSERT INTO documents") } == 1)
-        #expect(statements.contains { $0.hasPrefix("SELECT signed_date, digest FROM documents") })
+        #expect(statements.count { $0.contains("INSERT INTO quittance.documents") } == 1)
+        #expect(statements.contains { $0.hasPrefix("SELECT signed_date, digest FROM quittance.documents") })
         for statement in statements { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }
         let page = try await ledger.events(of: app.bundleId, limit: 100)
         #expect(page.events.count >= 3)
     }
 
     @Test(arguments: [
-        "SELECT 1 FROM documents WHERE digest = $1 FOR UPDATE",
-        "SELECT 1 FROM customers, LATERAL (SELECT state FROM chains WHERE home = $1) AS held",
-        "SELECT state FROM transactions JOIN chains ON chains.home = transactions.chain WHERE transactions.home = $1",
-        "DELETE FROM outbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox LIMIT $1))",
-        "DELETE FROM outbox WHERE (SELECT true FROM events WHERE events.home = outbox.home AND $1)",
-        "INSERT INTO pieces (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        "SELECT 1 FROM quittance.documents WHERE digest = $1 FOR UPDATE",
+        "SELECT 1 FROM quittance.customers, LATERAL (SELECT state FROM quittance.chains WHERE home = $1) AS held",
+        "SELECT state FROM quittance.transactions JOIN quittance.chains ON chains.home = transactions.chain WHERE transactions.home = $1",
+        "DELETE FROM quittance.outbox WHERE ctid = ANY (ARRAY(SELECT ctid FROM quittance.outbox LIMIT $1))",
+        "DELETE FROM quittance.outbox WHERE (SELECT true FROM quittance.events WHERE events.home = outbox.home AND $1)",
+        "INSERT INTO quittance.pieces (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
     ])
     func `what Citus refuses is noticed`(statement: String) {
         #expect(CitusPlan(statement).refusal != nil)
     }
 
     @Test(arguments: [
-        ("SELECT state FROM chains WHERE home = $1 AND scope = $2", true),
-        ("INSERT INTO chains AS c (home, scope) VALUES ($1, $2) ON CONFLICT (home, scope) DO NOTHING", true),
-        ("SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2", false),
-        ("INSERT INTO documents (signed_date, home) SELECT $1, $2", false),
-        ("SELECT last FROM counter WHERE id = $1", true),
+        ("SELECT state FROM quittance.chains WHERE home = $1 AND scope = $2", true),
+        ("INSERT INTO quittance.chains AS c (home, scope) VALUES ($1, $2) ON CONFLICT (home, scope) DO NOTHING", true),
+        ("SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2", false),
+        ("INSERT INTO quittance.documents (signed_date, home) SELECT $1, $2", false),
+        ("SELECT last FROM quittance.counter WHERE id = $1", true),
     ])
     func `what asks all nodes is noticed`(statement: String, isOnOneNode: Bool) {
         #expect(CitusPlan(statement).isOnOneNode == isOnOneNode)
@@ -141,10 +141,8 @@ import Testing
         let address = try #require(Self.citus)
         try await LedgerStorageContract {
             let schema = "test_\(UUID().uuidString.lowercased().replacingOccurrences(of: "-", with: ""))"
-            let made = try TestProcess.run(["psql", "-X", "-q", "-d", address, "-c", "CREATE SCHEMA \(schema)"])
-            try #require(made.status == 0, "\(made.error)")
-            let separator = address.contains("?") ? "&" : "?"
-            let settings = PostgresSettings("\(address)\(separator)options=-csearch_path%3D\(schema)")
+            var settings = PostgresSettings(address)
+            settings.schema = schema
             func storage() async throws -> PostgresLedgerStorage {
                 try await PostgresLedgerStorage(
                     settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())

@@ -117,12 +117,12 @@ import Testing
         storage.close()
         try database.psql(
             """
-            CREATE TABLE restored (LIKE epochs INCLUDING ALL);
-            INSERT INTO restored SELECT * FROM epochs;
-            DROP TABLE epochs;
-            ALTER TABLE restored RENAME TO epochs;
-            DELETE FROM events WHERE sequence > 2;
-            UPDATE counter SET last = 2 WHERE id = 1
+            CREATE TABLE quittance.restored (LIKE quittance.epochs INCLUDING ALL);
+            INSERT INTO quittance.restored SELECT * FROM quittance.epochs;
+            DROP TABLE quittance.epochs;
+            ALTER TABLE quittance.restored RENAME TO epochs;
+            DELETE FROM quittance.events WHERE sequence > 2;
+            UPDATE quittance.counter SET last = 2 WHERE id = 1
             """)
         let restored = try await database.storage()
         try await Self.add(5...9, through: restored)
@@ -137,7 +137,7 @@ import Testing
         try database.psql(
             """
             REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC;
-            CREATE ROLE plain LOGIN; GRANT CREATE, USAGE ON SCHEMA public TO plain
+            CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE \(database.name) TO plain
             """)
         let storage = try await PostgresLedgerStorage(
             PostgresSettings("host=\(server.folder) user=plain dbname=\(database.name)"), clock: ContinuousClock(),
@@ -162,12 +162,13 @@ import Testing
         try await migrator.migrate()
         try database.psql(
             """
-            INSERT INTO apps (bundle_id) VALUES ('\(Self.app)');
-            INSERT INTO scopes (app, environment) VALUES (1, 'Production');
-            INSERT INTO events (sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at,
+            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.app)');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
+            INSERT INTO quittance.events (
+                sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at,
                                 detail)
             SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', n, n::text FROM generate_series(1, 9) AS n;
-            UPDATE counter SET last = 9 WHERE id = 1
+            UPDATE quittance.counter SET last = 9 WHERE id = 1
             """)
         let storage = try await database.storage()
         let page = try await storage.events(of: Self.app, after: EventCursor(7), limit: 100)

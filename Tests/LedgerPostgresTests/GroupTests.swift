@@ -109,7 +109,7 @@ import Testing
                 entry.query,
                 { snapshot in
                     if runs.add(1, ordering: .relaxed).oldValue == 0 {
-                        try database.psql("UPDATE chains SET version = version + 1 WHERE home = '2000000000'")
+                        try database.psql("UPDATE quittance.chains SET version = version + 1 WHERE home = '2000000000'")
                     }
                     return entry.decide(snapshot)
                 }, answer: outcomes.note(number))
@@ -126,7 +126,7 @@ import Testing
         try database.psql(
             """
             CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
-            CREATE TRIGGER refuse BEFORE INSERT ON chains FOR EACH ROW WHEN (NEW.home = '2000000003')
+            CREATE TRIGGER refuse BEFORE INSERT ON quittance.chains FOR EACH ROW WHEN (NEW.home = '2000000003')
             EXECUTE FUNCTION refuse()
             """)
         let outcomes = Outcomes()
@@ -195,7 +195,7 @@ import Testing
             #expect(found.ids == alone.ids)
             #expect(found.names == alone.names)
         }
-        try database.psql("UPDATE chains SET state = 'x' WHERE home = '2000000002'")
+        try database.psql("UPDATE quittance.chains SET state = 'x' WHERE home = '2000000002'")
         let damaged = await Self.answers(storage, queries).map { (try? $0.get()) == nil }
         #expect(damaged == (0..<10).map { $0 == 2 })
     }
@@ -263,8 +263,8 @@ import Testing
             }
         }
         // It ends if what it claims is true, however long that takes.
-        while try database.psql("SELECT count(*) FROM events") != "3" { await Task.yield() }
-        while try database.psql("SELECT count(*) FROM outbox") != "0" { await Task.yield() }
+        while try database.psql("SELECT count(*) FROM quittance.events") != "3" { await Task.yield() }
+        while try database.psql("SELECT count(*) FROM quittance.outbox") != "0" { await Task.yield() }
         #expect(try await storage.events(of: Self.scope.bundleId, after: nil, limit: 9).events.count == 3)
     }
 }

@@ -9,9 +9,9 @@ import Testing
 /// Tests that servers of two versions go on while one of them changes the tables.
 @Suite(.needsPostgres) struct MigrationTests {
     /// Makes the tables of an earlier version.
-    static func migrate(_ database: TestDatabase, by count: Int) async throws {
+    static func migrate(_ database: TestDatabase, by count: Int, in schema: String? = nil) async throws {
         var settings = PostgresSettings(database.server.address(database.name))
-        settings.connections = 1
+        (settings.connections, settings.schema) = (1, schema)
         var migrator = Migrator(pool: try ConnectionPool(settings, clock: ContinuousClock()))
         migrator.migrations = Array(Schema.migrations.prefix(count))
         try await migrator.migrate()
@@ -20,19 +20,20 @@ import Testing
     /// A database may have been brought up to date by any version, and each expects what the others made.
     @Test func `migrations that a version has run never change`() {
         let digests = Schema.migrations.map { migration in
-            DocumentDigest(Array(migration.joined(separator: ";\n").utf8)).description.prefix(16)
+            DocumentDigest(Array(migration.joined(separator: "; ").replacing(#/\s+/#, with: " ").utf8)).description
+                .prefix(16)
         }
         #expect(
             digests == [
-                "37304aa1971a0e0b", "5ad59508e783eb4e", "b9f952527548bbcd", "9bd5c9813350d644", "7ceef644a03c3072",
-                "4bdff11b0c9c667a", "659722207a73acbe", "00c4b5f90947eb98", "5520f898fb39602d",
+                "fc4da6c6d8dcda28", "cd79e0f17dbee1eb", "f01274da50d57604", "b3bad3d60ac94a73", "dee3bcae116498da",
+                "8da4b5948f1fa2e6", "92217aceaaf52ee6", "cfe61342c0281f75", "a684471d4e381fed", "3acf924b4c3062cf",
             ])
     }
 
     /// Another migration adds what a migration may add.
     private static let next = [
-        "ALTER TABLE chains ADD COLUMN later bigint", "CREATE TABLE later (id bigint PRIMARY KEY)",
-        "ALTER TABLE api_keys ADD COLUMN later text",
+        "ALTER TABLE quittance.chains ADD COLUMN later bigint", "CREATE TABLE quittance.later (id bigint PRIMARY KEY)",
+        "ALTER TABLE quittance.api_keys ADD COLUMN later text",
     ]
 
     @Test(arguments: Schema.migrations.indices)
@@ -43,7 +44,7 @@ import Testing
             for _ in 0..<6 { group.addTask { try await Self.migrate(database, by: Schema.migrations.count) } }
             try await group.waitForAll()
         }
-        #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count)")
+        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(Schema.migrations.count)")
         try await database.storage(upgrades: false).proveWritable()
     }
 
@@ -70,7 +71,7 @@ import Testing
             try await group.waitForAll()
         }
         #expect(try await TroubleTests.numbers(in: servers[0]).map(\.count) == [20, 20, 20, 20])
-        #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count + 1)")
+        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(Schema.migrations.count + 1)")
     }
 
     /// The key of events was their number alone. Two apps may have the same number since.
@@ -79,11 +80,12 @@ import Testing
         try await Self.migrate(database, by: 2)
         try database.psql(
             """
-            INSERT INTO apps (bundle_id) VALUES ('com.example.one'), ('com.example.two');
-            INSERT INTO scopes (app, environment) VALUES (1, 'Production'), (2, 'Production');
-            INSERT INTO events (sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
+            INSERT INTO quittance.apps (bundle_id) VALUES ('com.example.one'), ('com.example.two');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production'), (2, 'Production');
+            INSERT INTO quittance.events (
+                sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
             SELECT n, 1 + n % 2, n, '', 1, 1 + n % 2, n, 0, 'customer.deleted', n FROM generate_series(1, 9) AS n;
-            UPDATE counter SET last = 9 WHERE id = 1
+            UPDATE quittance.counter SET last = 9 WHERE id = 1
             """)
         let ledger = Ledger(storage: try await database.storage())
         for (app, numbers) in [("com.example.one", [4, 6, 8]), ("com.example.two", [3, 5, 7, 9])] as [(String, [Int64])]
@@ -93,7 +95,8 @@ import Testing
         }
         try database.psql(
             """
-            INSERT INTO events (sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
+            INSERT INTO quittance.events (
+                sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at)
             VALUES (3, 1, 3, '', 2, 1, 3, 0, 'customer.deleted', 3)
             """)
         let events = try await ledger.events(of: "com.example.one", after: EventCursor(2), limit: 1).events

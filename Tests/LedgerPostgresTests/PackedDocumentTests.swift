@@ -119,8 +119,8 @@ extension PackedDocumentTests {
         let documents = (0..<20).map { Self.notification($0) }
         try await Self.store([documents[0]], in: other)
         try await Self.store(Array(documents.dropFirst()), in: one)
-        #expect(try database.psql("SELECT count(*) FROM pieces") == "1")
-        #expect(try database.psql("SELECT sum(length(content)) / 20 < 3500 FROM documents") == "t")
+        #expect(try database.psql("SELECT count(*) FROM quittance.pieces") == "1")
+        #expect(try database.psql("SELECT sum(length(content)) / 20 < 3500 FROM quittance.documents") == "t")
         let names = Set(documents.map(\.provenance))
         let found = try await other.load(LedgerQuery { $0.documents = names }).documents
         for document in documents { #expect(found[document.provenance]?.document == document.document) }
@@ -152,11 +152,11 @@ extension PackedDocumentTests {
         let database = try TestPostgres.database()
         let storage = try await database.storage()
         try await Self.store([Self.notification(1)], in: storage)
-        try database.psql("UPDATE documents SET content = '\\x09'::bytea WHERE kind = 'renewalInfo'")
+        try database.psql("UPDATE quittance.documents SET content = '\\x09'::bytea WHERE kind = 'renewalInfo'")
         let page = try await storage.scanDocuments(after: nil, limit: 100)
         #expect(page.items.map(\.kind) == [.transaction])
         #expect(page.damage.count == 2)
-        try database.psql("DELETE FROM pieces")
+        try database.psql("DELETE FROM quittance.pieces")
         #expect(try await storage.scanDocuments(after: nil, limit: 100).damage.count == 3)
     }
 
@@ -168,16 +168,16 @@ extension PackedDocumentTests {
         try await MigrationTests.migrate(database, by: 1)
         try database.psql(
             """
-            INSERT INTO documents (signed_date, digest, home, scope, kind, received_at, content)
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
             VALUES (1, '\\x01', '', 1, 'transaction', 1, '\\x00')
             """)
         let upgraded = try await database.storage()
         try await Self.store([Self.notification(2)], in: upgraded)
-        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "4")
-        try database.psql("UPDATE forms SET documents = 1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents WHERE get_byte(content, 0) = 0") == "4")
+        try database.psql("UPDATE quittance.forms SET documents = 1")
         let packing = try await database.storage()
         try await Self.store([Self.notification(3)], in: packing)
-        #expect(try database.psql("SELECT count(*) FROM documents WHERE get_byte(content, 0) = 0") == "4")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents WHERE get_byte(content, 0) = 0") == "4")
         let names = [2, 3].map { Self.notification($0).provenance }
         #expect(try await upgraded.load(LedgerQuery { $0.documents = Set(names) }).documents.count == 2)
     }

@@ -24,7 +24,8 @@ import Testing
 
     private static func periods(in database: TestDatabase) throws -> Set<String> {
         let columns = columns.map { "coalesce(\(underscored($0))::text, '-')" }
-        let lines = try database.psql("SELECT concat_ws(' ', \(columns.joined(separator: ", "))) FROM periods")
+        let lines = try database.psql(
+            "SELECT concat_ws(' ', \(columns.joined(separator: ", "))) FROM quittance.periods")
         return Set(lines.split(separator: "\n").map(String.init))
     }
 
@@ -52,8 +53,8 @@ import Testing
         #expect(inFile.count > 15)
         #expect(inFile.subtracting(inDatabase) == [])
         #expect(inDatabase.subtracting(inFile) == [])
-        #expect(try database.psql("SELECT count(*) FROM periods WHERE revocation_date IS NOT NULL") != "0")
-        #expect(try database.psql("SELECT count(*) FROM periods WHERE customer IS NOT NULL") != "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.periods WHERE revocation_date IS NOT NULL") != "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.periods WHERE customer IS NOT NULL") != "0")
     }
 
     @Test func `periods follow a newer statement, another owner and an erasure`() async throws {
@@ -82,8 +83,10 @@ import Testing
         }
         func rows() throws -> [String] {
             let columns = "concat_ws(' ', customer, transaction_id, coalesce(revocation_date, 0))"
-            return try database.psql("SELECT \(columns) FROM periods ORDER BY transaction_id").split(separator: "\n")
-                .map(String.init)
+            return try database.psql("SELECT \(columns) FROM quittance.periods ORDER BY transaction_id").split(
+                separator: "\n"
+            )
+            .map(String.init)
         }
         try await put("1", signed: 5, owner: nil, revoked: nil)
         #expect(try rows() == ["1 0"])

@@ -299,7 +299,7 @@ import Testing
         let storage = try await database.storage { $0.connections = 1 }
         try await storage.proveWritable()
         _ = try await storage.apiKeys()
-        try database.psql("ALTER TABLE api_keys ALTER created_at TYPE int")
+        try database.psql("ALTER TABLE quittance.api_keys ALTER created_at TYPE int")
         #expect(try await storage.apiKeys() == [])
     }
 }

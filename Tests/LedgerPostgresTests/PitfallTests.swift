@@ -50,7 +50,7 @@ import Testing
         }
         let page = try await servers[0].events(of: TroubleTests.scope.bundleId, after: nil, limit: 500)
         #expect(page.events.compactMap(\.detail).sorted() == (0..<20).map { "\($0)" }.sorted())
-        #expect(try database.psql("SELECT count(*) FROM documents") == "20")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "20")
     }
 
     /// Adds a document about no chain, and an event.
@@ -76,12 +76,12 @@ import Testing
         _ = try await storage.marks()
         try database.psql(
             """
-            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at)
-            SELECT n, '', 1, (SELECT id FROM scopes), n, 0, 'customer.deleted', n
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at)
+            SELECT n, '', 1, (SELECT id FROM quittance.scopes), n, 0, 'customer.deleted', n
             FROM generate_series(1, \(2 * EventSequencer.batch + 1)) AS n
             """)
         #expect(try await storage.marks().lastEvent == Int64(2 * EventSequencer.batch + 2))
-        #expect(try database.psql("SELECT count(*) FROM outbox") == "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.outbox") == "0")
     }
 
     @Test func `merges and deletions of the same customers by three servers all end, and leave nobody twice`()
@@ -109,8 +109,8 @@ import Testing
         // Each row of a customer has all of its ids, and no row is left over.
         let wrong = try database.psql(
             """
-            SELECT count(*) FROM customers AS c WHERE NOT home = ANY (ids) OR cardinality(ids) <> (
-                SELECT count(*) FROM customers AS d WHERE d.number = c.number AND d.ids = c.ids)
+            SELECT count(*) FROM quittance.customers AS c WHERE NOT home = ANY (ids) OR cardinality(ids) <> (
+                SELECT count(*) FROM quittance.customers AS d WHERE d.number = c.number AND d.ids = c.ids)
             """)
         #expect(wrong == "0")
     }
@@ -119,16 +119,16 @@ import Testing
         let database = try TestPostgres.database()
         let storage = try await database.storage()
         for number in 0..<3 { try await TroubleTests.add(number, to: 0, through: storage) }
-        try database.psql("CREATE TABLE kept AS SELECT * FROM outbox")
+        try database.psql("CREATE TABLE kept AS SELECT * FROM quittance.outbox")
         let first = try await storage.events(of: TroubleTests.scope.bundleId, after: nil, limit: 10)
         // As if the server had ended before it could delete them.
-        try database.psql("INSERT INTO outbox SELECT * FROM kept")
+        try database.psql("INSERT INTO quittance.outbox SELECT * FROM kept")
         try await TroubleTests.add(3, to: 0, through: storage)
         let second = try await storage.events(of: TroubleTests.scope.bundleId, after: nil, limit: 10)
         #expect(first.events.map(\.detail) == ["1", "2", "3"])
         #expect(second.events.map(\.detail) == ["1", "2", "3", "4"])
         #expect(Array(second.events.map(\.cursor).prefix(3)) == first.events.map(\.cursor))
-        #expect(try database.psql("SELECT count(*) FROM outbox") == "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.outbox") == "0")
     }
 
     @Test func `no statement is cancelled, since a cancel request could meet another one`() throws {

@@ -30,7 +30,7 @@ import Testing
             "postgres",
             "SELECT \(columns) FROM pg_stat_statements WHERE calls >= 40 AND query LIKE '%$1%' ORDER BY plans DESC")
         let statements = found.split(separator: "\n").map { $0.split(separator: "|", maxSplits: 2) }
-        #expect(statements.contains { $0[2].contains("FROM documents") })
+        #expect(statements.contains { $0[2].contains("FROM quittance.documents") })
         // Five plans are made before PostgreSQL compares them with one that it would keep, and statistics arrive.
         for statement in statements { #expect(Int(statement[1]) ?? .max <= 20, "\(statement)") }
     }

@@ -75,7 +75,7 @@ import Testing
             let expected = works.map { $0.documents.count { !stored.insert($0.provenance).inserted } }
             #expect(outcomes.withLock { found in works.indices.map { found[$0] } } == expected, "seed \(seed)")
         }
-        #expect(try database.psql("SELECT count(*) FROM documents") == "\(stored.count)")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "\(stored.count)")
     }
 
     @Test func `one in a group that is sent again makes it be decided about once more, not in halves`() async throws {

@@ -16,8 +16,8 @@ import Testing
 @Suite(.needsPostgres) struct RetentionTests {
     private static let detach = """
         BEGIN;
-        UPDATE retention SET keeps_documents = false;
-        ALTER TABLE documents DETACH PARTITION documents_before;
+        UPDATE quittance.retention SET keeps_documents = false;
+        ALTER TABLE quittance.documents DETACH PARTITION quittance.documents_before;
         COMMIT
         """
 
@@ -44,7 +44,7 @@ import Testing
         #expect(try await ledger.rebuild(by: store.verifier(), at: now).differing == [])
 
         // Without the note in the table the facts would count as errors.
-        try database.psql("UPDATE retention SET keeps_documents = true")
+        try database.psql("UPDATE quittance.retention SET keeps_documents = true")
         #expect(try await ledger.rebuild(by: store.verifier(), at: now).differing != [])
     }
 
@@ -64,7 +64,7 @@ import Testing
             changes.chains = [record]
             return .commit(changes, ())
         }
-        try database.psql("UPDATE retention SET keeps_documents = false")
+        try database.psql("UPDATE quittance.retention SET keeps_documents = false")
         let report = try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now)
         #expect(report.differing == [record.key])
         #expect(try await LedgerContent(of: storage).chains[record.key]?.chain == record.chain)
@@ -83,21 +83,21 @@ import Testing
         let verified = try await store.verifier().verify(
             document.document, as: JWSTransactionDecodedPayload.self, at: now)
         _ = try await Ledger(storage: storage).record([#require(Evidence(verified))], at: document.receivedAt)
-        #expect(try database.psql("SELECT count(*) FROM documents_rest") == "1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "1")
         try database.psql(
             """
             BEGIN;
-            CREATE TEMP TABLE again ON COMMIT DROP AS SELECT * FROM documents_rest;
-            UPDATE again SET is_pinned = 1 FROM documents_before
+            CREATE TEMP TABLE again ON COMMIT DROP AS SELECT * FROM quittance.documents_rest;
+            UPDATE again SET is_pinned = 1 FROM quittance.documents_before
                 WHERE documents_before.signed_date = again.signed_date AND documents_before.digest = again.digest;
-            DELETE FROM documents_rest USING again WHERE documents_rest.signed_date = again.signed_date
+            DELETE FROM quittance.documents_rest USING again WHERE documents_rest.signed_date = again.signed_date
                 AND documents_rest.digest = again.digest;
-            DELETE FROM documents_before USING again WHERE documents_before.signed_date = again.signed_date
+            DELETE FROM quittance.documents_before USING again WHERE documents_before.signed_date = again.signed_date
                 AND documents_before.digest = again.digest;
-            ALTER TABLE documents ATTACH PARTITION documents_before \(bounds);
-            INSERT INTO documents SELECT * FROM again;
+            ALTER TABLE quittance.documents ATTACH PARTITION quittance.documents_before \(bounds);
+            INSERT INTO quittance.documents SELECT * FROM again;
             COMMIT;
-            UPDATE retention SET keeps_documents = true
+            UPDATE quittance.retention SET keeps_documents = true
             """)
         let after = try await LedgerContent(of: storage)
         // The notification in the table that was put back needs the token, which nothing may displace.
@@ -118,7 +118,7 @@ import Testing
         try await migrator.migrate()
         try database.psql(
             """
-            INSERT INTO documents (signed_date, digest, home, scope, kind, received_at, content)
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
             VALUES (1, '', '', 1, 'transaction', 1, '')
             """)
         _ = try await database.storage()
@@ -126,13 +126,14 @@ import Testing
         #expect(try database.psql(quarters) == "0")
         try database.psql(
             """
-            DELETE FROM documents;
+            DELETE FROM quittance.documents;
             BEGIN;
-            ALTER TABLE documents DETACH PARTITION documents_rest;
-            ALTER TABLE documents_rest RENAME TO documents_before;
-            ALTER TABLE documents ATTACH PARTITION documents_before FOR VALUES FROM (MINVALUE) TO (1798761600000);
-            CREATE TABLE documents_rest PARTITION OF documents DEFAULT;
-            UPDATE retention SET has_quarters = true;
+            ALTER TABLE quittance.documents DETACH PARTITION quittance.documents_rest;
+            ALTER TABLE quittance.documents_rest RENAME TO documents_before;
+            ALTER TABLE quittance.documents ATTACH PARTITION quittance.documents_before
+                FOR VALUES FROM (MINVALUE) TO (1798761600000);
+            CREATE TABLE quittance.documents_rest PARTITION OF quittance.documents DEFAULT;
+            UPDATE quittance.retention SET has_quarters = true;
             COMMIT
             """)
         let storage = try await database.storage()
@@ -168,14 +169,16 @@ import Testing
         let database = try TestPostgres.database()
         _ = try await database.storage()
         let tables = #"SELECT string_agg(relname, ',') FROM pg_class WHERE relname ~ '^documents_\d{4}q[1-4]$'"#
-        for table in try database.psql(tables).split(separator: ",") { try database.psql("DROP TABLE \(table)") }
+        for table in try database.psql(tables).split(separator: ",") {
+            try database.psql("DROP TABLE quittance.\(table)")
+        }
         try database.psql(
             """
-            INSERT INTO documents (signed_date, digest, home, scope, kind, received_at, content)
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
             VALUES (extract(epoch FROM now()) * 1000, '', '', 1, 'transaction', 1, '')
             """)
         _ = try await database.storage()
-        #expect(try database.psql("SELECT count(*) FROM documents_rest") == "1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "1")
         #expect(try database.psql(tables).split(separator: ",").count == 1)
     }
 }

@@ -121,18 +121,19 @@ import Testing
             }
             try await group.waitForAll()
         }
-        #expect(try database.psql("SELECT version FROM schema_version") == "\(Schema.migrations.count)")
+        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(Schema.migrations.count)")
     }
 
     @Test(arguments: [
-        ("UPDATE schema_version SET version = 99", "newer version"), ("DELETE FROM schema_version", "lost its version"),
+        ("UPDATE quittance.schema_version SET version = 99", "newer version"),
+        ("DELETE FROM quittance.schema_version", "lost its version"),
     ]) func `a ledger of a newer or unknown version is refused, and not changed`(
         change: String, reason: String
     ) async throws {
         let database = try TestPostgres.database()
         _ = try await database.storage()
         try database.psql(change)
-        let tables = "SELECT count(*), (SELECT max(version) FROM schema_version) FROM pg_class"
+        let tables = "SELECT count(*), (SELECT max(version) FROM quittance.schema_version) FROM pg_class"
         let before = try database.psql(tables)
         await #expect {
             try await database.storage()
@@ -153,10 +154,10 @@ import Testing
             }
         }
         await expectRefusal()
-        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0")
+        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'quittance')") == "0")
         _ = try await database.storage()
         #expect(try await database.storage(upgrades: false).apiKeys() == [])
-        try database.psql("UPDATE schema_version SET version = 0")
+        try database.psql("UPDATE quittance.schema_version SET version = 0")
         await expectRefusal()
     }
 
@@ -168,7 +169,7 @@ import Testing
             """
             CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN RAISE WARNING 'no standby'; RETURN NULL; END $$;
-            CREATE CONSTRAINT TRIGGER warn AFTER INSERT ON chains DEFERRABLE INITIALLY DEFERRED
+            CREATE CONSTRAINT TRIGGER warn AFTER INSERT ON quittance.chains DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION warn()
             """)
         await #expect(throws: LedgerStorageError.self) { try await Self.add(1, to: 1, through: storage) }
@@ -216,12 +217,12 @@ import Testing
             """
         let owner = try await database.storage { $0.connections = 1 }
         // Nothing else is locked in between.
-        let lock = PostgresStatement("LOCK TABLE chains IN ACCESS EXCLUSIVE MODE")
+        let lock = PostgresStatement("LOCK TABLE quittance.chains IN ACCESS EXCLUSIVE MODE")
         let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")
         let holder = Task { try await owner.requests.pool.run(.transaction([lock, sleep], limit: .seconds(3600))) }
         let held = """
             SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted
-            AND relation = 'chains'::regclass
+            AND relation = 'quittance.chains'::regclass
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
             """
         while try database.psql(held) == "0" { try await Task.sleep(for: .milliseconds(5)) }
@@ -248,14 +249,14 @@ import Testing
             """
             CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN PERFORM pg_sleep(3600); RETURN NULL; END $$;
-            CREATE TRIGGER wait AFTER UPDATE ON chains FOR EACH ROW EXECUTE FUNCTION wait()
+            CREATE TRIGGER wait AFTER UPDATE ON quittance.chains FOR EACH ROW EXECUTE FUNCTION wait()
             """)
         await #expect {
             try await Self.add(2, to: 1, through: slow)
         } throws: { error in
             (error as? LedgerStorageError)?.message.contains("57014") == true
         }
-        try database.psql("DROP TRIGGER wait ON chains")
+        try database.psql("DROP TRIGGER wait ON quittance.chains")
         try await Self.add(2, to: 1, through: storage)
         try database.psql("ALTER DATABASE \(database.name) RESET statement_timeout")
     }
@@ -275,7 +276,7 @@ import Testing
             """
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid();
-            UPDATE counter SET last = 5000 WHERE id = 2
+            UPDATE quittance.counter SET last = 5000 WHERE id = 2
             """)
         #expect(try await number("two") == 5001)
     }
@@ -326,7 +327,9 @@ import Testing
         try await add("c", of: "com.example", through: servers[0])
         try await add("d", of: "com.lost", through: servers[0])
         #expect(
-            try database.psql("SELECT ids[1], bundle_id FROM customers JOIN apps ON app = apps.id ORDER BY ids[1]")
+            try database.psql(
+                "SELECT ids[1], bundle_id FROM quittance.customers JOIN quittance.apps ON app = apps.id ORDER BY ids[1]"
+            )
                 == """
                 a|com.example
                 b|com.other
@@ -334,7 +337,7 @@ import Testing
                 d|com.lost
                 first|com.example
                 """)
-        #expect(try database.psql("SELECT count(DISTINCT number) FROM customers") == "5")
+        #expect(try database.psql("SELECT count(DISTINCT number) FROM quittance.customers") == "5")
     }
 
     /// Statements are then run on connections that others have prepared theirs on.

@@ -79,8 +79,8 @@ import Testing
         #expect(try folder.run("copy", "sqlite:\(folder.path())", to: uri).status == 0)
         try database.psql(
             """
-            UPDATE documents SET content = content || '\\x00'
-            WHERE digest = (SELECT digest FROM documents ORDER BY digest LIMIT 1)
+            UPDATE quittance.documents SET content = content || '\\x00'
+            WHERE digest = (SELECT digest FROM quittance.documents ORDER BY digest LIMIT 1)
             """)
         let outcome = try folder.run("check", uri)
         #expect(outcome.status == 1 && outcome.output.contains("faults: "), "\(outcome.output)\(outcome.error)")

@@ -19,7 +19,7 @@ import Testing
         defer { try? FileManager.default.removeItem(at: folder) }
         let arguments = ["--database", Self.uri(database)]
         #expect(try await ServerProcess(arguments + Self.app, in: folder).terminate() == 0)
-        try database.psql("UPDATE schema_version SET version = version + 40")
+        try database.psql("UPDATE quittance.schema_version SET version = version + 40")
         for command in [["serve", "--port", "0"] + Self.app, ["keys", "list"]] {
             let outcome = try CommandLineTests.run(command + arguments)
             #expect(outcome.status == 1)
@@ -32,7 +32,7 @@ import Testing
         let outcome = try CommandLineTests.run(["keys", "list", "--database", Self.uri(database)])
         #expect(outcome.status == 1)
         #expect(outcome.error.contains("The ledger is missing: quittance serve makes it"), "\(outcome.error)")
-        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0")
+        #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'quittance')") == "0")
     }
 
     @Test(arguments: [

@@ -207,14 +207,14 @@ final class ThreeServers: Sendable {
             #expect(try await status(of: id) == 200, "seed \(seed): \(id) was answered 200 and is lost")
         }
         let documents = try database.psql(
-            "SELECT count(notification_uuid), count(DISTINCT notification_uuid) FROM documents")
+            "SELECT count(notification_uuid), count(DISTINCT notification_uuid) FROM quittance.documents")
         #expect(documents == "\(done.values.reduce(0, +))|\(done.values.reduce(0, +))", "seed \(seed)")
         // The readers that read during the whole trial have received the same events as a new one.
         let new = try await follow(1)
         for reader in readers { #expect(reader.ids == new.ids, "seed \(seed): an event was skipped or came again") }
         #expect(Set(new.ids).count == new.ids.count, "seed \(seed): an event was numbered twice")
         new.expectStories(of: done, seed: seed)
-        #expect(try database.psql("SELECT count(*) FROM outbox") == "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.outbox") == "0")
         print("Seed \(seed): \(done.values.reduce(0, +)) deliveries, \(new.ids.count) events, nothing lost or doubled")
     }
 }

@@ -49,9 +49,9 @@ final class FilledDatabase: Sendable {
         try server.psql("postgres", "CREATE DATABASE \(name)")
         let storage = try await Self.open(server.address(name)) { $0.connections = 1 }
         defer { storage.close() }
-        try server.psql(name, "UPDATE counter SET last = 2000000 WHERE id = 2")
+        try server.psql(name, "UPDATE quittance.counter SET last = 2000000 WHERE id = 2")
         try await Self.addFirst(to: storage)
-        firstNumber = Int64(try server.psql(name, "SELECT number FROM customers")) ?? 0
+        firstNumber = Int64(try server.psql(name, "SELECT number FROM quittance.customers")) ?? 0
         try server.psql(name, try copies(server))
         // What pgbench inserts into and reads. Stored like a document: neither compressed nor elsewhere.
         try server.psql(
@@ -70,8 +70,8 @@ final class FilledDatabase: Sendable {
     private static let settling = [
         "VACUUM ANALYZE chains, transactions, customers", "CHECKPOINT",
         """
-        UPDATE chains SET version = version
-        WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM chains GROUP BY (ctid::text::point)[0]))
+        UPDATE quittance.chains SET version = version
+        WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM quittance.chains GROUP BY (ctid::text::point)[0]))
         """,
     ]
 
@@ -92,7 +92,7 @@ final class FilledDatabase: Sendable {
         let first = firstNumber
         let number = (0..<4).map { ((first * 2) >> (7 * $0)) & 0x7f | ($0 < 3 ? 0x80 : 0) }
         let hex = number.map { String(format: "%02x", $0) }.joined()
-        let state = try server.psql(name, "SELECT encode(state, 'hex') FROM chains")
+        let state = try server.psql(name, "SELECT encode(state, 'hex') FROM quittance.chains")
         guard let place = state.range(of: hex) else { throw LoadFailure("No number in \(state)") }
         let offset = state.distance(from: state.startIndex, to: place.lowerBound) / 2 + 1
         let bytes = (0..<4).reduce("'\\x00000000'::bytea") {
@@ -100,19 +100,19 @@ final class FilledDatabase: Sendable {
         }
         let chain = "(3000000000000 + n)::text"
         return """
-            INSERT INTO chains (home, scope, version, next_change, owner, state)
+            INSERT INTO quittance.chains (home, scope, version, next_change, owner, state)
                 SELECT \(chain), scope, 1, next_change, \(first) + n, overlay(state PLACING \(bytes) FROM \(offset))
-                FROM chains, generate_series(1, \(customers - 1)) AS n;
-            INSERT INTO transactions (home, scope, chain, \(Self.columns))
+                FROM quittance.chains, generate_series(1, \(customers - 1)) AS n;
+            INSERT INTO quittance.transactions (home, scope, chain, \(Self.columns))
                 SELECT CASE WHEN period = 0 THEN \(chain) ELSE (4000000000000 + n::bigint * 10 + period)::text END,
                        scope, \(chain), \(Self.columns)
-                FROM transactions, generate_series(1, \(customers - 1)) AS n,
+                FROM quittance.transactions, generate_series(1, \(customers - 1)) AS n,
                      generate_series(0, \(Self.periods - 1)) AS period
                 WHERE home = '\(Self.chain(0).originalTransactionId)';
-            INSERT INTO customers (home, app, version, number, is_established, ids, chains)
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
                 SELECT 'customer-' || n, app, 1, \(first) + n, is_established, ARRAY['customer-' || n],
                        ARRAY['Production ' || \(chain)]
-                FROM customers, generate_series(1, \(customers - 1)) AS n;
+                FROM quittance.customers, generate_series(1, \(customers - 1)) AS n;
             """
     }
 }

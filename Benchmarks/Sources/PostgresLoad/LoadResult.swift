@@ -33,7 +33,7 @@ struct LoadResult {
             database.name,
             """
             SELECT regexp_replace(relname, '_(rest|before|\\d+q\\d)$', '') AS name, sum(pg_total_relation_size(oid))
-            FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace GROUP BY name
+            FROM pg_class WHERE relkind = 'r' AND relnamespace = 'quittance'::regnamespace GROUP BY name
             """)
         for line in lines.split(separator: "\n").map({ $0.split(separator: "|") }) where line.count == 2 {
             sizes[(before ? "before " : "") + line[0]] = Int(line[1])

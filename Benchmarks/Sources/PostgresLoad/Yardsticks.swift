@@ -20,7 +20,7 @@ struct Yardsticks {
     var select: String {
         """
         \\set n random(0, \(database.customers - 1))
-        SELECT version, next_change FROM chains WHERE home = (3000000000000 + :n)::text AND scope = 1;
+        SELECT version, next_change FROM quittance.chains WHERE home = (3000000000000 + :n)::text AND scope = 1;
         """
     }
 
@@ -35,15 +35,15 @@ struct Yardsticks {
         return """
             \\set n random(0, \(database.customers - 1))
             \\set t random(1, 9000000000000000)
-            SELECT home, version, state FROM chains WHERE scope = 1 AND home = \(chain);
+            SELECT home, version, state FROM quittance.chains WHERE scope = 1 AND home = \(chain);
             \\startpipeline
             BEGIN;
-            INSERT INTO chains AS c (home, scope, version, state) VALUES (\(chain), 1, 1, '') \
+            INSERT INTO quittance.chains AS c (home, scope, version, state) VALUES (\(chain), 1, 1, '') \
             ON CONFLICT (home, scope) DO UPDATE SET version = c.version + 1, state = c.state;
-            INSERT INTO transactions (home, scope, chain) VALUES (:t::text, 1, \(chain)) ON CONFLICT DO NOTHING;
-            INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
+            INSERT INTO quittance.transactions (home, scope, chain) VALUES (:t::text, 1, \(chain)) ON CONFLICT DO NOTHING;
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
             VALUES \(documents.joined(separator: ", "));
-            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
             VALUES (:t, \(chain), 0, 1, 1, 0, 'renewed', 1);
             COMMIT;
             \\endpipeline
@@ -53,27 +53,27 @@ struct Yardsticks {
     /// An intake as one would write it: a round trip for each statement, the documents one by one.
     var literalIntake: String {
         let documents = (0..<3).map { "\\set d\($0) random(1, 9000000000000000)" }
-        let looks = (0..<3).map { "SELECT 1 FROM documents WHERE signed_date = :d\($0) AND digest = '\\x01';" }
+        let looks = (0..<3).map { "SELECT 1 FROM quittance.documents WHERE signed_date = :d\($0) AND digest = '\\x01';" }
         let inserts = (0..<3).map {
             """
-            INSERT INTO documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
             VALUES (:d\($0), '\\x01', :n::text, 1, :n::text, 'transaction', 1, :document);
             """
         }
         let others = [
             """
-            UPDATE chains SET version = version + 1, state = state \
+            UPDATE quittance.chains SET version = version + 1, state = state \
             WHERE home = (3000000000000 + :n)::text AND scope = 1;
             """,
-            "INSERT INTO transactions (home, scope, chain) VALUES (:t::text, 1, :n::text) ON CONFLICT DO NOTHING;",
+            "INSERT INTO quittance.transactions (home, scope, chain) VALUES (:t::text, 1, :n::text) ON CONFLICT DO NOTHING;",
         ]
         let event = """
-            INSERT INTO outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
             VALUES (:t, :n::text, 0, 1, 1, 0, 'renewed', 1);
             """
         return
             (["\\set n random(0, \(database.customers - 1))", "\\set t random(1, 9000000000000000)"] + documents
-            + ["SELECT version, state FROM chains WHERE home = (3000000000000 + :n)::text AND scope = 1;"] + looks
+            + ["SELECT version, state FROM quittance.chains WHERE home = (3000000000000 + :n)::text AND scope = 1;"] + looks
             + ["BEGIN;"] + others + inserts + [event, "COMMIT;"]).joined(separator: "\n")
     }
 }

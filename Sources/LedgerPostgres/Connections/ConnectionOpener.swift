@@ -32,7 +32,7 @@ final class ConnectionOpener: Sendable {
 
     private let options: [(name: String, value: String)]
     private let hosts: [PostgresHost]
-    private let usesNames: Bool
+    private let (usesNames, schema): (Bool, String)
     private let clock: ContinuousClock
     private let state = Mutex(State())
 
@@ -40,7 +40,8 @@ final class ConnectionOpener: Sendable {
     /// - Throws: `PostgresFailure.settings`.
     init(_ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock) throws(PostgresFailure) {
         options = try settings.options()
-        (self.hosts, usesNames, self.clock) = (hosts, settings.preparesStatements, clock)
+        (self.hosts, self.clock) = (hosts, clock)
+        (usesNames, schema) = (settings.preparesStatements, settings.schema ?? LedgerSchema.usual)
     }
 
     /// Opens a connection. Waits, so it needs a thread of its own.
@@ -88,7 +89,7 @@ final class ConnectionOpener: Sendable {
         for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
             do throws(PostgresFailure) {
                 let connection = try PostgresConnection(
-                    options, to: hosts[place], usesNames: usesNames, clock: clock)
+                    options, to: hosts[place], usesNames: usesNames, schema: schema, clock: clock)
                 let identity = try DatabaseIdentity.ask(connection, until: clock.now.advanced(by: Self.limit), clock)
                 state.withLock { $0.host = place }
                 return (connection, identity)

@@ -18,6 +18,8 @@ final class ConnectionPool: Sendable {
     /// How many requests may wait.
     private static let waitingLimit = 2000
 
+    /// The schema of the ledger, see ``LedgerSchema``.
+    let schema: String
     private let loops: [ConnectionLoop]
     private let opener: ConnectionOpener
     private let turn = Atomic(0)
@@ -37,7 +39,7 @@ final class ConnectionPool: Sendable {
                     opener, width: width * (place + 1) / count - width * place / count,
                     waitingLimit: Self.waitingLimit / count, clock: clock))
         }
-        (self.loops, self.opener) = (loops, opener)
+        (self.loops, self.opener, schema) = (loops, opener, settings.schema ?? LedgerSchema.usual)
     }
 
     /// Sends a request, on a connection of the loop on which the task runs if it runs on one.

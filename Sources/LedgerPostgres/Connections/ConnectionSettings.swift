@@ -12,30 +12,38 @@ public struct PostgresSettings: Sendable {
     public var preparesStatements = true
     /// Whether works and reads that wait at the same time share statements, and works a commit.
     public var sharesStatements = true
+    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
+    /// schema in which a version without schemas has made the ledger.
+    public var schema: String?
 
     /// Whether to try the hosts of the address in its order, instead of an order of this server's own.
     public var keepsHostOrder = false
     /// A parameter of ours with a value that it does not take.
     private var misunderstood: String?
 
-    /// - Parameter address: A URI may also have the parameters `prepared_statements`, which is `true` or `false`, and
-    ///   `load_balance_hosts`, which is `random` or `disable` and which libpq knows from version 16 on.
+    /// - Parameter address: A URI may also have the parameters `prepared_statements`, which is `true` or `false`,
+    ///   `load_balance_hosts`, which is `random` or `disable` and which libpq knows from version 16 on, and `schema`.
     public init(_ address: String) {
         self.address = address
         preparesStatements = take("prepared_statements", ["true": true, "false": false]) ?? true
         keepsHostOrder = take("load_balance_hosts", ["disable": true, "random": false]) ?? false
+        schema = take("schema")
     }
 
     /// Removes a parameter of ours from the URI, since libpq refuses what it does not know.
     private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
+        guard let text = take(name) else { return nil }
+        if values[text] == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
+        return values[text]
+    }
+
+    private mutating func take(_ name: String) -> String? {
         guard address.hasPrefix("postgres"), let start = address.firstIndex(of: "?") else { return nil }
         let all = address[start...].dropFirst().split(separator: "&", omittingEmptySubsequences: false)
         let left = all.filter { !$0.hasPrefix("\(name)=") }
         guard left.count < all.count, let text = all.last(where: { $0.hasPrefix("\(name)=") }) else { return nil }
         address = address[..<start] + (left.isEmpty ? "" : "?" + left.joined(separator: "&"))
-        let value = values[String(text.dropFirst(name.count + 1))]
-        if value == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
-        return value
+        return String(text.dropFirst(name.count + 1))
     }
 }
 
@@ -52,6 +60,9 @@ extension PostgresSettings {
     ///   to a host that is not this machine.
     func options() throws(PostgresFailure) -> [(name: String, value: String)] {
         if let misunderstood { throw .settings(misunderstood) }
+        guard schema.map(LedgerSchema.isName) ?? true else {
+            throw .settings("schema takes a name of lower-case letters, digits and underscores")
+        }
         let (given, environment) = (
             try PostgresConnection.parameters(of: address), PostgresConnection.defaults
         )

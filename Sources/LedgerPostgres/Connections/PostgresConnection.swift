@@ -23,6 +23,8 @@ final class PostgresConnection: @unchecked Sendable {
 
     private let connection: OpaquePointer
     private let usesNames: Bool
+    /// The schema that the texts of statements get.
+    private let schema: String
     private let warnings = Warnings()
     /// The names of the statements that were prepared, by their text.
     private var prepared: [String: String] = [:]
@@ -42,10 +44,11 @@ final class PostgresConnection: @unchecked Sendable {
     ///   - options: The parameters of libpq in their order, of which a later one replaces an earlier one.
     ///   - host: The host, and how long connecting may take.
     ///   - usesNames: Whether to prepare statements.
+    ///   - schema: The schema of the ledger, see ``LedgerSchema``.
     /// - Throws: `PostgresFailure.unavailable`.
     init(
         _ options: [(name: String, value: String)], to host: PostgresHost = PostgresHost(), usesNames: Bool,
-        clock: ContinuousClock
+        schema: String = LedgerSchema.usual, clock: ContinuousClock
     ) throws(PostgresFailure) {
         let deadline = clock.now.advanced(by: host.limit)
         let options = options + host.options
@@ -58,7 +61,7 @@ final class PostgresConnection: @unchecked Sendable {
             throw .unavailable(failure)
         }
         connection = opened
-        self.usesNames = usesNames
+        (self.usesNames, self.schema) = (usesNames, schema)
         PQsetNoticeReceiver(opened, Warnings.receiver, Unmanaged.passUnretained(warnings).toOpaque())
         guard PQsetnonblocking(opened, 1) == 0, PQenterPipelineMode(opened) == 1 else {
             throw .unavailable("libpq cannot send without blocking")
@@ -200,8 +203,9 @@ extension PostgresConnection {
                 names.append(known)
                 continue
             }
-            let name = "q\(DocumentDigest(Array(statement.sql.utf8)))"
-            try require(PQsendPrepare(connection, name, statement.sql, 0, nil))
+            let text = LedgerSchema.text(statement.sql, in: schema)
+            let name = "q\(DocumentDigest(Array(text.utf8)))"
+            try require(PQsendPrepare(connection, name, text, 0, nil))
             prepared[statement.sql] = name
             names.append(name)
             exchange.expected.append(.prepared(statement.sql))
@@ -230,7 +234,8 @@ extension PostgresConnection {
         let code = Self.withBuffers(statement.parameters) { pointers, lengths, formats in
             let count = Int32(clamping: statement.parameters.count)
             guard let name else {
-                return PQsendQueryParams(connection, statement.sql, count, nil, pointers, lengths, formats, 1)
+                let text = LedgerSchema.text(statement.sql, in: schema)
+                return PQsendQueryParams(connection, text, count, nil, pointers, lengths, formats, 1)
             }
             return PQsendQueryPrepared(connection, name, count, pointers, lengths, formats, 1)
         }

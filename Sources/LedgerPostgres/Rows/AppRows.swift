@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension LoadPlan {
     mutating func loadCatalogue(of bundleId: String) {
-        add("SELECT catalogue FROM apps WHERE bundle_id = $1", [.text(bundleId)]) { rows, loaded in
+        add("SELECT catalogue FROM quittance.apps WHERE bundle_id = $1", [.text(bundleId)]) { rows, loaded in
             loaded.catalogues[bundleId] = try rows.map { try $0.next([UInt8]?.self) }.first ?? nil
         }
     }
@@ -16,15 +16,15 @@ extension LoadPlan {
 extension CommitPlan {
     private static let check = """
         SELECT CASE WHEN catalogue IS NOT DISTINCT FROM $2::bytea THEN 0 ELSE 1 / (id - id) END
-        FROM apps WHERE id = $1 FOR SHARE
+        FROM quittance.apps WHERE id = $1 FOR SHARE
         """
 
     private static let putIfSame = """
-        UPDATE apps SET catalogue = CASE WHEN catalogue IS NOT DISTINCT FROM $3::bytea THEN $2::bytea
+        UPDATE quittance.apps SET catalogue = CASE WHEN catalogue IS NOT DISTINCT FROM $3::bytea THEN $2::bytea
             ELSE (1 / (id - id))::text::bytea END WHERE id = $1
         """
 
-    private static let put = "UPDATE apps SET catalogue = $2 WHERE id = $1 AND catalogue IS DISTINCT FROM $2"
+    private static let put = "UPDATE quittance.apps SET catalogue = $2 WHERE id = $1 AND catalogue IS DISTINCT FROM $2"
 
     /// - Parameter footprint: The catalogues in it were looked at.
     mutating func putCatalogues(_ changes: LedgerChanges, _ footprint: Footprint) {
@@ -40,10 +40,10 @@ extension CommitPlan {
     }
 
     mutating func put(_ key: APIKey) {
-        add("DELETE FROM api_keys WHERE id = $1", [.text(key.id)])
+        add("DELETE FROM quittance.api_keys WHERE id = $1", [.text(key.id)])
         add(
             """
-            INSERT INTO api_keys (id, name, role, app, secret_hash, created_at, revoked_at)
+            INSERT INTO quittance.api_keys (id, name, role, app, secret_hash, created_at, revoked_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)
             """,
             [
@@ -58,7 +58,7 @@ enum APIKeySearch {
     static let all = PostgresStatement(
         """
         SELECT api_keys.id, name, role, bundle_id, secret_hash, created_at, revoked_at
-        FROM api_keys JOIN apps ON apps.id = app ORDER BY place
+        FROM quittance.api_keys JOIN quittance.apps ON apps.id = app ORDER BY place
         """)
 
     static func found(_ rows: PostgresRows) throws -> [APIKey] {

@@ -9,7 +9,7 @@ extension LoadPlan {
     /// - Parameter keys: Of one scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         add(
-            "SELECT home, version, state FROM chains WHERE scope = $1 AND home", keys.map(\.name),
+            "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),
             [.integer(scopes.scope(scope))]
         ) { rows, loaded in
             for (key, chain) in try rows.map({ try $0.chain(in: scope) }) { loaded.chains[key] = chain }
@@ -19,7 +19,7 @@ extension LoadPlan {
     /// The chains of a transaction: those that name it, and the one that begins with it.
     mutating func load(_ key: TransactionKey) {
         add(
-            "SELECT chain FROM transactions WHERE home = $1 AND scope = $2",
+            "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",
             [.text(key.transactionId), .integer(scopes.scope(key.scope))]
         ) { rows, loaded in
             let named = try rows.map { ChainKey(try $0.next(), in: key.scope) }
@@ -46,7 +46,7 @@ extension CommitPlan {
     /// The new version is one more than that which was loaded. `ELSE 1/0` would be folded when the statement is
     /// planned, and always fail.
     private static let put = RowStatement.insert(
-        into: "chains AS c",
+        into: "quittance.chains AS c",
         [
             ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer),
             ("published_as_of", .integer), ("owner", .integer), ("state", .bytes),
@@ -63,7 +63,8 @@ extension CommitPlan {
     private static let putTransaction = {
         let names = Schema.periodColumns.map(\.name)
         return RowStatement.insert(
-            into: "transactions", [("home", .text), ("scope", .integer), ("chain", .text)] + Schema.periodColumns,
+            into: "quittance.transactions",
+            [("home", .text), ("scope", .integer), ("chain", .text)] + Schema.periodColumns,
             """
             ON CONFLICT (home, scope, chain) DO UPDATE SET
                 \(names.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
@@ -72,12 +73,12 @@ extension CommitPlan {
 
     private static let check = """
         SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
-        FROM chains WHERE home = $1 AND scope = $2 FOR SHARE
+        FROM quittance.chains WHERE home = $1 AND scope = $2 FOR SHARE
         """
 
     private static let (take, giveBack) = (
-        "INSERT INTO chains (home, scope, version, state) VALUES ($1, $2, 0, ''::bytea)",
-        "DELETE FROM chains WHERE home = $1 AND scope = $2"
+        "INSERT INTO quittance.chains (home, scope, version, state) VALUES ($1, $2, 0, ''::bytea)",
+        "DELETE FROM quittance.chains WHERE home = $1 AND scope = $2"
     )
 
     /// - Parameters:
@@ -118,7 +119,7 @@ extension CommitPlan {
         }
         for id in old.transactions.keys.filter({ new.transactions[$0] == nil }).sorted() {
             add(
-                "DELETE FROM transactions WHERE home = $1 AND scope = $2 AND chain = $3",
+                "DELETE FROM quittance.transactions WHERE home = $1 AND scope = $2 AND chain = $3",
                 [.text(id), .integer(scope), .text(chain)])
         }
     }
@@ -152,7 +153,7 @@ extension TransactionStatement {
 enum ChainSearch {
     private static let keys = """
         SELECT home, bundle_id, environment, scope
-        FROM chains JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        FROM quittance.chains JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
     static func due(at now: Timestamp, limit: Int) -> PostgresStatement {

@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension LoadPlan {
     private static let columns =
-        "SELECT home, version, number, is_established, consented_at, ids, chains FROM customers"
+        "SELECT home, version, number, is_established, consented_at, ids, chains FROM quittance.customers"
 
     /// - Parameter ids: Of one app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
@@ -20,11 +20,11 @@ extension LoadPlan {
     private static let holders = """
         SELECT customers.home, customers.version, number, is_established, consented_at, ids, chains, environment,
                held.home, held.version, held.state
-        FROM customers LEFT JOIN LATERAL (
+        FROM quittance.customers LEFT JOIN LATERAL (
             SELECT environment, found.home, found.version, found.state
             FROM unnest(customers.chains) AS name
-            JOIN scopes ON scopes.app = customers.app AND environment = split_part(name, ' ', 1),
-            LATERAL (SELECT home, version, state FROM chains
+            JOIN quittance.scopes ON scopes.app = customers.app AND environment = split_part(name, ' ', 1),
+            LATERAL (SELECT home, version, state FROM quittance.chains
                      WHERE chains.home = substr(name, strpos(name, ' ') + 1) AND chains.scope = scopes.id
                      OFFSET 0) AS found
             OFFSET 0) AS held ON true
@@ -79,31 +79,32 @@ extension PostgresRow {
 
 extension CommitPlan {
     private static let insert = """
-        INSERT INTO customers (home, app, version, number, is_established, consented_at, ids, chains)
+        INSERT INTO quittance.customers (home, app, version, number, is_established, consented_at, ids, chains)
         VALUES ($1, $2, $3, $4, $5::bigint <> 0, $6, $7, $8)
         """
 
     private static let update = """
         WITH changed AS (
-            UPDATE customers SET version = $3, number = $4, is_established = $5::bigint <> 0, consented_at = $6,
-                ids = $7, chains = $8
+            UPDATE quittance.customers SET version = $3, number = $4, is_established = $5::bigint <> 0,
+                consented_at = $6, ids = $7, chains = $8
             WHERE home = $1 AND app = $2 AND version = $9 RETURNING 1)
         SELECT 1 / count(*) FROM changed
         """
 
     private static let delete = """
-        WITH gone AS (DELETE FROM customers WHERE home = $1 AND app = $2 AND version = $3 RETURNING 1)
+        WITH gone AS (DELETE FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 RETURNING 1)
         SELECT 1 / count(*) FROM gone
         """
 
     private static let check = RowStatement(
         one: """
-            WITH kept AS (SELECT 1 FROM customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
+            WITH kept AS (SELECT 1 FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
             SELECT 1 / count(*) FROM kept
             """,
         many: """
             WITH kept AS MATERIALIZED (
-                SELECT (SELECT 1 FROM customers WHERE customers.home = looked.home AND customers.app = looked.app
+                SELECT (SELECT 1 FROM quittance.customers
+                        WHERE customers.home = looked.home AND customers.app = looked.app
                             AND customers.version = looked.version FOR SHARE) AS found
                 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS looked (home, app, version))
             SELECT 1 / CASE WHEN count(found) = count(*) THEN 1 ELSE 0 END FROM kept
@@ -111,10 +112,10 @@ extension CommitPlan {
 
     private static let (take, giveBack) = (
         """
-        INSERT INTO customers (home, app, version, number, is_established, ids, chains)
+        INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
         VALUES ($1, $2, 0, 0, false, '{}', '{}')
         """,
-        "DELETE FROM customers WHERE home = $1 AND app = $2"
+        "DELETE FROM quittance.customers WHERE home = $1 AND app = $2"
     )
 
     /// - Parameter rows: The rows of all loaded customers as they are to be.
@@ -178,7 +179,7 @@ enum CustomerSearch {
         PostgresStatement(
             """
             SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids
-            FROM customers JOIN apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
+            FROM quittance.customers JOIN quittance.apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
             """, [.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), .integer(Int64(max(1, limit)))])
     }
 

@@ -10,7 +10,8 @@ import PurchaseLedger
 
 extension LoadPlan {
     /// For Citus, which plans subqueries in its own way.
-    private static let plainName = "SELECT signed_date, digest FROM documents WHERE signed_date = $1 AND digest = $2"
+    private static let plainName =
+        "SELECT signed_date, digest FROM quittance.documents WHERE signed_date = $1 AND digest = $2"
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
 
@@ -21,7 +22,7 @@ extension LoadPlan {
     private static func withNames(chains: String) -> RowStatement {
         nameStatement(after: 2) {
             """
-            SELECT home, version, state FROM chains WHERE scope = $1 AND \(chains)
+            SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND \(chains)
             UNION ALL SELECT NULL, signed_date, digest \($0)
             """
         }
@@ -35,7 +36,7 @@ extension LoadPlan {
             text(
                 """
                 FROM \(names) AS wanted (signed_date, digest)
-                WHERE (SELECT true FROM documents
+                WHERE (SELECT true FROM quittance.documents
                        WHERE documents.signed_date = wanted.signed_date AND documents.digest = wanted.digest LIMIT 1)
                 """)
         }
@@ -80,7 +81,7 @@ extension LoadPlan {
         """
         SELECT documents.chain, documents.wording, is_pinned, signed_date, digest
         FROM \(keys) AS wanted (chain, wording)
-        JOIN documents ON documents.chain = wanted.chain AND documents.wording = wanted.wording
+        JOIN quittance.documents ON documents.chain = wanted.chain AND documents.wording = wanted.wording
         WHERE scope = $1 AND documents.wording IS NOT NULL
         """
     }
@@ -88,7 +89,7 @@ extension LoadPlan {
     /// With the home one node is asked instead of all. It is another one only for documents that name a subscription as
     /// it was before its migration.
     private static let wordingAtHome = """
-        SELECT chain, wording, is_pinned, signed_date, digest FROM documents
+        SELECT chain, wording, is_pinned, signed_date, digest FROM quittance.documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
@@ -125,25 +126,27 @@ extension LoadPlan {
     mutating func load(_ part: PartName) {
         let (sql, key) =
             switch part {
-            case .piece(let digest): ("SELECT content FROM pieces WHERE digest = $1", [PostgresValue.bytes(digest)])
+            case .piece(let digest):
+                ("SELECT content FROM quittance.pieces WHERE digest = $1", [PostgresValue.bytes(digest)])
             case .document(let name):
-                ("SELECT content FROM documents WHERE signed_date = $1 AND digest = $2", name.key)
+                ("SELECT content FROM quittance.documents WHERE signed_date = $1 AND digest = $2", name.key)
             }
         add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 
     /// Materialized, so that Citus may join it. What is mentioned may have been detached, see ``Schema``.
     private static let evidence = """
-        WITH mentioned AS MATERIALIZED (SELECT signed_date, digest FROM mentions WHERE home = $1 AND scope = $2),
+        WITH mentioned AS MATERIALIZED (
+            SELECT signed_date, digest FROM quittance.mentions WHERE home = $1 AND scope = $2),
         named AS MATERIALIZED (
-            SELECT signed_date, digest FROM documents WHERE chain = $1 AND scope = $2
-            UNION SELECT signed_date, digest FROM mentioned JOIN documents USING (signed_date, digest))
+            SELECT signed_date, digest FROM quittance.documents WHERE chain = $1 AND scope = $2
+            UNION SELECT signed_date, digest FROM mentioned JOIN quittance.documents USING (signed_date, digest))
         SELECT named.signed_date, named.digest, chain, bundle_id, environment
-        FROM named JOIN documents USING (signed_date, digest)
-        JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app WHERE chain IS NOT NULL
+        FROM named JOIN quittance.documents USING (signed_date, digest)
+        JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app WHERE chain IS NOT NULL
         UNION ALL SELECT named.signed_date, named.digest, home, bundle_id, environment
-        FROM named JOIN mentions USING (signed_date, digest)
-        JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        FROM named JOIN quittance.mentions USING (signed_date, digest)
+        JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
     mutating func loadEvidence(for key: ChainKey) {
@@ -189,7 +192,7 @@ extension Provenance {
 
 extension CommitPlan {
     private static let insert = RowStatement.insert(
-        into: "documents",
+        into: "quittance.documents",
         [
             ("signed_date", .integer), ("digest", .bytes), ("home", .text), ("scope", .integer), ("chain", .text),
             ("kind", .text), ("received_at", .integer), ("notification_type", .text), ("notification_subtype", .text),
@@ -200,28 +203,28 @@ extension CommitPlan {
     /// The date is in a subquery, as where documents are looked up.
     private static let lockHere = """
         WITH kept AS (
-            SELECT 1 FROM documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
+            SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
     /// The same on one node: Citus locks no row whose node the statement does not name.
     private static let lockAtHome = """
-        WITH kept AS (SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND home = $3 FOR SHARE)
+        WITH kept AS (SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2 AND home = $3 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
     private static let mention = """
-        INSERT INTO mentions (home, scope, signed_date, digest)
+        INSERT INTO quittance.mentions (home, scope, signed_date, digest)
         SELECT $3::text, $4::bigint, $1::bigint, $2::bytea
         WHERE NOT EXISTS (
-            SELECT 1 FROM documents WHERE signed_date = $1 AND digest = $2 AND chain = $3 AND scope = $4)
+            SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2 AND chain = $3 AND scope = $4)
         ON CONFLICT DO NOTHING
         """
 
     /// The same, also if the document itself names the chain, which is then named twice. Citus has no plan for the
     /// other statement that stays on one node.
     private static let plainMention = """
-        INSERT INTO mentions (signed_date, digest, home, scope) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
+        INSERT INTO quittance.mentions (signed_date, digest, home, scope) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
         """
 
     mutating func putDocuments(_ changes: LedgerChanges) throws {
@@ -255,7 +258,7 @@ extension CommitPlan {
         for name in changes.displacedDocuments.sorted() {
             add(
                 """
-                DELETE FROM documents
+                DELETE FROM quittance.documents
                 WHERE signed_date = $1 AND digest = $2 AND wording IS NOT NULL AND is_pinned IS NULL
                 """, name.key)
         }
@@ -279,7 +282,7 @@ extension CommitPlan {
 
     private static func pin(_ place: String) -> String {
         """
-        UPDATE documents SET wording = coalesce(wording, $3::bigint), is_pinned = 1
+        UPDATE quittance.documents SET wording = coalesce(wording, $3::bigint), is_pinned = 1
         WHERE \(place) AND digest = $2 AND coalesce(wording, $3::bigint) IS NOT NULL
             AND (wording IS NULL OR $3::bigint IS NULL OR chain IS DISTINCT FROM $4 OR scope IS DISTINCT FROM $5)
         """
@@ -315,7 +318,7 @@ extension CommitPlan {
         }
         for (digest, content) in named.sorted(by: { $0.digest.lexicographicallyPrecedes($1.digest) }) {
             add(
-                "INSERT INTO pieces (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                "INSERT INTO quittance.pieces (digest, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
                 [.bytes(digest), .bytes(content)])
         }
     }
@@ -339,18 +342,18 @@ extension CommitPlan {
             .text(old.name), .integer(scopes.scope(old.scope)), .text(new.name),
             .integer(scopes.scope(new.scope)),
         ]
-        add("UPDATE documents SET chain = $3 WHERE chain = $1 AND scope = $2 AND scope = $4", keys)
+        add("UPDATE quittance.documents SET chain = $3 WHERE chain = $1 AND scope = $2 AND scope = $4", keys)
         add(
             """
-            INSERT INTO mentions (home, scope, signed_date, digest)
-            SELECT $3::text, $4::bigint, signed_date, digest FROM mentions WHERE home = $1 AND scope = $2
+            INSERT INTO quittance.mentions (home, scope, signed_date, digest)
+            SELECT $3::text, $4::bigint, signed_date, digest FROM quittance.mentions WHERE home = $1 AND scope = $2
             ON CONFLICT DO NOTHING
             """, keys)
-        add("DELETE FROM mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
+        add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
     }
 
     /// An update, since Citus locks no row whose node the statement does not name.
-    private static let lock = "UPDATE documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
+    private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
 
     /// Locks the documents first. The statements after that see what other commits made of them.
     private mutating func eraseEvidence(for keys: Set<ChainKey>) {
@@ -360,14 +363,14 @@ extension CommitPlan {
             let chain: [PostgresValue] = [
                 .text(key.name), .integer(scopes.scope(key.scope)),
             ]
-            add("UPDATE documents SET chain = NULL WHERE chain = $1 AND scope = $2", chain)
-            add("DELETE FROM mentions WHERE home = $1 AND scope = $2", chain)
+            add("UPDATE quittance.documents SET chain = NULL WHERE chain = $1 AND scope = $2", chain)
+            add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", chain)
         }
         for name in names {
             add(
                 """
-                DELETE FROM documents WHERE signed_date = $1 AND digest = $2 AND chain IS NULL
-                    AND NOT EXISTS (SELECT 1 FROM mentions WHERE signed_date = $1 AND digest = $2)
+                DELETE FROM quittance.documents WHERE signed_date = $1 AND digest = $2 AND chain IS NULL
+                    AND NOT EXISTS (SELECT 1 FROM quittance.mentions WHERE signed_date = $1 AND digest = $2)
                 """, name.key)
         }
     }
@@ -380,7 +383,7 @@ enum DocumentSearch {
     static let columns = """
         SELECT signed_date, digest, bundle_id, environment, kind, received_at, notification_type, notification_subtype,
                notification_uuid, wording, is_pinned, content
-        FROM documents JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
     /// The names of the documents after a cursor, which is the name of the last one.
@@ -389,7 +392,7 @@ enum DocumentSearch {
         let key = place?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
             """
-            SELECT signed_date, digest FROM documents WHERE (signed_date, digest) > ($1, $2)
+            SELECT signed_date, digest FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)
             ORDER BY signed_date, digest LIMIT $3
             """,
             key + [.integer(Int64(max(1, limit)))])
@@ -405,7 +408,8 @@ enum DocumentSearch {
         PostgresStatement(
             """
             SELECT max(received_at) FROM (
-                SELECT kind, received_at FROM documents ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
+                SELECT kind, received_at FROM quittance.documents
+                ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
             WHERE kind = $2
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
     }
@@ -415,8 +419,9 @@ enum DocumentSearch {
         PostgresStatement(
             """
             SELECT signed_date, digest FROM (
-                SELECT signed_date, digest, scope FROM documents ORDER BY signed_date DESC, digest DESC LIMIT $1
-            ) AS newest JOIN scopes ON scopes.id = newest.scope
+                SELECT signed_date, digest, scope FROM quittance.documents
+                ORDER BY signed_date DESC, digest DESC LIMIT $1
+            ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
             WHERE environment = $2 ORDER BY signed_date DESC, digest DESC LIMIT $3
             """, [max(0, count).parameter, .text(environment.rawValue), max(0, limit).parameter])
     }

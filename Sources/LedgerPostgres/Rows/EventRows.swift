@@ -27,16 +27,16 @@ private enum EventColumns {
 
 extension RowStatement {
     fileprivate static let insertNumbered = insert(
-        into: "events",
+        into: "quittance.events",
         zip(["sequence", "app"] + EventColumns.key + EventColumns.values, [.integer, .integer] + EventColumns.types)
             .map { ($0, $1) }, "ON CONFLICT DO NOTHING")
 }
 
 extension CommitPlan {
     private static let insert = RowStatement.insert(
-        into: "outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
+        into: "quittance.outbox", zip(EventColumns.key + EventColumns.values, EventColumns.types).map { ($0, $1) })
 
-    private static let raiseCounter = "UPDATE counter SET last = greatest(last, $1) WHERE id = $2"
+    private static let raiseCounter = "UPDATE quittance.counter SET last = greatest(last, $1) WHERE id = $2"
 
     /// Adds events that have numbers, of another ledger. Their key is that number: no other event has the source 2.
     ///
@@ -69,10 +69,10 @@ extension CommitPlan {
     mutating func put(_ epochs: [String: EventEpochs]) {
         for (bundleId, epochs) in epochs.sorted(by: { $0.key < $1.key }) {
             let app = PostgresValue.integer(scopes.app(bundleId))
-            add("DELETE FROM epochs WHERE app = $1", [app])
+            add("DELETE FROM quittance.epochs WHERE app = $1", [app])
             for (place, epoch) in epochs.all.enumerated() {
                 add(
-                    "INSERT INTO epochs (app, place, id, last) VALUES ($1, $2, $3, $4)",
+                    "INSERT INTO quittance.epochs (app, place, id, last) VALUES ($1, $2, $3, $4)",
                     [app, .integer(Int64(place)), .text(epoch.id), epoch.last.parameter])
             }
         }
@@ -125,12 +125,12 @@ enum EventSequencer {
     static let batch = 5000
 
     /// The statement after it sees everything that was committed before.
-    static let lock = PostgresStatement("SELECT last FROM counter WHERE id = 1 FOR UPDATE")
+    static let lock = PostgresStatement("SELECT last FROM quittance.counter WHERE id = 1 FOR UPDATE")
 
     /// The same, but fails with a division by zero if another server is at it.
     static let lockIfFree = PostgresStatement(
         """
-        SELECT 1 / count(*) FROM (SELECT 1 FROM counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
+        SELECT 1 / count(*) FROM (SELECT 1 FROM quittance.counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
         """)
 
     /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
@@ -138,20 +138,20 @@ enum EventSequencer {
     static let move = PostgresStatement(
         """
         WITH oldest AS (
-            DELETE FROM outbox
-            WHERE ctid = ANY (ARRAY(SELECT ctid FROM outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
+            DELETE FROM quittance.outbox
+            WHERE ctid = ANY (ARRAY(SELECT ctid FROM quittance.outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
             RETURNING \(EventColumns.keyList), \(EventColumns.valueList)),
         batch AS (
             SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
                    \(EventColumns.valueList)
             FROM oldest),
         added AS (
-            INSERT INTO events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
-            SELECT (SELECT last FROM counter WHERE id = 1) + number,
-                   (SELECT app FROM scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
+            INSERT INTO quittance.events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
+            SELECT (SELECT last FROM quittance.counter WHERE id = 1) + number,
+                   (SELECT app FROM quittance.scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
                    \(EventColumns.valueList)
             FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
-        UPDATE counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+        UPDATE quittance.counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
         RETURNING (SELECT count(*) FROM batch)
         """)
 
@@ -167,39 +167,39 @@ enum EventSequencer {
             WITH here AS (SELECT \(showsIdentity ? identity : "NULL::text") AS identity),
             newest AS (
                 SELECT DISTINCT ON (apps.id) apps.id AS app, place, epochs.identity AS earlier, here.identity
-                FROM here CROSS JOIN apps LEFT JOIN epochs ON epochs.app = apps.id
+                FROM here CROSS JOIN quittance.apps LEFT JOIN quittance.epochs ON epochs.app = apps.id
                 ORDER BY apps.id, place DESC),
             noted AS (
-                UPDATE epochs SET identity = newest.identity FROM newest
+                UPDATE quittance.epochs SET identity = newest.identity FROM newest
                 WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier IS NULL
                     AND newest.identity IS NOT NULL),
             ended AS (
-                UPDATE epochs SET last = (SELECT last FROM counter WHERE id = 1) FROM newest
+                UPDATE quittance.epochs SET last = (SELECT last FROM quittance.counter WHERE id = 1) FROM newest
                 WHERE epochs.app = newest.app AND epochs.place = newest.place AND newest.earlier <> newest.identity)
-            INSERT INTO epochs (app, place, id, identity)
+            INSERT INTO quittance.epochs (app, place, id, identity)
             SELECT app, coalesce(place + 1, 0), \(Schema.newEpoch), identity FROM newest
             WHERE place IS NULL OR earlier <> identity
             """)
     }
 
-    private static let identity = "\(DatabaseIdentity.text) || ' ' || 'epochs'::regclass::oid"
+    private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
     /// Begins another epoch of each app that has one.
     ///
     /// - Parameter last: The last number that was given.
     static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
         [
-            PostgresStatement("UPDATE epochs SET last = $1 WHERE last IS NULL", [.integer(last)]),
+            PostgresStatement("UPDATE quittance.epochs SET last = $1 WHERE last IS NULL", [.integer(last)]),
             PostgresStatement(
                 """
-                INSERT INTO epochs (app, place, id)
-                SELECT app, max(place) + 1, \(Schema.newEpoch) FROM epochs GROUP BY app
+                INSERT INTO quittance.epochs (app, place, id)
+                SELECT app, max(place) + 1, \(Schema.newEpoch) FROM quittance.epochs GROUP BY app
                 """),
         ]
     }
 
     /// Whether events wait for their numbers.
-    static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1) AS waiting")
+    static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
 }
 
 // MARK: - Numbering on several nodes
@@ -211,14 +211,16 @@ extension EventSequencer {
     /// Begins the first epoch of each app. A node that takes over for another one is not noticed.
     static let beginFirstEpochs = PostgresStatement(
         """
-        INSERT INTO epochs (app, place, id)
-        SELECT id, 0, \(Schema.newEpoch) FROM apps WHERE id NOT IN (SELECT app FROM epochs) ON CONFLICT DO NOTHING
+        INSERT INTO quittance.epochs (app, place, id)
+        SELECT id, 0, \(Schema.newEpoch) FROM quittance.apps
+        WHERE id NOT IN (SELECT app FROM quittance.epochs) ON CONFLICT DO NOTHING
         """)
 
     /// The oldest events in the outbox, each with the number of its app.
     static let oldest = PostgresStatement(
         """
-        SELECT app, \(EventColumns.keyList), \(EventColumns.valueList) FROM outbox JOIN scopes ON scopes.id = scope
+        SELECT app, \(EventColumns.keyList), \(EventColumns.valueList)
+        FROM quittance.outbox JOIN quittance.scopes ON scopes.id = scope
         ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
         """)
 
@@ -228,7 +230,8 @@ extension EventSequencer {
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
         let advance = PostgresStatement(
             """
-            UPDATE counter SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE $1::bigint / (last - last) END
+            UPDATE quittance.counter
+            SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE $1::bigint / (last - last) END
             WHERE id = 1
             """, [.integer(last), .integer(last + Int64(rows.rows.count))])
         let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row }
@@ -240,7 +243,7 @@ extension EventSequencer {
         let places = EventColumns.key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
         return rows.rows.map { row in
             PostgresStatement(
-                "DELETE FROM outbox WHERE \(places)", Array(row.dropFirst().prefix(EventColumns.key.count)))
+                "DELETE FROM quittance.outbox WHERE \(places)", Array(row.dropFirst().prefix(EventColumns.key.count)))
         }
     }
 }
@@ -251,37 +254,44 @@ extension EventSequencer {
 enum EventSearch {
     /// The number of an app's last erased event; no row if the app has none.
     static func erased(_ bundleId: String) -> PostgresStatement {
-        PostgresStatement("SELECT erased_events FROM apps WHERE bundle_id = $1", [.text(bundleId)])
+        PostgresStatement("SELECT erased_events FROM quittance.apps WHERE bundle_id = $1", [.text(bundleId)])
     }
 
     /// The last number that was given.
-    static let last = PostgresStatement("SELECT last FROM counter WHERE id = 1")
+    static let last = PostgresStatement("SELECT last FROM quittance.counter WHERE id = 1")
 
     /// The last numbers of events and customers, in this order.
-    static let counters = PostgresStatement("SELECT last FROM counter ORDER BY id")
+    static let counters = PostgresStatement("SELECT last FROM quittance.counter ORDER BY id")
 
     /// The epochs of an app.
     static func epochs(_ bundleId: String) -> PostgresStatement {
         PostgresStatement(
-            "SELECT epochs.id, last FROM epochs JOIN apps ON apps.id = app WHERE bundle_id = $1 ORDER BY place",
+            """
+            SELECT epochs.id, last FROM quittance.epochs JOIN quittance.apps ON apps.id = app
+            WHERE bundle_id = $1 ORDER BY place
+            """,
             [.text(bundleId)])
     }
 
     /// The epochs of every app that has any, each with the app.
     static let allEpochs = PostgresStatement(
-        "SELECT bundle_id, epochs.id, last FROM epochs JOIN apps ON apps.id = app ORDER BY app, place")
+        """
+        SELECT bundle_id, epochs.id, last FROM quittance.epochs JOIN quittance.apps ON apps.id = app ORDER BY app, place
+        """
+    )
 
     /// The number of each app's last erased event.
-    static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM apps")
+    static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM quittance.apps")
 
     /// - Parameter joins: Whether to find the first id of each customer too.
     static func page(_ bundleId: String, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
         let id =
-            joins ? "(SELECT ids[1] FROM customers WHERE customers.number = events.customer LIMIT 1)" : "NULL::text"
+            joins
+            ? "(SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1)" : "NULL::text"
         return PostgresStatement(
             """
             SELECT \(id), sequence, bundle_id, environment, recorded_at, \(EventColumns.valueList)
-            FROM events JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = events.app
+            FROM quittance.events JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = events.app
             WHERE bundle_id = $1 AND sequence > coalesce($2::bigint, erased_events) ORDER BY sequence LIMIT $3
             """, [.text(bundleId), start.parameter, max(0, limit).parameter])
     }
@@ -289,7 +299,7 @@ enum EventSearch {
     /// The first id of each of some customers, by number.
     static func firstIds(of numbers: [Int64]) -> PostgresStatement {
         PostgresStatement(
-            "SELECT number, ids[1] FROM customers WHERE number = ANY($1::bigint[])",
+            "SELECT number, ids[1] FROM quittance.customers WHERE number = ANY($1::bigint[])",
             [.list(.integer, numbers.map { .integer($0) })])
     }
 
@@ -308,19 +318,19 @@ enum EventSearch {
     /// The oldest events of an app.
     static func oldest(of app: Int64, limit: Int) -> PostgresStatement {
         PostgresStatement(
-            "SELECT sequence, recorded_at FROM events WHERE app = $1 ORDER BY sequence LIMIT $2",
+            "SELECT sequence, recorded_at FROM quittance.events WHERE app = $1 ORDER BY sequence LIMIT $2",
             [.integer(app), max(0, limit).parameter])
     }
 
     /// Raises the number of an app's last erased event.
-    static let raiseErased = "UPDATE apps SET erased_events = greatest(erased_events, $2) WHERE id = $1"
+    static let raiseErased = "UPDATE quittance.apps SET erased_events = greatest(erased_events, $2) WHERE id = $1"
 
     /// Erases the events of an app up to a number.
     static func erase(of app: Int64, upTo sequence: Int64) -> [PostgresStatement] {
         let bounds: [PostgresValue] = [.integer(app), .integer(sequence)]
         return [
             PostgresStatement(raiseErased, bounds),
-            PostgresStatement("DELETE FROM events WHERE app = $1 AND sequence <= $2", bounds),
+            PostgresStatement("DELETE FROM quittance.events WHERE app = $1 AND sequence <= $2", bounds),
         ]
     }
 }

@@ -9,7 +9,8 @@ extension LoadPlan {
     mutating func load(_ id: Job.ID) {
         add(
             """
-            SELECT version, due_at, attempts, payload, failure FROM jobs WHERE home = $1 AND scope = $2 AND kind = $3
+            SELECT version, due_at, attempts, payload, failure FROM quittance.jobs
+            WHERE home = $1 AND scope = $2 AND kind = $3
             """, [.text(id.name), .integer(scopes.scope(id.scope)), .text(id.kind.rawValue)]
         ) { rows, loaded in
             loaded.jobs[id] = try rows.map { row in
@@ -27,33 +28,35 @@ extension PostgresRow {
 
 extension CommitPlan {
     private static let insert = """
-        INSERT INTO jobs (home, scope, kind, version, due_at, attempts, payload, failure)
+        INSERT INTO quittance.jobs (home, scope, kind, version, due_at, attempts, payload, failure)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
         """
 
     private static let update = """
         WITH changed AS (
-            UPDATE jobs SET version = $4, due_at = $5, attempts = $6, payload = $7, failure = $8
+            UPDATE quittance.jobs SET version = $4, due_at = $5, attempts = $6, payload = $7, failure = $8
             WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $9 RETURNING 1)
         SELECT 1 / count(*) FROM changed
         """
 
     private static let delete = """
-        WITH gone AS (DELETE FROM jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 RETURNING 1)
+        WITH gone AS (
+            DELETE FROM quittance.jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 RETURNING 1)
         SELECT 1 / count(*) FROM gone
         """
 
     private static let check = """
-        WITH kept AS (SELECT 1 FROM jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 FOR SHARE)
+        WITH kept AS (
+            SELECT 1 FROM quittance.jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
     private static let (take, giveBack) = (
         """
-        INSERT INTO jobs (home, scope, kind, version, due_at, attempts, payload)
+        INSERT INTO quittance.jobs (home, scope, kind, version, due_at, attempts, payload)
         VALUES ($1, $2, $3, 0, 0, 0, ''::bytea)
         """,
-        "DELETE FROM jobs WHERE home = $1 AND scope = $2 AND kind = $3"
+        "DELETE FROM quittance.jobs WHERE home = $1 AND scope = $2 AND kind = $3"
     )
 
     mutating func putJobs(_ changes: LedgerChanges, _ footprint: Footprint) {
@@ -89,7 +92,7 @@ extension Job.ID {
 enum JobSearch {
     private static let columns = """
         SELECT home, kind, bundle_id, environment, scope, due_at, attempts, payload, failure
-        FROM jobs JOIN scopes ON scopes.id = scope JOIN apps ON apps.id = app
+        FROM quittance.jobs JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
     static func due(_ kind: Job.Kind, in scope: Int64, at now: Timestamp, limit: Int) -> PostgresStatement {

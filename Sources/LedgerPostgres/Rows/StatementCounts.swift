@@ -11,10 +11,10 @@ extension PostgresLedgerStorage {
     /// errs toward more.
     private static let statementBytes: Int64 = 128
 
-    private static let chainsOfTransaction = "SELECT chain FROM transactions WHERE scope = $1 AND home"
-    private static let chainsOfCustomer = "SELECT chains FROM customers WHERE app = $1 AND home"
+    private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
+    private static let chainsOfCustomer = "SELECT chains FROM quittance.customers WHERE app = $1 AND home"
     private static let size =
-        "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM chains WHERE scope = $1 AND home"
+        "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM quittance.chains WHERE scope = $1 AND home"
 
     /// About how many statements chains have, see `LedgerStorage`.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {

@@ -25,7 +25,7 @@ enum Distribution {
 
     /// Whether the last one of the tables is distributed.
     private static let isDone = PostgresStatement.once(
-        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('jobs')")
+        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')")
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
@@ -68,18 +68,18 @@ enum Distribution {
     static let statements =
         [
             "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
-            "DROP VIEW IF EXISTS periods",
+            "DROP VIEW IF EXISTS quittance.periods",
         ]
-        + copied.map { "SELECT create_reference_table('\($0)')::text" }
+        + copied.map { "SELECT create_reference_table('quittance.\($0)')::text" }
         + together.map { table in
-            let other = table == together[0] ? "none" : together[0]
+            let other = table == together[0] ? "none" : "quittance.\(together[0])"
             return """
-                SELECT create_distributed_table('\(table)', NULL, distribution_type => NULL, \
+                SELECT create_distributed_table('quittance.\(table)', NULL, distribution_type => NULL, \
                 colocate_with => '\(other)')::text
                 """
         }
         + distributed.map { table in
-            let other = table == distributed[0] ? "none" : distributed[0]
-            return "SELECT create_distributed_table('\(table)', 'home', colocate_with => '\(other)')::text"
+            let other = table == distributed[0] ? "none" : "quittance.\(distributed[0])"
+            return "SELECT create_distributed_table('quittance.\(table)', 'home', colocate_with => '\(other)')::text"
         }
 }

@@ -28,31 +28,36 @@ struct Migrator {
 
     /// - Throws: `LedgerStorageError` unless the ledger is of this version.
     func requireCurrent() async throws {
-        let version = try await applied()
-        guard version != migrations.count else { return }
-        throw LedgerStorageError(
-            .readOnly,
-            version == nil
-                ? "The ledger is missing: quittance serve makes it"
-                : "The ledger is of an older version: quittance serve brings it up to date")
+        switch try await content() {
+        case .ledger(migrations.count): return
+        case .ledger:
+            throw LedgerStorageError(
+                .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
+        case .nothing, .others:
+            throw LedgerStorageError(.readOnly, "The ledger is missing: quittance serve makes it")
+        }
     }
 
     /// Whether documents may be stored in packed form.
     func packsDocuments() async throws -> Bool {
-        let rows = try await pool.run(.transaction([.once("SELECT documents FROM forms WHERE id = 1")]))
+        let rows = try await pool.run(.transaction([.once("SELECT documents FROM quittance.forms WHERE id = 1")]))
         return try rows.first?.map { try $0.next(Int.self) }.first ?? 0 > 0
     }
 
     private func step() async throws {
-        if try await applied() == nil {
+        let found = try await content()
+        if case .nothing(let exists) = found, let first = migrations.first {
             try await requireUnicode()
-            _ = try await pool.run(.transaction(Self.versionTable.map { .once($0) }))
+            try await run(begin(exists: exists) + first.map { .once($0) })
         }
-        for version in (try await applied() ?? 0)..<migrations.count {
-            let migration = migrations[version].map { PostgresStatement.once($0) }
-            let statements = Self.timeouts + [Self.advance(from: version)] + migration
-            _ = try await pool.run(.transaction(statements, limit: Self.limit))
+        let done = if case .ledger(let version) = found { version } else { min(1, migrations.count) }
+        for version in done..<migrations.count {
+            try await run([Self.advance(from: version)] + migrations[version].map { .once($0) })
         }
+    }
+
+    private func run(_ statements: [PostgresStatement]) async throws {
+        _ = try await pool.run(.transaction(Self.timeouts + statements, limit: Self.limit))
     }
 
     /// - Throws: `LedgerStorageError` if the database cannot store every text.
@@ -71,29 +76,44 @@ struct Migrator {
         _ = try? await pool.run(.transaction(Self.timeouts + [.once(Schema.quarters)]))
     }
 
-    /// The number of migrations that the database has; `nil` if it has no ledger.
+    /// What the schema has.
     ///
-    /// - Throws: `LedgerStorageError` if there are more than this version knows, or their number is lost.
-    private func applied() async throws -> Int? {
-        let table = try await pool.run(.transaction([.once("SELECT to_regclass('schema_version')::text")]))
-        guard try table.first?.map({ try $0.next(String?.self) }).first ?? nil != nil else { return nil }
-        let rows = try await pool.run(.transaction([.once("SELECT version FROM schema_version")]))
-        guard let version = try rows.first?.map({ try $0.next(Int.self) }).first else {
-            throw LedgerStorageError(.damaged, "The ledger has lost its version: schema_version has no row")
-        }
-        guard version <= migrations.count else {
+    /// - Throws: `LedgerStorageError` if it has tables of other software, or more migrations than this version knows.
+    private func content() async throws -> SchemaContent {
+        let found = try await SchemaContent.read(pool)
+        switch found {
+        case .ledger(let version) where version > migrations.count:
             throw LedgerStorageError(
                 .damaged,
                 "The ledger was written by a newer version of this software: it has \(version) migrations, "
                     + "and this version knows \(migrations.count)")
+        case .others:
+            throw LedgerStorageError(
+                .unavailable,
+                "The schema \(pool.schema) of this database has tables of other software: add schema=NAME to the "
+                    + "address, and the ledger's tables are made in that schema")
+        case .ledger, .nothing: return found
         }
-        return max(0, version)
     }
 
-    private static let versionTable = [
-        "CREATE TABLE IF NOT EXISTS schema_version (id bigint PRIMARY KEY, version bigint NOT NULL)",
-        "INSERT INTO schema_version (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING",
-    ]
+    /// Makes the schema and its version, in the transaction of the first migration. Servers that do so at once wait for
+    /// each other, and the later ones fail with a division by zero: a conflict. A name that is taken is none.
+    private func begin(exists: Bool) -> [PostgresStatement] {
+        // Chosen at random, once: other software has other numbers.
+        var texts = [
+            "SELECT pg_advisory_xact_lock(7214370951830261735)::text",
+            "SELECT 1 / CASE WHEN to_regclass('quittance.schema_version') IS NULL THEN 1 ELSE 0 END",
+        ]
+        if !exists { texts.append("CREATE SCHEMA \"\(pool.schema)\"") }
+        texts += [
+            """
+            CREATE TABLE quittance.schema_version (
+                id bigint PRIMARY KEY, version bigint NOT NULL, ledger text NOT NULL)
+            """,
+            "INSERT INTO quittance.schema_version (id, version, ledger) VALUES (1, 1, '\(LedgerSchema.marker)')",
+        ]
+        return texts.map { .once($0) }
+    }
 
     /// A migration gives way to a busy server, and tries again. It may take longer than an operator allows others.
     private static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
@@ -103,16 +123,16 @@ struct Migrator {
     private static func advance(from version: Int) -> PostgresStatement {
         .once(
             """
-            UPDATE schema_version SET version = CASE WHEN version = $1::bigint THEN $1::bigint + 1
+            UPDATE quittance.schema_version SET version = CASE WHEN version = $1::bigint THEN $1::bigint + 1
                 ELSE $1::bigint / (version - version) END
             """, [.integer(Int64(version))])
     }
 }
 
 extension PostgresFailure {
-    /// Whether another server was faster, created a table at the same time, or held a lock.
+    /// Whether another server was faster, or held a lock.
     fileprivate var isMigrationConflict: Bool {
         guard case .refused(let state, _) = self else { return isWorthAnotherConnection }
-        return isConflict || isWorthAnotherConnection || ["55P03", "42P07", "42710"].contains(state)
+        return isConflict || isWorthAnotherConnection || state == "55P03"
     }
 }

@@ -12,20 +12,29 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention, epochs, reportInstants, wordings,
+        documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker,
+    ]
+
+    /// How many migrations a ledger without a marker has at most.
+    static let unmarked = 9
+
+    /// See ``LedgerSchema/marker``. A ledger that was made since has it from the beginning.
+    private static let marker = [
+        "ALTER TABLE quittance.schema_version ADD COLUMN IF NOT EXISTS ledger text",
+        "UPDATE quittance.schema_version SET ledger = '\(LedgerSchema.marker)'",
     ]
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
     private static let apps = [
         """
-        CREATE TABLE apps (
+        CREATE TABLE quittance.apps (
             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
             bundle_id text COLLATE "C" NOT NULL UNIQUE,
             catalogue bytea,
             erased_events bigint NOT NULL DEFAULT 0)
         """,
         """
-        CREATE TABLE scopes (
+        CREATE TABLE quittance.scopes (
             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
             app bigint NOT NULL,
             environment text COLLATE "C" NOT NULL,
@@ -38,7 +47,7 @@ enum Schema {
     /// `transactions` finds the chains of transactions whose id is not the chain's own.
     private static let chains = [
         """
-        CREATE TABLE chains (
+        CREATE TABLE quittance.chains (
             home text COLLATE "C" NOT NULL,
             scope bigint NOT NULL,
             version bigint NOT NULL,
@@ -46,10 +55,10 @@ enum Schema {
             state bytea NOT NULL,
             PRIMARY KEY (home, scope)) WITH (fillfactor = 85)
         """,
-        "ALTER TABLE chains ALTER state SET STORAGE MAIN",
-        "CREATE INDEX chains_due ON chains (next_change) WHERE next_change IS NOT NULL",
+        "ALTER TABLE quittance.chains ALTER state SET STORAGE MAIN",
+        "CREATE INDEX chains_due ON quittance.chains (next_change) WHERE next_change IS NOT NULL",
         """
-        CREATE TABLE transactions (
+        CREATE TABLE quittance.transactions (
             home text COLLATE "C" NOT NULL,
             scope bigint NOT NULL,
             chain text COLLATE "C" NOT NULL,
@@ -60,8 +69,8 @@ enum Schema {
     /// The index finds reports that a clock that was ahead has made. Few chains have an instant: those that changed by
     /// time since their newest document was signed. For all others an update changes no index.
     private static let reportInstants = [
-        "ALTER TABLE chains ADD published_as_of bigint",
-        "CREATE INDEX chains_ahead ON chains (published_as_of) WHERE published_as_of IS NOT NULL",
+        "ALTER TABLE quittance.chains ADD published_as_of bigint",
+        "CREATE INDEX chains_ahead ON quittance.chains (published_as_of) WHERE published_as_of IS NOT NULL",
     ]
 
     /// The date comes first in the key, so that new documents are at the end of the index. `home` follows from the
@@ -69,7 +78,7 @@ enum Schema {
     /// if there are several, they are in `mentions`.
     private static let documents = [
         """
-        CREATE TABLE documents (
+        CREATE TABLE quittance.documents (
             signed_date bigint NOT NULL,
             digest bytea NOT NULL,
             home text COLLATE "C" NOT NULL,
@@ -83,30 +92,30 @@ enum Schema {
             content bytea NOT NULL,
             PRIMARY KEY (signed_date, digest, home)) PARTITION BY RANGE (signed_date)
         """,
-        "CREATE TABLE documents_rest PARTITION OF documents DEFAULT",
-        "CREATE INDEX documents_by_chain ON documents (chain, scope) WHERE chain IS NOT NULL",
-        "CREATE INDEX documents_by_arrival ON documents (received_at)",
+        "CREATE TABLE quittance.documents_rest PARTITION OF quittance.documents DEFAULT",
+        "CREATE INDEX documents_by_chain ON quittance.documents (chain, scope) WHERE chain IS NOT NULL",
+        "CREATE INDEX documents_by_arrival ON quittance.documents (received_at)",
         """
-        CREATE TABLE mentions (
+        CREATE TABLE quittance.mentions (
             home text COLLATE "C" NOT NULL,
             scope bigint NOT NULL,
             signed_date bigint NOT NULL,
             digest bytea NOT NULL,
             PRIMARY KEY (home, scope, signed_date, digest))
         """,
-        "CREATE INDEX mentions_by_document ON mentions (signed_date, digest)",
+        "CREATE INDEX mentions_by_document ON quittance.mentions (signed_date, digest)",
     ]
 
     /// The wordings of documents whose place others may take, unless they are pinned. Documents of before have no
     /// wording, and stay. Tokens in notifications have none either, so that an intake changes no index more.
     private static let wordings = [
-        "ALTER TABLE documents ADD wording bigint, ADD is_pinned bigint",
-        "CREATE INDEX documents_by_wording ON documents (chain, scope, wording) WHERE wording IS NOT NULL",
+        "ALTER TABLE quittance.documents ADD wording bigint, ADD is_pinned bigint",
+        "CREATE INDEX documents_by_wording ON quittance.documents (chain, scope, wording) WHERE wording IS NOT NULL",
     ]
 
     /// An index by arrival was a sixth of what storing a document costs, and served one search, for the newest
     /// notification. A server of the version before finds it without the index too, but reads the whole table once.
-    private static let documentsWithoutArrival = ["DROP INDEX documents_by_arrival"]
+    private static let documentsWithoutArrival = ["DROP INDEX quittance.documents_by_arrival"]
 
     /// Documents of a new ledger are stored by the quarter of their signing, so that those of a quarter can be
     /// detached together. Those before its first quarter have a table too, so that `documents_rest` is empty:
@@ -116,15 +125,16 @@ enum Schema {
     /// `keeps_documents` is false once any were detached.
     private static let retention = [
         """
-        CREATE TABLE retention (
+        CREATE TABLE quittance.retention (
             id bigint PRIMARY KEY, keeps_documents boolean NOT NULL, has_quarters boolean NOT NULL)
         """,
-        "INSERT INTO retention SELECT 1, true, NOT EXISTS (SELECT 1 FROM documents)",
+        "INSERT INTO quittance.retention SELECT 1, true, NOT EXISTS (SELECT 1 FROM quittance.documents)",
         """
         DO $$ BEGIN
-            IF (SELECT has_quarters FROM retention) THEN
+            IF (SELECT has_quarters FROM quittance.retention) THEN
                 EXECUTE format(
-                    'CREATE TABLE documents_before PARTITION OF documents FOR VALUES FROM (MINVALUE) TO (%s)',
+                    'CREATE TABLE quittance.documents_before PARTITION OF quittance.documents '
+                        'FOR VALUES FROM (MINVALUE) TO (%s)',
                     (extract(epoch FROM date_trunc('quarter', now() AT TIME ZONE 'UTC')) * 1000)::bigint);
             END IF;
         END $$
@@ -136,16 +146,18 @@ enum Schema {
         DO $$ DECLARE
             start timestamp; name text; first bigint; last bigint;
         BEGIN
-            IF NOT (SELECT has_quarters FROM retention) THEN RETURN; END IF;
+            IF NOT (SELECT has_quarters FROM quittance.retention) THEN RETURN; END IF;
             FOR place IN 0..1 LOOP
                 start := date_trunc('quarter', now() AT TIME ZONE 'UTC') + place * interval '3 months';
                 name := 'documents_' || to_char(start, 'YYYY"q"Q');
                 first := extract(epoch FROM start) * 1000;
                 last := extract(epoch FROM start + interval '3 months') * 1000;
-                IF to_regclass(name) IS NULL
-                    AND NOT EXISTS (SELECT 1 FROM documents WHERE signed_date >= first AND signed_date < last) THEN
+                IF to_regclass('quittance.' || name) IS NULL
+                    AND NOT EXISTS (
+                        SELECT 1 FROM quittance.documents WHERE signed_date >= first AND signed_date < last) THEN
                     BEGIN
-                        EXECUTE format('CREATE TABLE %I PARTITION OF documents FOR VALUES FROM (%s) TO (%s)',
+                        EXECUTE format(
+                            'CREATE TABLE quittance.%I PARTITION OF quittance.documents FOR VALUES FROM (%s) TO (%s)',
                             name, first, last);
                     EXCEPTION WHEN invalid_object_definition THEN
                         NULL;  -- Another table is for a part of the quarter.
@@ -160,11 +172,12 @@ enum Schema {
     /// `forms` says which form of documents servers write: 0 plain, 1 packed. All versions that have this table read
     /// both. A ledger that has documents already may have servers that do not: there an operator changes the row.
     private static let pieces = [
-        "CREATE TABLE pieces (digest bytea PRIMARY KEY, content bytea NOT NULL)",
-        "CREATE TABLE forms (id bigint PRIMARY KEY, documents bigint NOT NULL)",
+        "CREATE TABLE quittance.pieces (digest bytea PRIMARY KEY, content bytea NOT NULL)",
+        "CREATE TABLE quittance.forms (id bigint PRIMARY KEY, documents bigint NOT NULL)",
         """
-        INSERT INTO forms (id, documents)
-        SELECT 1, CASE WHEN EXISTS (SELECT 1 FROM documents) OR EXISTS (SELECT 1 FROM api_keys) THEN 0 ELSE 1 END
+        INSERT INTO quittance.forms (id, documents)
+        SELECT 1, CASE WHEN EXISTS (SELECT 1 FROM quittance.documents) OR EXISTS (SELECT 1 FROM quittance.api_keys)
+            THEN 0 ELSE 1 END
         """,
     ]
 
@@ -173,7 +186,7 @@ enum Schema {
     /// themselves say who owns them now.
     private static let customers = [
         """
-        CREATE TABLE customers (
+        CREATE TABLE quittance.customers (
             home text COLLATE "C" NOT NULL,
             app bigint NOT NULL,
             version bigint NOT NULL,
@@ -184,7 +197,7 @@ enum Schema {
             chains text[] NOT NULL,
             PRIMARY KEY (home, app)) WITH (fillfactor = 90)
         """,
-        "CREATE INDEX customers_by_number ON customers (number)",
+        "CREATE INDEX customers_by_number ON quittance.customers (number)",
     ]
 
     private static let event = """
@@ -217,16 +230,16 @@ enum Schema {
     /// view. The row is written when the chain gets the transaction anyway, so this costs no row more for a renewal.
     /// Rows that the version before wrote have no product, and are not in the view.
     private static let periods = [
-        "ALTER TABLE chains ADD owner bigint",
-        "ALTER TABLE transactions \(addedColumns)",
+        "ALTER TABLE quittance.chains ADD owner bigint",
+        "ALTER TABLE quittance.transactions \(addedColumns)",
         """
-        CREATE VIEW periods AS
-        SELECT (SELECT ids[1] FROM customers WHERE customers.number = chains.owner LIMIT 1) AS customer, bundle_id,
-               environment, chain AS original_transaction_id, transactions.home AS transaction_id,
+        CREATE VIEW quittance.periods AS
+        SELECT (SELECT ids[1] FROM quittance.customers WHERE customers.number = chains.owner LIMIT 1) AS customer,
+               bundle_id, environment, chain AS original_transaction_id, transactions.home AS transaction_id,
                \(periodColumns.map(\.name).joined(separator: ", "))
-        FROM transactions
-        JOIN chains ON chains.home = transactions.chain AND chains.scope = transactions.scope
-        JOIN scopes ON scopes.id = transactions.scope JOIN apps ON apps.id = scopes.app
+        FROM quittance.transactions
+        JOIN quittance.chains ON chains.home = transactions.chain AND chains.scope = transactions.scope
+        JOIN quittance.scopes ON scopes.id = transactions.scope JOIN quittance.apps ON apps.id = scopes.app
         WHERE product_id IS NOT NULL
         """,
     ]
@@ -244,31 +257,31 @@ enum Schema {
     /// A commit puts its events into the outbox. They become readable when they are numbered, see ``EventSequencer``.
     private static let events = [
         """
-        CREATE TABLE outbox (
+        CREATE TABLE quittance.outbox (
         \(event),
         PRIMARY KEY (recorded_at, home, source, scope, version, place))
         WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000)
         """,
         """
-        CREATE TABLE events (
+        CREATE TABLE quittance.events (
         sequence bigint PRIMARY KEY,
         app bigint NOT NULL,
         \(event),
         UNIQUE (recorded_at, home, source, scope, version, place))
         """,
-        "CREATE INDEX events_by_app ON events (app, sequence)",
-        "CREATE TABLE counter (id bigint PRIMARY KEY, last bigint NOT NULL)",
-        "INSERT INTO counter (id, last) VALUES (1, 0), (2, 0)",
+        "CREATE INDEX events_by_app ON quittance.events (app, sequence)",
+        "CREATE TABLE quittance.counter (id bigint PRIMARY KEY, last bigint NOT NULL)",
+        "INSERT INTO quittance.counter (id, last) VALUES (1, 0), (2, 0)",
     ]
 
     /// Events that were copied from another ledger keep their numbers, which two apps may have in common. Servers of
     /// the version before go on: their statements name no key of this table but the unique one, which stays. While the
     /// new index is made, readers and commits go on, and only numbering waits.
     private static let eventsOfEachApp = [
-        "CREATE UNIQUE INDEX events_of_app ON events (app, sequence)",
-        "ALTER TABLE events DROP CONSTRAINT events_pkey",
-        "ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY USING INDEX events_of_app",
-        "DROP INDEX events_by_app",
+        "CREATE UNIQUE INDEX events_of_app ON quittance.events (app, sequence)",
+        "ALTER TABLE quittance.events DROP CONSTRAINT events_pkey",
+        "ALTER TABLE quittance.events ADD CONSTRAINT events_pkey PRIMARY KEY USING INDEX events_of_app",
+        "DROP INDEX quittance.events_by_app",
     ]
 
     /// The epochs of each app's events, the newest with the greatest `place` and without a `last`. `identity` is the
@@ -277,7 +290,7 @@ enum Schema {
     /// Cursors of a version without epochs are numbers alone, and belong to an epoch without an id, which ends here.
     private static let epochs = [
         """
-        CREATE TABLE epochs (
+        CREATE TABLE quittance.epochs (
             app bigint NOT NULL,
             place bigint NOT NULL,
             id text COLLATE "C" NOT NULL,
@@ -287,18 +300,19 @@ enum Schema {
         """,
         """
         DO $$ DECLARE
-            number bigint := (SELECT last FROM counter WHERE id = 1);
+            number bigint := (SELECT last FROM quittance.counter WHERE id = 1);
         BEGIN
-            INSERT INTO epochs (app, place, id, last) SELECT id, 0, '', number FROM apps WHERE number > 0;
+            INSERT INTO quittance.epochs (app, place, id, last)
+            SELECT id, 0, '', number FROM quittance.apps WHERE number > 0;
         END $$
         """,
-        "INSERT INTO epochs (app, place, id) SELECT id, 1, \(newEpoch) FROM apps",
+        "INSERT INTO quittance.epochs (app, place, id) SELECT id, 1, \(newEpoch) FROM quittance.apps",
         """
         DO $$ BEGIN
             IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
-                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('jobs')) THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
                     PERFORM create_distributed_table(
-                        'epochs', NULL, distribution_type => NULL, colocate_with => 'counter');
+                        'quittance.epochs', NULL, distribution_type => NULL, colocate_with => 'quittance.counter');
                 END IF;
             END IF;
         END $$
@@ -310,7 +324,7 @@ enum Schema {
 
     private static let others = [
         """
-        CREATE TABLE jobs (
+        CREATE TABLE quittance.jobs (
             home text COLLATE "C" NOT NULL,
             scope bigint NOT NULL,
             kind text COLLATE "C" NOT NULL,
@@ -321,9 +335,9 @@ enum Schema {
             failure text,
             PRIMARY KEY (home, scope, kind))
         """,
-        "CREATE INDEX jobs_due ON jobs (kind, scope, due_at)",
+        "CREATE INDEX jobs_due ON quittance.jobs (kind, scope, due_at)",
         """
-        CREATE TABLE api_keys (
+        CREATE TABLE quittance.api_keys (
             id text COLLATE "C" PRIMARY KEY,
             place bigint GENERATED ALWAYS AS IDENTITY,
             name text NOT NULL,
@@ -333,6 +347,6 @@ enum Schema {
             created_at bigint NOT NULL,
             revoked_at bigint)
         """,
-        "CREATE TABLE proof (id bigint PRIMARY KEY, written bigint NOT NULL)",
+        "CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL)",
     ]
 }

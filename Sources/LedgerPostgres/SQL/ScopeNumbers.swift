@@ -24,21 +24,23 @@ struct ScopeNumbers: Sendable {
     static func find(_ bundleId: String) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT apps.id, bundle_id, scopes.id, environment FROM apps LEFT JOIN scopes ON app = apps.id
+            SELECT apps.id, bundle_id, scopes.id, environment
+            FROM quittance.apps LEFT JOIN quittance.scopes ON app = apps.id
             WHERE bundle_id = $1
             """, [.text(bundleId)])
     }
 
     /// Adds an app.
     static func add(app bundleId: String) -> PostgresStatement {
-        PostgresStatement("INSERT INTO apps (bundle_id) VALUES ($1) ON CONFLICT DO NOTHING", [.text(bundleId)])
+        PostgresStatement(
+            "INSERT INTO quittance.apps (bundle_id) VALUES ($1) ON CONFLICT DO NOTHING", [.text(bundleId)])
     }
 
     /// Adds an environment of an app, after the app.
     static func add(_ scope: LedgerScope) -> PostgresStatement {
         PostgresStatement(
             """
-            INSERT INTO scopes (app, environment) SELECT id, $2::text FROM apps WHERE bundle_id = $1
+            INSERT INTO quittance.scopes (app, environment) SELECT id, $2::text FROM quittance.apps WHERE bundle_id = $1
             ON CONFLICT DO NOTHING
             """, [.text(scope.bundleId), scope.environment.parameter])
     }

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// What a schema of a database has.
+enum SchemaContent: Equatable {
+    /// No tables; the schema may be missing.
+    case nothing(exists: Bool)
+    /// A ledger, with the number of its migrations.
+    case ledger(version: Int)
+    /// Tables, views or sequences of other software.
+    case others
+
+    /// The schema of the ledger. Without a name it is the usual one, or the one in which a version without schemas has
+    /// made a ledger: the first of `search_path`.
+    ///
+    /// - Parameter settings: How to connect.
+    /// - Throws: `PostgresFailure`.
+    static func find(
+        _ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock
+    ) async throws -> String {
+        if let named = settings.schema { return named }
+        var settings = settings
+        settings.connections = 1
+        let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
+        defer { pool.close() }
+        let found = try await shapes(pool, "nspname = $1 OR nspname = ANY (current_schemas(false))", LedgerSchema.usual)
+        let ledgers = found.filter(\.isLedger).map(\.name)
+        return ledgers.contains(LedgerSchema.usual) ? LedgerSchema.usual : ledgers.first ?? LedgerSchema.usual
+    }
+
+    /// What a schema has, of a pool's database.
+    ///
+    /// - Throws: `LedgerStorageError.damaged` if the ledger has lost its version.
+    static func read(_ pool: ConnectionPool) async throws -> SchemaContent {
+        guard let shape = try await shapes(pool, "nspname = $1", pool.schema).first else {
+            return .nothing(exists: false)
+        }
+        guard shape.isLedger else { return shape.relations == 0 ? .nothing(exists: true) : .others }
+        let rows = try await RepeatedRequests(pool: pool).read(version)
+        let found = try rows.map { (version: try $0.next(Int.self), marker: try $0.next(String?.self)) }.first
+        guard let found else {
+            throw LedgerStorageError(.damaged, "The ledger has lost its version: schema_version has no row")
+        }
+        let isMarked = found.marker == LedgerSchema.marker || found.marker == nil && found.version <= Schema.unmarked
+        return isMarked ? .ledger(version: max(0, found.version)) : .others
+    }
+
+    // MARK: - Catalogues
+
+    private struct Shape {
+        var name: String
+        /// How many tables, indexes, views and sequences it has, without those of extensions.
+        var relations: Int
+        /// Whether it has the tables and columns by which a ledger is known, also one without a marker.
+        var isLedger: Bool
+    }
+
+    /// Columns that every version has.
+    private static let columns = [
+        "schema_version.id", "schema_version.version", "chains.version", "customers.number", "documents.signed_date",
+        "outbox.recorded_at", "counter.last", "jobs.due_at", "scopes.app",
+    ]
+
+    /// The row as JSON, since `ledger` is missing in earlier versions.
+    private static let version = PostgresStatement.once(
+        """
+        SELECT version, to_jsonb(found) ->> 'ledger' FROM quittance.schema_version AS found WHERE id = 1
+        """)
+
+    private static func shapes(_ pool: ConnectionPool, _ condition: String, _ name: String) async throws -> [Shape] {
+        let statement = PostgresStatement.once(
+            """
+            SELECT nspname::text,
+                (SELECT count(*) FROM pg_class WHERE relnamespace = pg_namespace.oid AND NOT EXISTS (
+                    SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                        AND deptype = 'e')),
+                (SELECT count(*) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+                    WHERE relnamespace = pg_namespace.oid AND relkind IN ('r', 'p') AND NOT attisdropped
+                        AND atttypid = 'bigint'::regtype AND relname || '.' || attname = ANY ($2))
+            FROM pg_namespace WHERE \(condition)
+            """, [.text(name), .texts(columns)])
+        return try await RepeatedRequests(pool: pool).read(statement).map { row in
+            let (name, relations) = (try row.next(String.self), try row.next(Int.self))
+            return Shape(name: name, relations: relations, isLedger: try row.next(Int.self) == columns.count)
+        }
+    }
+}
