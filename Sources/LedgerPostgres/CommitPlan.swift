@@ -7,15 +7,14 @@ import PurchaseLedger
 ///
 /// A statement that replaces a record fails unless the record is still what was loaded; then nothing is committed.
 /// Records that were only looked at are locked against changes until the commit. All commits take their locks in one
-/// order: customers, chains, jobs, catalogues, pieces, documents, and within a table the order of its key. Otherwise
-/// they would wait for each other in a circle.
+/// order: customers, holdings, chains, jobs, catalogues, pieces, documents, and within a table the order of its key.
+/// Otherwise they would wait for each other in a circle.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
     /// A number that no other commit has: the version of the rows that it writes.
     let stamp: Int64
-    /// Whether documents are packed.
-    let packs: Bool
+    let forms: StoredForms
     /// The packed contents of new documents.
     var contents: [Provenance: [UInt8]] = [:]
     /// Whether rows of one table share a statement.
@@ -26,9 +25,11 @@ struct CommitPlan {
     /// The last rows, as long as the same is done with each.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, packs: Bool) {
+    private init(
+        _ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, forms: StoredForms
+    ) {
         (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
-        (self.isDistributed, self.packs) = (isDistributed, packs)
+        (self.isDistributed, self.forms) = (isDistributed, forms)
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
@@ -54,13 +55,13 @@ struct CommitPlan {
     ///
     /// - Parameters:
     ///   - isDistributed: Whether Citus distributes the tables. Then rows of one table share no statement.
-    ///   - packs: Whether documents are packed.
     static func statements(
-        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, packs: Bool
+        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, forms: StoredForms
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
-        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
-        plan.putCustomers(group.after.customers, footprint)
+        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed, forms: forms)
+        plan.putCustomers(group.after, footprint)
+        plan.putHoldings(group.after)
         try plan.putChains(changes.chains, touched: group.touchedChains, footprint)
         plan.putJobs(changes, footprint)
         plan.putCatalogues(changes, footprint)

@@ -75,7 +75,7 @@ extension LedgerChanges {
 extension LoadedRecords {
     /// Applies those of some changes that are foldable.
     fileprivate mutating func apply(_ changes: LedgerChanges) {
-        customers = customers(after: changes)
+        (customers, holdings) = (customers(after: changes), holdings(after: changes))
         for record in changes.chains {
             chains[record.key] = StoredChain(version: chains[record.key]?.version ?? 0, record: record)
         }

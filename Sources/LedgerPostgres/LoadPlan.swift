@@ -34,7 +34,8 @@ struct LoadPlan {
         load(footprint.wordings)
         for key in footprint.transactions { load(key) }
         let holders = shares ? footprint.holders : []
-        for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app) }
+        for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app, in: footprint.environments) }
+        for customer in footprint.holdings { loadHoldings(of: customer, in: footprint.environments) }
         let others = footprint.customers.subtracting(holders)
         for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
         for customer in footprint.numbers { load(customer) }

@@ -10,6 +10,10 @@ struct Footprint: Hashable {
     var customers: Set<CustomerID> = []
     /// Those of ``customers`` to load together with the chains that they may own.
     var holders: Set<CustomerID> = []
+    /// Customers whose holdings to load, on several nodes.
+    var holdings: Set<Customer> = []
+    /// The environments of those chains.
+    var environments: Set<Environment> = []
     /// Customers to load by number, with all of their ids.
     var numbers: Set<Customer> = []
     var names: Set<Provenance> = []
@@ -26,7 +30,7 @@ struct Footprint: Hashable {
     init(_ query: LedgerQuery) {
         chains = query.chains.union(query.evidence)
         (transactions, customers) = (query.transactions, query.customers)
-        if !query.holdings.isEmpty { holders = query.customers }
+        if !query.holdings.isEmpty { (holders, environments) = (query.customers, query.holdings) }
         (names, wordings, documents) = (query.names, query.wordings, query.documents)
         (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
     }
@@ -36,6 +40,8 @@ struct Footprint: Hashable {
         transactions.add(other.transactions)
         customers.add(other.customers)
         holders.add(other.holders)
+        holdings.add(other.holdings)
+        environments.add(other.environments)
         numbers.add(other.numbers)
         names.add(other.names)
         wordings.add(other.wordings)
@@ -49,6 +55,7 @@ struct Footprint: Hashable {
     func contains(_ other: Footprint) -> Bool {
         other.chains.isSubset(of: chains) && other.transactions.isSubset(of: transactions)
             && other.customers.isSubset(of: customers) && other.holders.isSubset(of: holders)
+            && other.holdings.isSubset(of: holdings) && other.environments.isSubset(of: environments)
             && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
             && other.wordings.isSubset(of: wordings) && other.documents.isSubset(of: documents)
             && other.parts.isSubset(of: parts)
@@ -80,6 +87,8 @@ struct LoadedRecords {
     /// The chains that may contain each transaction.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     var customers: [CustomerID: StoredCustomer] = [:]
+    /// The chains that some customers may own, in the environments that were asked for.
+    var holdings: [Customer: Set<ChainKey>] = [:]
     var names: Set<Provenance> = []
     var wordings: [WordingKey: [WordedDocument]] = [:]
     var rows: [Provenance: DocumentRow] = [:]
@@ -113,30 +122,18 @@ struct StoredCustomer {
     var isEstablished: Bool
     var consentedAt: Timestamp?
     var ids: [String]
-    /// The environment and id of each chain that the customer may own.
-    var chains: [String]
 
     /// Whether another row says the same, apart from its version.
     func isSame(as other: StoredCustomer) -> Bool {
         (number, isEstablished, consentedAt) == (other.number, other.isEstablished, other.consentedAt)
-            && (ids, chains) == (other.ids, other.chains)
+            && ids == other.ids
     }
+
+    func customer(_ bundleId: String) -> Customer { Customer(number: number, bundleId: bundleId) }
 
     func record(_ bundleId: String) -> CustomerRecord {
-        let customer = Customer(number: number, bundleId: bundleId)
-        var record = CustomerRecord(customer, ids: ids, isEstablished: isEstablished)
+        var record = CustomerRecord(customer(bundleId), ids: ids, isEstablished: isEstablished)
         record.consentedAt = consentedAt
         return record
-    }
-
-    /// How `chains` names a chain.
-    static func name(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.name)" }
-
-    /// The chain that `chains` names.
-    static func key(_ name: String, _ bundleId: String) -> ChainKey? {
-        guard let space = name.firstIndex(of: " "), let environment = Environment(rawValue: String(name[..<space]))
-        else { return nil }
-        let scope = LedgerScope(bundleId: bundleId, environment: environment)
-        return ChainKey(String(name[name.index(after: space)...]), in: scope)
     }
 }

@@ -9,7 +9,12 @@ extension LoadedRecords {
     /// The records that the loaded ones lead to: chains of transactions and of customers, owners, parts of documents.
     func leads(of queries: [LedgerQuery]) -> Footprint {
         var leads = Footprint()
-        for query in queries { leads.chains.formUnion(chainsFound(for: query)) }
+        for query in queries {
+            leads.chains.formUnion(chainsFound(for: query))
+            if !query.holdings.isEmpty {
+                leads.holdings.formUnion(customers(of: query).filter { holdings[$0] == nil })
+            }
+        }
         for row in rows.values { leads.parts.formUnion(PackedDocument.parts(of: row.content)) }
         for (name, content) in parts {
             if case .document = name { leads.parts.formUnion(PackedDocument.parts(of: content)) }
@@ -20,6 +25,11 @@ extension LoadedRecords {
         return leads
     }
 
+    /// The customers of a query, as far as there are any.
+    private func customers(of query: LedgerQuery) -> Set<Customer> {
+        Set(query.customers.compactMap { id in customers[id]?.customer(id.bundleId) })
+    }
+
     /// The chains of a query's transactions, and those that its customers may own.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.transactions.reduce(into: Set(holdings(of: query))) { $0.formUnion(candidates[$1] ?? []) }
@@ -28,9 +38,8 @@ extension LoadedRecords {
     /// The chains that the customers of a query may own.
     fileprivate func holdings(of query: LedgerQuery) -> [ChainKey] {
         guard !query.holdings.isEmpty else { return [] }
-        return query.customers.flatMap { id in
-            (customers[id]?.chains ?? []).compactMap { StoredCustomer.key($0, id.bundleId) }
-                .filter { query.holdings.contains($0.scope.environment) }
+        return customers(of: query).flatMap { customer in
+            (holdings[customer] ?? []).filter { query.holdings.contains($0.scope.environment) }
         }
     }
 

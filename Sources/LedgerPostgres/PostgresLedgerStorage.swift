@@ -23,9 +23,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
     /// ``beginEpoch()``.
     public let showsIdentity: Bool
-    /// Whether documents are packed, see ``Schema``. Not if the tables are distributed: storing a piece would lock the
-    /// table of pieces on all nodes.
-    private let packs: Bool
+    private let forms: StoredForms
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     let proof: Int64
@@ -114,7 +112,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             if upgrades { try await Distribution.requireNode(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
-            packs = isDistributed ? false : try await migrator.packsDocuments()
+            forms = isDistributed ? .onNodes : try await StoredForms.read(requests)
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.
             showsIdentity = identity != nil && !isDistributed
@@ -271,7 +269,7 @@ extension PostgresLedgerStorage {
         let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
-            group, scopes, stamp: stamp, isDistributed: isDistributed, packs: packs)
+            group, scopes, stamp: stamp, isDistributed: isDistributed, forms: forms)
         _ = try await pool.run(.transaction(statements).during(epoch))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }

@@ -68,7 +68,7 @@ final class FilledDatabase: Sendable {
     /// that are still empty, since their plans would suit nothing else. Each page has changed since the last checkpoint:
     /// the first change after one writes all of it to the log.
     private static let settling = [
-        "VACUUM ANALYZE chains, transactions, customers", "CHECKPOINT",
+        "VACUUM ANALYZE quittance.chains, quittance.transactions, quittance.customers, quittance.holdings", "CHECKPOINT",
         """
         UPDATE quittance.chains SET version = version
         WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM quittance.chains GROUP BY (ctid::text::point)[0]))
@@ -109,10 +109,12 @@ final class FilledDatabase: Sendable {
                 FROM quittance.transactions, generate_series(1, \(customers - 1)) AS n,
                      generate_series(0, \(Self.periods - 1)) AS period
                 WHERE home = '\(Self.chain(0).originalTransactionId)';
-            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
-                SELECT 'customer-' || n, app, 1, \(first) + n, is_established, ARRAY['customer-' || n],
-                       ARRAY['Production ' || \(chain)]
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
+                SELECT 'customer-' || n, app, 1, \(first) + n, is_established, ARRAY['customer-' || n]
                 FROM quittance.customers, generate_series(1, \(customers - 1)) AS n;
+            INSERT INTO quittance.holdings (home, scope, chain)
+                SELECT (\(first) + n)::text, scope, \(chain)
+                FROM quittance.holdings, generate_series(1, \(customers - 1)) AS n;
             """
     }
 }

@@ -53,7 +53,9 @@ struct Yardsticks {
     /// An intake as one would write it: a round trip for each statement, the documents one by one.
     var literalIntake: String {
         let documents = (0..<3).map { "\\set d\($0) random(1, 9000000000000000)" }
-        let looks = (0..<3).map { "SELECT 1 FROM quittance.documents WHERE signed_date = :d\($0) AND digest = '\\x01';" }
+        let looks = (0..<3).map {
+            "SELECT 1 FROM quittance.documents WHERE signed_date = :d\($0) AND digest = '\\x01';"
+        }
         let inserts = (0..<3).map {
             """
             INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
@@ -73,7 +75,8 @@ struct Yardsticks {
             """
         return
             (["\\set n random(0, \(database.customers - 1))", "\\set t random(1, 9000000000000000)"] + documents
-            + ["SELECT version, state FROM quittance.chains WHERE home = (3000000000000 + :n)::text AND scope = 1;"] + looks
+            + ["SELECT version, state FROM quittance.chains WHERE home = (3000000000000 + :n)::text AND scope = 1;"]
+            + looks
             + ["BEGIN;"] + others + inserts + [event, "COMMIT;"]).joined(separator: "\n")
     }
 }

@@ -124,6 +124,17 @@ struct PostgresRow {
         return texts
     }
 
+    /// Passes over a list of texts, or over the NULL in its place.
+    ///
+    /// - Returns: Whether it was NULL.
+    mutating func isNull() throws -> Bool {
+        switch columns.popFirst() {
+        case .null: return true
+        case .texts: return false
+        default: throw Self.damaged
+        }
+    }
+
     /// Reads a bundle id and an environment.
     mutating func scope() throws -> LedgerScope { LedgerScope(bundleId: try next(), environment: try next()) }
 

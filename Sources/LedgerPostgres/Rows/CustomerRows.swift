@@ -7,40 +7,13 @@ import PurchaseLedger
 
 extension LoadPlan {
     private static let columns =
-        "SELECT home, version, number, is_established, consented_at, ids, chains FROM quittance.customers"
+        "SELECT home, version, number, is_established, consented_at, ids FROM quittance.customers"
 
     /// - Parameter ids: Of one app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
         add(
             Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [.integer(scopes.app(bundleId))],
             Self.reader(bundleId))
-    }
-
-    /// Each `OFFSET 0` keeps the planner from looking through all chains.
-    private static let holders = """
-        SELECT customers.home, customers.version, number, is_established, consented_at, ids, chains, environment,
-               held.home, held.version, held.state
-        FROM quittance.customers LEFT JOIN LATERAL (
-            SELECT environment, found.home, found.version, found.state
-            FROM unnest(customers.chains) AS name
-            JOIN quittance.scopes ON scopes.app = customers.app AND environment = split_part(name, ' ', 1),
-            LATERAL (SELECT home, version, state FROM quittance.chains
-                     WHERE chains.home = substr(name, strpos(name, ' ') + 1) AND chains.scope = scopes.id
-                     OFFSET 0) AS found
-            OFFSET 0) AS held ON true
-        WHERE customers.app = $1 AND customers.home
-        """
-
-    /// Loads customers with the chains that they may own.
-    ///
-    /// - Parameter ids: Of one app.
-    mutating func loadHolders(_ ids: [CustomerID], of bundleId: String) {
-        add(Self.holders, ids.map(\.id), [.integer(scopes.app(bundleId))]) { rows, loaded in
-            for row in try rows.map({ try $0.holder(bundleId) }) {
-                loaded.customers[row.id] = row.customer
-                if let (key, chain) = row.chain { loaded.chains[key] = chain }
-            }
-        }
     }
 
     mutating func load(_ customer: Customer) {
@@ -57,37 +30,26 @@ extension LoadPlan {
 }
 
 extension PostgresRow {
-    fileprivate mutating func customer(_ bundleId: String) throws -> (CustomerID, StoredCustomer) {
+    mutating func customer(_ bundleId: String) throws -> (CustomerID, StoredCustomer) {
         let id = CustomerID(try next(), of: bundleId)
         let customer = StoredCustomer(
             version: try next(), number: try next(), isEstablished: try next(), consentedAt: try next(),
-            ids: try texts(), chains: try texts())
+            ids: try texts())
         return (id, customer)
-    }
-
-    /// A customer, and one of the customer's chains.
-    fileprivate mutating func holder(
-        _ bundleId: String
-    ) throws -> (id: CustomerID, customer: StoredCustomer, chain: (ChainKey, StoredChain)?) {
-        let (id, customer) = try customer(bundleId)
-        let environment = try next(Environment?.self)
-        return (
-            id, customer, try environment.map { try chain(in: LedgerScope(bundleId: bundleId, environment: $0)) }
-        )
     }
 }
 
 extension CommitPlan {
     private static let insert = """
-        INSERT INTO quittance.customers (home, app, version, number, is_established, consented_at, ids, chains)
-        VALUES ($1, $2, $3, $4, $5::bigint <> 0, $6, $7, $8)
+        INSERT INTO quittance.customers (home, app, version, number, is_established, consented_at, ids)
+        VALUES ($1, $2, $3, $4, $5::bigint <> 0, $6, $7)
         """
 
     private static let update = """
         WITH changed AS (
             UPDATE quittance.customers SET version = $3, number = $4, is_established = $5::bigint <> 0,
-                consented_at = $6, ids = $7, chains = $8
-            WHERE home = $1 AND app = $2 AND version = $9 RETURNING 1)
+                consented_at = $6, ids = $7
+            WHERE home = $1 AND app = $2 AND version = $8 RETURNING 1)
         SELECT 1 / count(*) FROM changed
         """
 
@@ -112,21 +74,23 @@ extension CommitPlan {
 
     private static let (take, giveBack) = (
         """
-        INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
-        VALUES ($1, $2, 0, 0, false, '{}', '{}')
+        INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
+        VALUES ($1, $2, 0, 0, false, '{}')
         """,
         "DELETE FROM quittance.customers WHERE home = $1 AND app = $2"
     )
 
-    /// - Parameter rows: The rows of all loaded customers as they are to be.
-    mutating func putCustomers(_ rows: [CustomerID: StoredCustomer], _ footprint: Footprint) {
+    /// - Parameter after: The loaded records as they are to be.
+    mutating func putCustomers(_ after: LoadedRecords, _ footprint: Footprint) {
+        let (rows, gained) = (after.customers, loaded.holdings(gainedBy: after))
         let ids = Set(rows.keys).union(loaded.customers.keys).union(footprint.customers)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
             switch (loaded.customers[id], rows[id]) {
             case (nil, let new?): add(Self.insert, name + values(of: new))
             case (let old?, nil): add(Self.delete, name + [.integer(old.version)])
-            case (let old?, let new?) where old.isSame(as: new): add(Self.check, name + [.integer(old.version)])
+            case (let old?, let new?) where old.isSame(as: new) && gained[new.customer(id.bundleId)] == nil:
+                add(Self.check, name + [.integer(old.version)])
             case (let old?, let new?): add(Self.update, name + values(of: new) + [.integer(old.version)])
             case (nil, nil):
                 // Takes the id for a moment: fails if another commit has added it.
@@ -139,10 +103,9 @@ extension CommitPlan {
     private func values(of row: StoredCustomer) -> [PostgresValue] {
         [
             .integer(stamp), .integer(row.number), row.isEstablished.parameter, row.consentedAt.parameter,
-            .texts(row.ids), .texts(row.chains),
+            .texts(row.ids),
         ]
     }
-
 }
 
 extension LoadedRecords {
@@ -151,21 +114,11 @@ extension LoadedRecords {
         var rows = customers
         for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }
         for record in changes.customers {
-            let old = self.rows(of: record.customer)
-            for id in old.keys { rows[id] = nil }
+            for id in self.rows(of: record.customer).keys { rows[id] = nil }
             for id in record.ids {
                 rows[CustomerID(id, of: record.customer.bundleId)] = StoredCustomer(
                     version: 0, number: record.customer.number, isEstablished: record.isEstablished,
-                    consentedAt: record.consentedAt, ids: record.ids, chains: old.values.first?.chains ?? [])
-            }
-        }
-        for record in changes.chains {
-            let (owners, name) = (Set(newOwners(of: record)), StoredCustomer.name(record.key))
-            for id in owners.isEmpty ? [] : Array(rows.keys) {
-                guard let row = rows[id], owners.contains(Customer(number: row.number, bundleId: id.bundleId)),
-                    !row.chains.contains(name)
-                else { continue }
-                rows[id]?.chains.append(name)
+                    consentedAt: record.consentedAt, ids: record.ids)
             }
         }
         return rows

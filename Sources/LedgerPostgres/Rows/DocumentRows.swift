@@ -299,7 +299,7 @@ extension CommitPlan {
     /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
     /// failover to a standby that had not received everything it would be wrong.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
-        guard packs else { return }
+        guard forms.packsDocuments else { return }
         var pieces: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in

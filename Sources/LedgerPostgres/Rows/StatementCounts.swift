@@ -12,7 +12,13 @@ extension PostgresLedgerStorage {
     private static let statementBytes: Int64 = 128
 
     private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
-    private static let chainsOfCustomer = "SELECT chains FROM quittance.customers WHERE app = $1 AND home"
+    private static let chainsOfCustomer = """
+        SELECT environment, chain FROM quittance.customers
+        JOIN quittance.holdings ON holdings.home = customers.number::text
+        JOIN quittance.scopes ON scopes.id = scope AND environment = ANY($3::text[])
+        WHERE customers.app = $1 AND customers.home
+        """
+    private static let numberOfCustomer = "SELECT number FROM quittance.customers WHERE app = $1 AND home"
     private static let size =
         "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM quittance.chains WHERE scope = $1 AND home"
 
@@ -45,23 +51,35 @@ extension PostgresLedgerStorage {
             readers += lookups.map { _ in { [ChainKey(try $0.next(), in: scope)] } }
         }
         for (bundleId, ids) in Dictionary(grouping: customers, by: \.bundleId) {
-            let lookups = self.statements(Self.chainsOfCustomer, scopes.app(bundleId), ids.map(\.id))
+            let lookups = try await holdings(
+                ids.map(\.id), scopes.app(bundleId), .environments(query.holdings), in: epoch)
             statements += lookups
-            readers += lookups.map { _ in { try $0.texts().compactMap { StoredCustomer.key($0, bundleId) } } }
+            readers += lookups.map { _ in { [try $0.holding(bundleId)] } }
         }
         let answers = try await requests.read(statements, during: epoch)
         let found = try zip(answers, readers).flatMap { rows, read in try rows.map(read).flatMap(\.self) }
-        // A customer's row has the chains of all environments.
-        let owned = Set(found).filter { query.holdings.isEmpty || query.holdings.contains($0.scope.environment) }
-        return owned.union(query.chains)
+        return Set(found).union(query.chains)
+    }
+
+    /// Statements for the chains that customers of an app may own. On several nodes the customers are looked up first.
+    private func holdings(
+        _ ids: [String], _ app: Int64, _ environments: PostgresValue, in epoch: Int
+    ) async throws -> [PostgresStatement] {
+        guard isDistributed else { return statements(Self.chainsOfCustomer, app, ids, [environments]) }
+        let answers = try await requests.read(statements(Self.numberOfCustomer, app, ids), during: epoch)
+        let numbers = Set(try answers.flatMap { try $0.map { try $0.next(Int64.self) } })
+        return numbers.sorted().map { PostgresStatement(LoadPlan.holdings, [.text("\($0)"), environments]) }
     }
 
     /// A statement about keys of one scope or app. Citus runs quickly only a statement about one key.
-    private func statements(_ sql: String, _ place: Int64, _ keys: [String]) -> [PostgresStatement] {
+    private func statements(
+        _ sql: String, _ place: Int64, _ keys: [String], _ rest: [PostgresValue] = []
+    ) -> [PostgresStatement] {
         guard !isDistributed, keys.count > 1 else {
-            return keys.map { PostgresStatement("\(sql) = $2", [.integer(place), .text($0)]) }
+            return keys.map { PostgresStatement("\(sql) = $2", [.integer(place), .text($0)] + rest) }
         }
         // In a subquery, so that the planner does not see how many there are; see ``LoadPlan``.
-        return [PostgresStatement("\(sql) = ANY((SELECT $2::text[])::text[])", [.integer(place), .texts(keys)])]
+        let text = "\(sql) = ANY((SELECT $2::text[])::text[])"
+        return [PostgresStatement(text, [.integer(place), .texts(keys)] + rest)]
     }
 }

@@ -18,7 +18,8 @@ enum Distribution {
 
     /// The tables that are distributed by `home`.
     static let distributed = [
-        "chains", "transactions", "documents", "mentions", "customers", "outbox", "jobs",
+        "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox",
+        "jobs",
     ]
 
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")

@@ -38,12 +38,6 @@ struct Migrator {
         }
     }
 
-    /// Whether documents may be stored in packed form.
-    func packsDocuments() async throws -> Bool {
-        let rows = try await pool.run(.transaction([.once("SELECT documents FROM quittance.forms WHERE id = 1")]))
-        return try rows.first?.map { try $0.next(Int.self) }.first ?? 0 > 0
-    }
-
     private func step() async throws {
         let found = try await content()
         if case .nothing(let exists) = found, let first = migrations.first {

@@ -13,6 +13,7 @@ enum Schema {
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker,
+        holdings,
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -198,6 +199,64 @@ enum Schema {
             PRIMARY KEY (home, app)) WITH (fillfactor = 90)
         """,
         "CREATE INDEX customers_by_number ON quittance.customers (number)",
+    ]
+
+    /// The chains that customers ever owned, each in a row of its own: so a purchase writes one row, and a read gets
+    /// each chain once. `home` is the customer's number.
+    ///
+    /// `forms.customers` says where servers write them: 0 also in `customers.chains`, 1 in this table alone. Servers of
+    /// the version before read and write the lists. What they write gets here by the trigger, which a ledger without
+    /// them does not need.
+    private static let holdings = [
+        """
+        CREATE TABLE quittance.holdings (
+            home text COLLATE "C" NOT NULL,
+            scope bigint NOT NULL,
+            chain text COLLATE "C" NOT NULL,
+            PRIMARY KEY (home, scope, chain))
+        """,
+        "ALTER TABLE quittance.customers ALTER chains SET DEFAULT '{}'",
+        "ALTER TABLE quittance.forms ADD customers bigint NOT NULL DEFAULT 1",
+        """
+        UPDATE quittance.forms SET customers = 0
+        WHERE EXISTS (SELECT 1 FROM quittance.customers) OR EXISTS (SELECT 1 FROM quittance.api_keys)
+        """,
+        """
+        CREATE FUNCTION quittance.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF TG_OP <> 'INSERT' THEN
+                DELETE FROM quittance.holdings WHERE home = OLD.number::text
+                    AND NOT EXISTS (SELECT 1 FROM quittance.customers WHERE number = OLD.number);
+            END IF;
+            IF TG_OP <> 'DELETE' THEN
+                INSERT INTO quittance.holdings
+                SELECT NEW.number::text, scopes.id, substr(name, strpos(name, ' ') + 1)
+                FROM unnest(NEW.chains) AS name JOIN quittance.scopes ON environment = split_part(name, ' ', 1)
+                WHERE scopes.app = NEW.app ON CONFLICT DO NOTHING;
+            END IF;
+            RETURN NULL;
+        END $$
+        """,
+        """
+        DO $$ BEGIN
+            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
+                    PERFORM create_distributed_table(
+                        'quittance.holdings', 'home', colocate_with => 'quittance.chains');
+                    RETURN;  -- Citus takes no trigger. There no server of the version before may run.
+                END IF;
+            END IF;
+            IF (SELECT customers FROM quittance.forms) = 0 THEN
+                CREATE TRIGGER hold AFTER INSERT OR DELETE OR UPDATE OF number, chains ON quittance.customers
+                    FOR EACH ROW EXECUTE FUNCTION quittance.hold();
+            END IF;
+        END $$
+        """,
+        """
+        INSERT INTO quittance.holdings
+        SELECT DISTINCT number::text, scopes.id, substr(name, strpos(name, ' ') + 1)
+        FROM quittance.customers, unnest(chains) AS name
+        JOIN quittance.scopes ON environment = split_part(name, ' ', 1) WHERE scopes.app = customers.app
+        """,
     ]
 
     private static let event = """

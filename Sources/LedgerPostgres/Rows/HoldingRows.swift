@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Holdings: the chains that each customer ever owned. The chains themselves say who owns them now.
+
+extension LoadPlan {
+    private static let (holderOfOne, holdersOfSome) = (
+        holders("= $3"), holders("= ANY((SELECT $3::text[])::text[])")
+    )
+
+    /// Each customer once, then each chain once. `OFFSET 0` keeps the planner from looking through all chains.
+    private static func holders(_ homes: String) -> String {
+        """
+        SELECT home, version, number, is_established, consented_at, ids, NULL::text, NULL::bytea
+        FROM quittance.customers WHERE app = $1 AND home \(homes)
+        UNION ALL
+        SELECT found.home, found.version, holder.number, false, NULL, NULL, environment, found.state
+        FROM (SELECT DISTINCT number FROM quittance.customers WHERE app = $1 AND home \(homes)) AS holder
+        JOIN quittance.scopes ON scopes.app = $1 AND environment = ANY((SELECT $2::text[])::text[]),
+        LATERAL (SELECT chain FROM quittance.holdings
+                 WHERE holdings.home = holder.number::text AND holdings.scope = scopes.id OFFSET 0) AS held,
+        LATERAL (SELECT home, version, state FROM quittance.chains
+                 WHERE chains.home = held.chain AND chains.scope = scopes.id OFFSET 0) AS found
+        """
+    }
+
+    /// Loads customers with the chains that they may own.
+    ///
+    /// - Parameters:
+    ///   - ids: Of one app.
+    ///   - environments: Those of the chains.
+    mutating func loadHolders(_ ids: [CustomerID], of bundleId: String, in environments: Set<Environment>) {
+        let first: [PostgresValue] = [.integer(scopes.app(bundleId)), .environments(environments)]
+        let statement =
+            ids.count == 1
+            ? PostgresStatement(Self.holderOfOne, first + [.text(ids[0].id)])
+            : PostgresStatement(Self.holdersOfSome, first + [.texts(ids.map(\.id))])
+        add(statement) { rows, loaded in
+            _ = try rows.map { row in
+                guard let chain = try row.heldChain(bundleId) else {
+                    let (id, customer) = try row.customer(bundleId)
+                    loaded.customers[id] = customer
+                    loaded.holdings[customer.customer(bundleId), default: []].formUnion([])
+                    return
+                }
+                loaded.holdings[chain.customer, default: []].insert(chain.key)
+                loaded.chains[chain.key] = chain.stored
+            }
+        }
+    }
+
+    static let holdings = """
+        SELECT environment, chain FROM quittance.holdings JOIN quittance.scopes ON scopes.id = scope
+        WHERE holdings.home = $1 AND environment = ANY($2::text[])
+        """
+
+    /// Finds the chains that a customer may own.
+    mutating func loadHoldings(of customer: Customer, in environments: Set<Environment>) {
+        add(Self.holdings, [.text("\(customer.number)"), .environments(environments)]) { rows, loaded in
+            loaded.holdings[customer] = Set(try rows.map { try $0.holding(customer.bundleId) })
+        }
+    }
+}
+
+extension PostgresValue {
+    static func environments(_ environments: Set<Environment>) -> PostgresValue {
+        .texts(environments.map(\.rawValue).sorted())
+    }
+}
+
+extension PostgresRow {
+    /// A chain's environment and id.
+    mutating func holding(_ bundleId: String) throws -> ChainKey {
+        let scope = LedgerScope(bundleId: bundleId, environment: try next())
+        return ChainKey(try next(), in: scope)
+    }
+
+    /// The chain of a customer; `nil` if the row is a customer's own.
+    fileprivate func heldChain(
+        _ bundleId: String
+    ) throws -> (customer: Customer, key: ChainKey, stored: StoredChain)? {
+        var row = self
+        let (name, version, number) = (try row.next(String.self), try row.next(Int64.self), try row.next(Int64.self))
+        _ = (try row.next(Bool.self), try row.next(Int64?.self))
+        guard try row.isNull() else { return nil }
+        let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
+        let record = try ChainCoding.decode(try row.next(), key)
+        return (
+            Customer(number: number, bundleId: bundleId), key, StoredChain(version: version, record: record)
+        )
+    }
+}
+
+extension CommitPlan {
+    private static let insert = RowStatement.insert(
+        into: "quittance.holdings", [("home", .text), ("scope", .integer), ("chain", .text)], "ON CONFLICT DO NOTHING")
+
+    /// See `Schema.holdings`.
+    private static let list = """
+        UPDATE quittance.customers SET chains = ARRAY(
+            SELECT environment || ' ' || chain FROM quittance.holdings JOIN quittance.scopes ON scopes.id = scope
+            WHERE holdings.home = customers.number::text)
+        WHERE number = $1
+        """
+
+    /// Adds holdings, and removes those of customers that are no more.
+    ///
+    /// - Parameter after: The loaded records as they are to be.
+    mutating func putHoldings(_ after: LoadedRecords) {
+        let gained = loaded.holdings(gainedBy: after)
+        for (customer, keys) in gained.sorted(by: { $0.key.number < $1.key.number }) {
+            for key in keys.sorted() {
+                add(Self.insert, [.text("\(customer.number)"), .integer(scopes.scope(key.scope)), .text(key.name)])
+            }
+        }
+        let left = Set(after.customers.values.map(\.number))
+        let numbers = Set(loaded.customers.values.map(\.number))
+        for number in numbers.subtracting(left).sorted() {
+            add("DELETE FROM quittance.holdings WHERE home = $1", [.text("\(number)")])
+        }
+        guard forms.listsChains else { return }
+        let changed = after.customers.filter { loaded.customers[$0.key]?.ids != $0.value.ids }.map(\.value.number)
+        for number in Set(changed).union(gained.keys.map(\.number)).sorted() { add(Self.list, [.integer(number)]) }
+    }
+}
+
+extension LoadedRecords {
+    /// The holdings after some changes.
+    func holdings(after changes: LedgerChanges) -> [Customer: Set<ChainKey>] {
+        var holdings = holdings
+        for record in changes.chains {
+            for owner in newOwners(of: record) { holdings[owner, default: []].insert(record.key) }
+        }
+        for customer in changes.erasedCustomers { holdings[customer] = nil }
+        return holdings
+    }
+
+    /// The holdings that customers have after some changes and were not loaded.
+    func holdings(gainedBy after: LoadedRecords) -> [Customer: Set<ChainKey>] {
+        let gained = after.holdings.map { ($0, $1.subtracting(holdings[$0] ?? [])) }
+        return Dictionary(uniqueKeysWithValues: gained.filter { !$0.1.isEmpty })
+    }
+}

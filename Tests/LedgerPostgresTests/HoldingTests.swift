@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import TestData
+import TestPostgres
+import TestWorld
+import Testing
+
+@testable import LedgerPostgres
+
+/// Tests the chains of customers with many purchases.
+@Suite(.needsPostgres) struct HoldingTests {
+    private static let scope = TroubleTests.scope
+    private static let id = CustomerID("anna", of: scope.bundleId)
+
+    /// Gives the customer more purchases, one in each commit or all in one.
+    private static func sell(
+        _ numbers: Range<Int>, to id: CustomerID = id, together: Bool = true, in scope: LedgerScope = scope,
+        through storage: any LedgerStorage
+    ) async throws {
+        let keys = numbers.map { ChainKey("\(2_000_000_000 + $0)", in: scope) }
+        for keys in together ? [keys] : keys.map({ [$0] }) {
+            try await storage.commit(LedgerQuery { ($0.customers, $0.chains) = ([id], Set(keys)) }) { snapshot in
+                let customer = snapshot.ids[id] ?? Customer(number: snapshot.newNumbers[id] ?? 0, bundleId: id.bundleId)
+                var changes = LedgerChanges()
+                if snapshot.ids[id] == nil { changes.customers = [CustomerRecord(customer, ids: [id.id])] }
+                changes.chains = keys.map { key in
+                    var record = LongHistory.chain(key.name, periods: 3, in: scope)
+                    record.owners = [ChainRecord.Owner(customer, .appAccountToken)]
+                    return record
+                }
+                return .commit(changes, ())
+            }
+        }
+    }
+
+    private static func held(
+        _ storage: any LedgerStorage, by id: CustomerID = id, in environments: Set<Environment> = [.production]
+    ) async throws -> Set<String> {
+        let query = LedgerQuery { ($0.customers, $0.holdings) = ([id], environments) }
+        return Set(try await storage.load(query).chains.keys.map(\.name))
+    }
+
+    /// A row for each chain that repeats all names would make it the square.
+    @Test func `what a customer's read receives grows with the purchases, not with their square`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        var sizes: [Int] = []
+        for range in [0..<50, 50..<400] {
+            try await Self.sell(range, through: storage)
+            let query = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], [.production]) }
+            let footprint = [query].footprint
+            let scopes = try await storage.scopeNumbers(footprint.apps, footprint.scopes, in: 0)
+            let plan = LoadPlan(footprint, scopes, homes: nil)
+            let answers = try await storage.requests.read(plan.statements)
+            #expect(answers.flatMap(\.rows).count == 1 + range.upperBound)
+            sizes.append(answers.flatMap(\.rows).joined().reduce(0) { $0 + ($1.size) })
+            #expect(try await Self.held(storage).count == range.upperBound)
+        }
+        #expect(sizes[1] < sizes[0] * 9)
+    }
+
+    @Test func `only the environments that are asked are read`() async throws {
+        let storage = try await TestPostgres.database().storage()
+        let sandbox = LedgerScope(bundleId: Self.scope.bundleId, environment: .sandbox)
+        try await Self.sell(0..<3, through: storage)
+        try await Self.sell(10..<12, in: sandbox, through: storage)
+        for (environments, count) in [([.production], 3), ([.sandbox], 2), ([.production, .sandbox], 5)]
+            as [(Set<Environment>, Int)]
+        {
+            #expect(try await Self.held(storage, in: environments).count == count)
+            let query = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], environments) }
+            let all = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], [.production, .sandbox]) }
+            let (some, every) = (
+                try await storage.statementCount(query), try await storage.statementCount(all)
+            )
+            #expect(count == 5 ? some == every : some < every)
+        }
+    }
+
+    @Test func `a purchase writes no list of all purchases`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.sell(0..<300, through: storage)
+        try await Self.sell(300..<303, together: false, through: storage)
+        #expect(try database.psql("SELECT sum(cardinality(chains)), count(*) FROM quittance.customers") == "0|1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.holdings") == "303")
+    }
+
+    /// Two commits must not each miss what the other one does.
+    @Test func `a purchase and a deletion of its customer at the same time leave no holding behind`() async throws {
+        let database = try TestPostgres.database()
+        let storages = [try await database.storage(), try await database.storage()]
+        for round in 0..<10 {
+            let id = CustomerID("customer \(round)", of: Self.scope.bundleId)
+            try await Self.sell(round * 10..<round * 10 + 2, to: id, through: storages[0])
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await Self.sell(round * 10 + 2..<round * 10 + 3, to: id, through: storages[1]) }
+                group.addTask {
+                    try await storages[0].commit(
+                        LedgerQuery { ($0.customers, $0.holdings) = ([id], [.production]) }
+                    ) { snapshot in
+                        var changes = LedgerChanges()
+                        changes.erasedCustomers = Set(snapshot.customers.keys)
+                        changes.chains = snapshot.chains.values.map { record in
+                            var record = record
+                            record.owners = []
+                            return record
+                        }
+                        return .commit(changes, ())
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let left = try await Self.held(storages[0], by: id)
+            let owned = try database.psql(
+                """
+                SELECT count(*) FROM quittance.chains JOIN quittance.customers ON number = owner
+                WHERE customers.home = '\(id.id)'
+                """)
+            #expect("\(left.count)" == owned)
+        }
+        let orphans = """
+            SELECT count(*) FROM quittance.holdings
+            WHERE NOT EXISTS (SELECT 1 FROM quittance.customers WHERE number::text = holdings.home)
+            """
+        #expect(try database.psql(orphans) == "0")
+    }
+
+    /// A server of the version before reads and writes `customers.chains`.
+    @Test func `servers of the version before and of this one see each other's purchases`() async throws {
+        let database = try TestPostgres.database()
+        try await MigrationTests.migrate(database, by: Schema.unmarked)
+        try database.psql(
+            """
+            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.scope.bundleId)');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production'), (1, 'Sandbox');
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
+            VALUES ('anna', 1, 1, 7, true, '{anna}', '{Production 1000,Sandbox 1001}');
+            UPDATE quittance.counter SET last = 7 WHERE id = 2
+            """)
+        let storage = try await database.storage()
+        let held = "SELECT string_agg(chain, ' ' ORDER BY chain) FROM quittance.holdings"
+        #expect(try database.psql(held) == "1000 1001")
+        try database.psql(
+            "UPDATE quittance.customers SET chains = chains || '{Production 1002}'::text[], version = 2 WHERE home = 'anna'"
+        )
+        #expect(try database.psql(held) == "1000 1001 1002")
+        try await Self.sell(0..<1, through: storage)
+        let list = "SELECT array_to_string(ARRAY(SELECT unnest(chains) ORDER BY 1), ',') FROM quittance.customers"
+        #expect(
+            try database.psql(list) == "Production 1000,Production 1002,Production 2000000000,Sandbox 1001")
+        #expect(try await Self.held(storage) == ["2000000000"])
+        // Once no server of the version before runs.
+        try database.psql("UPDATE quittance.forms SET customers = 1")
+        try await Self.sell(1..<2, through: database.storage())
+        #expect(try database.psql("SELECT cardinality(chains) FROM quittance.customers") == "4")
+        #expect(try await Self.held(storage).count == 2)
+        try database.psql("DELETE FROM quittance.customers")
+        #expect(try database.psql("SELECT count(*) FROM quittance.holdings") == "0")
+    }
+
+    /// Prints the times of a read of a customer with many purchases, and compares them with those of a file.
+    @Test(.enabled(if: Seeds.isSoak, "QUITTANCE_SOAK is not set"), arguments: [1000, 4000, 6000])
+    func `a read of many purchases takes at most three times as long as from a file`(count: Int) async throws {
+        let path = FileManager.default.temporaryDirectory.appendingPathComponent("holdings-\(UUID())").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let storages: [any LedgerStorage] = [
+            try SQLiteLedgerStorage(path: path), try await TestPostgres.database().storage(),
+        ]
+        var times: [[Duration]] = [[], []]
+        for storage in storages {
+            for start in stride(from: 0, to: count, by: 500) {
+                try await Self.sell(start..<start + 500, through: storage)
+            }
+        }
+        for _ in 0..<9 {
+            for (place, storage) in storages.enumerated() {
+                let start = ContinuousClock.now
+                #expect(try await Self.held(storage).count == count)
+                times[place].append(ContinuousClock.now - start)
+            }
+        }
+        let medians = times.map { $0.sorted()[4] }
+        print("\(count) purchases: SQLite \(medians[0]), PostgreSQL \(medians[1]), ratio \(medians[1] / medians[0])")
+        #expect(medians[1] <= medians[0] * 3)
+    }
+}
+
+extension PostgresValue {
+    fileprivate var size: Int {
+        switch self {
+        case .null, .integer: 8
+        case .text(let text): text.utf8.count
+        case .bytes(let bytes): bytes.count
+        case .texts(let texts): texts.reduce(0) { $0 + $1.utf8.count }
+        default: 0
+        }
+    }
+}
