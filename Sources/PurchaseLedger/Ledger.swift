@@ -381,6 +381,9 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError`` if writing is not possible.
     public func proveWritable() async throws { try await storage.proveWritable() }
 
+    /// Prepares the storage for the time after an instant, see ``LedgerStorage/prepare(at:)``.
+    public func prepare(at now: Timestamp) async { await storage.prepare(at: now) }
+
     /// A warning for the operator about a ledger that still works, as a sentence; `nil` if there is none.
     public var concern: String? { storage.concern }
 

@@ -92,5 +92,7 @@ extension ForwardingStorage {
 
     public func proveWritable() async throws { try await target.proveWritable() }
 
+    public func prepare(at now: Timestamp) async { await inner.prepare(at: now) }
+
     public var concern: String? { inner.concern }
 }

@@ -6,7 +6,8 @@ package import PurchaseLedger
 import ServiceLifecycle
 
 /// Publishes changes that only time causes, such as the end of a subscription, and erases events that are older than
-/// the configured retention. After downtime it publishes all changes that became due meanwhile.
+/// the configured retention. After downtime it publishes all changes that became due meanwhile. It also lets the
+/// storage prepare for the time that comes.
 package struct DueChangePublisher: Service {
     /// The most chains in one commit.
     private static let chainLimit = 500
@@ -26,6 +27,10 @@ package struct DueChangePublisher: Service {
 
     /// How often the notices of all servers are read.
     private static let noticeInterval = Duration.seconds(60)
+
+    /// How often the storage prepares for the time that comes. It prepares for months, so an attempt that fails is
+    /// repeated in time.
+    private static let preparationInterval = Duration.seconds(3600)
 
     /// The most notices of a kind that are read for one app and environment.
     private static let noticeLimit = 100
@@ -85,6 +90,7 @@ package struct DueChangePublisher: Service {
         // These intervals are measured by the clock that nobody sets: a wall clock that goes back must not end them.
         var (erasure, reading) = (Interval(Self.erasureInterval, clock), Interval(Self.noticeInterval, clock))
         var comparison = Interval(Self.clockInterval, clock)
+        var preparation = Interval(Self.preparationInterval, clock)
         var (correction, lastRound) = (Interval(Self.correctionPause, clock), now())
         var (concern, doubt) = (String?.none, String?.none)
         while !Task.isCancelled {
@@ -94,6 +100,7 @@ package struct DueChangePublisher: Service {
             await attempt(orLog: failure) { try await publishDueChanges() }
             await attempt(orLog: erasureFailure) { try await eraseOldEvents(&erasure) }
             await attempt(orLog: noticeFailure) { try await showNotices(&reading) }
+            await prepare(&preparation)
             warn(unlessLogged: &concern)
             try? await clock.sleep(for: interval)
         }
@@ -149,6 +156,12 @@ package struct DueChangePublisher: Service {
         logger.warning(
             "A clock was ahead, so changes were published too early: their purchases were published again",
             metadata: ["purchases": "\(total)"])
+    }
+
+    private func prepare(_ interval: inout Interval) async {
+        guard interval.isOver else { return }
+        interval.begin()
+        await ledger.prepare(at: now())
     }
 
     /// Erases what is older than the retention. That cannot be undone, so while the clock is doubtful nothing is

@@ -102,11 +102,19 @@ public protocol LedgerStorage: Sendable {
     /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws
 
+    /// Prepares the storage for the time after an instant, such as tables for the documents of the next months. A
+    /// server calls it at its start and once an hour. If it fails, the next call does it, and ``concern`` says what is
+    /// missing.
+    func prepare(at now: Timestamp) async
+
     /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.
     var concern: String? { get }
 }
 
 extension LedgerStorage {
+    /// Nothing is to be prepared.
+    public func prepare(at now: Timestamp) async {}
+
     /// No warning.
     public var concern: String? { nil }
 
