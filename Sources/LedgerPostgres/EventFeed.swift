@@ -9,6 +9,8 @@ final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
+    /// Whether the database says which one it is, so that what was found in it is not taken for true of another one.
+    private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
     /// The readers for whom events must be numbered. They share the work, and so one connection: if another server
     /// holds the counter, they would else take all of them.
@@ -25,10 +27,14 @@ final class EventFeed: Sendable {
     /// How long events wait for their numbers, so that many are numbered together.
     private static let pause = Duration.milliseconds(250)
 
-    /// Whether events are being numbered, and whether more were committed meanwhile.
     private struct State {
+        /// Whether events are being numbered, and whether more were committed meanwhile.
         var isRunning = false
         var isNeeded = false
+        /// The first transaction that may have left events in the outbox, as was found in an epoch.
+        var first: (transaction: Int64, epoch: Int) = (0, 0)
+        /// Why the last reader's events could not be numbered.
+        var failure: String?
 
         /// - Returns: Whether to number events. Otherwise it counts as ended.
         mutating func next() -> Bool {
@@ -42,7 +48,8 @@ final class EventFeed: Sendable {
     ///   - isDistributed: Whether Citus distributes the tables.
     ///   - showsIdentity: Whether the database says which one it is.
     init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool, showsIdentity: Bool) {
-        (self.requests, self.clock, self.isDistributed) = (requests, clock, isDistributed)
+        (self.requests, self.clock) = (requests, clock)
+        (self.isDistributed, self.showsIdentity) = (isDistributed, showsIdentity)
         beginEpochs = EventSequencer.beginEpochs(showsIdentity: showsIdentity)
         let pool = requests.pool
         readers = GroupQueue(
@@ -74,8 +81,34 @@ extension EventFeed {
 
     /// - Returns: Whether there may be more.
     private func numberBatch() async throws -> Bool {
-        let answers = try await requests.send(.transaction([EventSequencer.lock, beginEpochs, EventSequencer.move]))
+        let epoch = requests.pool.epoch
+        let lock = [EventSequencer.patience, EventSequencer.lock]
+        let answers: [PostgresRows]
+        do {
+            answers = try await requests.send(.transaction(lock + moving(in: epoch)).during(epoch))
+        } catch let failure as PostgresFailure where failure.endsEpoch {
+            answers = try await requests.send(.transaction(lock + [beginEpochs, EventSequencer.move(since: 0)]))
+        }
         return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
+    }
+
+    /// Numbers events if the lock that comes before is held.
+    private func moving(in epoch: Int) -> [PostgresStatement] {
+        [beginEpochs, EventSequencer.move(since: firstTransaction(in: epoch))]
+    }
+
+    /// The first transaction that may have left events in the outbox.
+    private func firstTransaction(in epoch: Int) -> Int64 {
+        state.withLock { $0.first.epoch == epoch ? $0.first.transaction : 0 }
+    }
+
+    /// Notes that no transaction before this one has left events in the outbox, or will.
+    private func noteEmpty(before transaction: Int64, in epoch: Int) {
+        guard showsIdentity else { return }
+        state.withLock { state in
+            if state.first.epoch < epoch { state.first = (0, epoch) }
+            if state.first.epoch == epoch { state.first.transaction = max(state.first.transaction, transaction) }
+        }
     }
 
     /// Numbers events if Citus distributes the tables.
@@ -108,59 +141,91 @@ extension EventFeed {
         Task {
             while state.withLock({ $0.next() }) {
                 try? await clock.sleep(for: Self.pause)
-                // Fails if another server is at it, which may be ahead of the last commit: then the next one is not.
-                if isDistributed {
-                    _ = try? await numberOnNodes()
-                } else {
-                    let statements = [EventSequencer.lockIfFree, beginEpochs, EventSequencer.move]
-                    _ = try? await requests.pool.run(.transaction(statements))
-                }
+                // Another server that is at it may be ahead of the last commit: then the next commit is not.
+                _ = try? await numberIfFree()
             }
         }
+    }
+
+    /// Numbers events unless another server is at it.
+    func numberIfFree() async throws {
+        if isDistributed {
+            _ = try await numberOnNodes()
+        } else {
+            let epoch = requests.pool.epoch
+            let statements = [EventSequencer.lockIfFree] + moving(in: epoch)
+            _ = try await requests.pool.run(.transaction(statements).during(epoch))
+        }
+    }
+
+    /// Why events get no numbers; `nil` if they do.
+    var concern: String? {
+        state.withLock { $0.failure }.map { "Followers do not hear of new events, which get no numbers: \($0)." }
     }
 }
 
 // MARK: - Reading and erasing
 
 extension EventFeed {
-    /// The events of an app after a cursor. Numbers the newest ones if they may belong on the page.
-    ///
-    /// - Parameter epoch: The epoch in which they are read.
-    /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
-    func page(
-        of bundleId: String, after cursor: EventCursor?, limit: Int, in epoch: Int
-    ) async throws -> EventPage {
-        let page = try await numbered(of: bundleId, after: cursor, limit: limit, in: epoch)
-        guard page.mayBeIncomplete else { return page.page }
-        try await number()
-        return try await numbered(of: bundleId, after: cursor, limit: limit, in: epoch).page
+    /// A page of events as one state of the database has it.
+    struct NumberedPage {
+        var page: EventPage
+        /// Whether events that have no number yet may belong on it.
+        var mayBeIncomplete: Bool
+        /// Whether a synchronous standby may still lack some of it.
+        var needsConfirmation: Bool
     }
 
-    /// - Returns: A page, and whether events that have no number yet may belong on it.
+    /// The events of an app after a cursor. Numbers the newest ones if they may belong on the page. If that fails,
+    /// those that have numbers are answered, and the next reader tries again.
+    ///
+    /// - Parameters:
+    ///   - app: The number of the app, see ``ScopeNumbers``.
+    ///   - epoch: The epoch in which they are read.
+    /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
+    func page(
+        of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
+    ) async throws -> NumberedPage {
+        let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+        guard page.mayBeIncomplete else { return page }
+        do {
+            try await number()
+            state.withLock { $0.failure = nil }
+        } catch let failure as PostgresFailure {
+            state.withLock { $0.failure = failure.message }
+            return page
+        }
+        return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+    }
+
     private func numbered(
-        of bundleId: String, after cursor: EventCursor?, limit: Int, in epoch: Int
-    ) async throws -> (page: EventPage, mayBeIncomplete: Bool) {
+        of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
+    ) async throws -> NumberedPage {
         let statements = [
-            EventSearch.erased(bundleId), EventSearch.last,
-            EventSearch.page(bundleId, after: cursor?.number, limit: limit, joins: !isDistributed),
-            EventSequencer.isNeeded,
+            EventSearch.erased(app), EventSearch.last,
+            EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
+            isDistributed ? EventSequencer.waitingOnNodes : EventSequencer.waiting(since: firstTransaction(in: epoch)),
             // After the page, so that it has the epochs of all events on it.
-            EventSearch.epochs(bundleId),
+            EventSearch.epochs(app),
         ]
         let answers = try await requests.read(statements, during: epoch)
         func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
-        let (erased, last, areUnnumbered) = (try number(0), try number(1), try number(3) > 0)
+        let (erased, last) = (try number(0), try number(1))
+        let waiting = try WaitingEvents(answers[3])
+        if let transaction = waiting.emptyBefore { noteEmpty(before: transaction, in: epoch) }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
-        let found = try EventSearch.found(answers[2], epochs)
+        let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         let next = found.last?.event.cursor ?? epochs.cursor(first)
         var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
         for (id, event) in found {
             if let customer = event.customer, let id { page.customerIds[customer] = id }
         }
         if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
-        return (page, areUnnumbered && found.count < limit)
+        return NumberedPage(
+            page: page, mayBeIncomplete: waiting.canBeNumbered && found.count < limit,
+            needsConfirmation: waiting.needConfirmation)
     }
 
     /// The first id of each customer that has one.
@@ -178,8 +243,9 @@ extension EventFeed {
     /// Begins another epoch of each app.
     func beginEpoch() async throws {
         try await number()
-        let first = isDistributed ? EventSequencer.beginFirstEpochs : beginEpochs
-        try await requests.send(.transaction([first]))
+        let lock = [EventSequencer.patience, EventSequencer.lock]
+        try await requests.send(
+            .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
         // A number that another server gives meanwhile counts as one that was lost.
         let last = try await requests.read(EventSearch.last).map { try $0.next(Int64.self) }.first ?? 0
         try await requests.send(.transaction(EventSequencer.beginNextEpochs(after: last)))
@@ -202,5 +268,12 @@ extension EventFeed {
             erased += old.count
         }
         return erased
+    }
+}
+
+extension PostgresFailure {
+    /// Whether a request that names an epoch may succeed in the next one.
+    fileprivate var endsEpoch: Bool {
+        if case .outdated = self { true } else { isWorthAnotherConnection }
     }
 }

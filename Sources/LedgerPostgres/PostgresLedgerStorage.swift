@@ -18,6 +18,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let loads: GroupQueue<WaitingLoad, CommitKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
+    /// The quarters whose documents have no table of their own, as ``prepare(at:)`` has found.
+    let missingQuarters = Mutex<[Quarters.Missing]>([])
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
     let isDistributed: Bool
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
@@ -276,26 +278,28 @@ extension PostgresLedgerStorage {
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
-    /// Waits until a synchronous standby has what was loaded, if one is required.
+    /// Waits until a synchronous standby has what was loaded, if one is required. Otherwise it writes nothing.
+    private func confirm(in epoch: Int) async throws {
+        guard !isDistributed else { return try await awaitStandby(in: epoch) }
+        let search = PostgresStatement("SELECT \(WaitingEvents.needsConfirmation)")
+        let answers = try await requests.read([search], during: epoch)
+        let isRequired = try answers[0].map { try $0.next(Bool.self) }.first
+        if isRequired == true { try await awaitStandby(in: epoch) }
+    }
+
+    /// Waits until a synchronous standby has what was loaded.
     ///
     /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
     /// server to which a document is sent again. A further write waits for all that was written before it. It counts
     /// only on the database from which was loaded: one that takes over may lack what it confirms.
-    func confirm(in epoch: Int) async throws {
+    func awaitStandby(in epoch: Int) async throws {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
-        // Each node may have a standby of its own, and has a copy of this table.
-        let statement = isDistributed ? Self.proofOfWriting : Self.confirmation
-        try await requests.send(.transaction([PostgresStatement(statement, [.integer(row)])]).during(epoch))
+        let statement = PostgresStatement(Self.proofOfWriting, [.integer(row)])
+        try await requests.send(.transaction([statement]).during(epoch))
     }
 
     static let proofOfWriting = """
         INSERT INTO quittance.proof AS p (id, written) VALUES ($1, 1)
-        ON CONFLICT (id) DO UPDATE SET written = p.written + 1
-        """
-
-    private static let confirmation = """
-        INSERT INTO quittance.proof AS p (id, written)
-        SELECT $1, 1 WHERE current_setting('synchronous_standby_names') <> ''
         ON CONFLICT (id) DO UPDATE SET written = p.written + 1
         """
 

@@ -2,6 +2,7 @@
 
 public import AppStoreModel
 public import PurchaseLedger
+import Synchronization
 
 // What is asked of the storage besides the records that a decision needs.
 
@@ -65,7 +66,8 @@ extension PostgresLedgerStorage {
                 return try await self.requests.read(
                     [JobSearch.due(kind, in: number, at: now, limit: limit)], during: epoch)
             }
-            return try answers.flatMap(JobSearch.found).map(\.job)
+            let jobs = try answers.flatMap(JobSearch.found).map(\.job)
+            return jobs.sorted { ($0.dueAt, $0.id.name) < ($1.dueAt, $1.id.name) }
         }
     }
 
@@ -180,9 +182,10 @@ extension PostgresLedgerStorage {
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
-                let page = try await self.feed.page(of: bundleId, after: cursor, limit: limit, in: epoch)
-                if !page.events.isEmpty { try await self.confirm(in: epoch) }
-                return page
+                let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
+                let found = try await self.feed.page(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+                if found.needsConfirmation, !found.page.events.isEmpty { try await self.awaitStandby(in: epoch) }
+                return found.page
             }
         }
     }
@@ -192,4 +195,29 @@ extension PostgresLedgerStorage {
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         try await translated { try await self.feed.erase(before: instant, limit: limit) }
     }
+}
+
+// MARK: - Tables of quarters
+
+extension PostgresLedgerStorage {
+    /// Adds the tables of quarters. If that fails, the next attempt does it: the user may not own the tables, another
+    /// server is faster or busy, or this is not Citus's coordinator.
+    public func prepare(at now: Timestamp) async {
+        _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
+        guard let answers = try? await requests.read(Quarters.search(at: now)),
+            let missing = try? Quarters.missing(answers)
+        else { return }
+        missingQuarters.withLock { $0 = missing }
+    }
+
+    public var concern: String? {
+        let quarters = missingQuarters.withLock { $0 }.prefix(Self.namedQuarters).map {
+            LedgerSchema.text($0.concern, in: requests.pool.schema)
+        }
+        let concerns = quarters + [feed.concern].compactMap(\.self)
+        return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+    }
+
+    /// How many quarters without a table are named at once.
+    private static let namedQuarters = 2
 }

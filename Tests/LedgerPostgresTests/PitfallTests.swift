@@ -122,7 +122,7 @@ import Testing
         try database.psql("CREATE TABLE kept AS SELECT * FROM quittance.outbox")
         let first = try await storage.events(of: TroubleTests.scope.bundleId, after: nil, limit: 10)
         // As if the server had ended before it could delete them.
-        try database.psql("INSERT INTO quittance.outbox SELECT * FROM kept")
+        try database.psql("ALTER TABLE kept DROP COLUMN added; INSERT INTO quittance.outbox SELECT * FROM kept")
         try await TroubleTests.add(3, to: 0, through: storage)
         let second = try await storage.events(of: TroubleTests.scope.bundleId, after: nil, limit: 10)
         #expect(first.events.map(\.detail) == ["1", "2", "3"])

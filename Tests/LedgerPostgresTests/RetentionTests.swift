@@ -181,4 +181,88 @@ import Testing
         #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "1")
         #expect(try database.psql(tables).split(separator: ",").count == 1)
     }
+
+    // MARK: - Servers that run for long
+
+    /// The instant some quarters, of at most 92 days, after now.
+    private static func later(quarters: Int64) -> Timestamp {
+        let now = Int64(Date().timeIntervalSince1970) * 1000
+        return Timestamp(milliseconds: now + quarters * 92 * 86_400_000)
+    }
+
+    /// Stores a document that was signed at an instant.
+    private static func add(at instant: Timestamp, to database: TestDatabase) throws {
+        try database.psql(
+            """
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
+            VALUES (\(instant.milliseconds), '', '', 1, 'transaction', 1, '')
+            """)
+    }
+
+    @Test func `a server that runs for years adds the table of each quarter in time`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        for quarter in 0..<9 as Range<Int64> {
+            await storage.prepare(at: Self.later(quarters: quarter))
+            #expect(storage.concern == nil)
+            try Self.add(at: Self.later(quarters: quarter), to: database)
+        }
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "0")
+    }
+
+    @Test func `a quarter that was missed is a concern, and the statements in it mend that`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try Self.add(at: Self.later(quarters: 3), to: database)
+        try Self.add(at: Self.later(quarters: 4), to: database)
+        // The server did not run for a year. Quarters without documents are added.
+        await storage.prepare(at: Self.later(quarters: 4))
+        let concern = try #require(storage.concern)
+        #expect(concern.matches(of: #/have no table documents_\d{4}q[1-4],/#).count == 2)
+        for part in concern.split(separator: " run: ").dropFirst() {
+            let end = try #require(part.firstRange(of: "COMMIT;")).upperBound
+            try database.psql(String(part[..<end]))
+        }
+        await storage.prepare(at: Self.later(quarters: 4))
+        #expect(storage.concern == nil)
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "0")
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "2")
+    }
+
+    @Test func `a quarter that was taken out of the ledger is not missed`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        for quarter in 0..<4 as Range<Int64> { await storage.prepare(at: Self.later(quarters: quarter)) }
+        let tables = #"SELECT min(relname) FROM pg_class WHERE relname ~ '^documents_\d{4}q[1-4]$' AND relispartition"#
+        let first = try database.psql(tables)
+        try database.psql(
+            """
+            UPDATE quittance.retention SET keeps_documents = false;
+            ALTER TABLE quittance.documents DETACH PARTITION quittance.\(first);
+            DROP TABLE quittance.\(first)
+            """)
+        try Self.add(at: Self.later(quarters: 0), to: database)
+        await storage.prepare(at: Self.later(quarters: 4))
+        #expect(storage.concern == nil)
+        #expect(try database.psql("SELECT to_regclass('quittance.\(first)') IS NULL") == "t")
+    }
+
+    @Test func `a server that may not add tables says what their owner must do`() async throws {
+        let database = try TestPostgres.database()
+        try await database.storage().close()
+        let role = "role_\(database.name)"
+        try database.psql(
+            """
+            CREATE ROLE \(role) LOGIN; GRANT USAGE ON SCHEMA quittance TO \(role);
+            GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA quittance TO \(role)
+            """)
+        let address = database.server.address(database.name)
+            .replacingOccurrences(of: "user=postgres", with: "user=\(role)")
+        let storage = try await PostgresLedgerStorage(
+            PostgresSettings(address), upgrades: false, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+        await storage.prepare(at: Self.later(quarters: 0))
+        #expect(storage.concern == nil)
+        await storage.prepare(at: Self.later(quarters: 1))
+        #expect(storage.concern?.contains("CREATE TABLE quittance.documents_") == true)
+    }
 }

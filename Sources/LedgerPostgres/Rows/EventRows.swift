@@ -124,47 +124,71 @@ enum EventSequencer {
     /// How many events are numbered in one transaction.
     static let batch = 5000
 
-    /// The statement after it sees everything that was committed before.
-    static let lock = PostgresStatement("SELECT last FROM quittance.counter WHERE id = 1 FOR UPDATE")
+    /// How long a reader waits for another server that numbers events: it holds the lock for some milliseconds.
+    static let patience = PostgresStatement("SET LOCAL lock_timeout = '1s'")
 
-    /// The same, but fails with a division by zero if another server is at it.
-    static let lockIfFree = PostgresStatement(
-        """
-        SELECT 1 / count(*) FROM (SELECT 1 FROM quittance.counter WHERE id = 1 FOR UPDATE SKIP LOCKED) AS free
-        """)
+    /// Locks the counter. The statements after it see everything that was committed before.
+    static let lock = hold("FOR UPDATE")
 
-    /// Numbers the oldest events, in the order of the key, in which a chain's events come in the order of its versions.
-    /// Returns how many.
-    static let move = PostgresStatement(
-        """
+    /// The same unless another server is at it. Then the statements after it do nothing, since an error of each of them
+    /// would be in the database's log.
+    static let lockIfFree = hold("FOR UPDATE SKIP LOCKED")
+
+    /// Notes in a setting of the transaction whether it holds the counter.
+    private static func hold(_ lock: String) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT set_config('ledger.counter', CASE WHEN count(*) = 1 THEN 'held' ELSE '' END, true)
+            FROM (SELECT 1 FROM quittance.counter WHERE id = 1 \(lock)) AS counter
+            """)
+    }
+
+    private static let isHeld = "current_setting('ledger.counter', true) = 'held'"
+
+    /// The order in which events are numbered. A chain's events come in the order of its versions: a commit that
+    /// changes the chain begins after the one before has ended, and within a commit the key has that order.
+    private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
+
+    /// Of a range PostgreSQL expects few rows, and so reads the index.
+    private static let isNew = "added BETWEEN $1 AND \(Int64.max)"
+
+    /// Numbers the events that come first. Returns how many.
+    ///
+    /// - Parameter first: The first transaction that may have left some, see ``waiting(since:)``.
+    static func move(since first: Int64) -> PostgresStatement { PostgresStatement(moveText, [.integer(first)]) }
+
+    private static let moveText = """
         WITH oldest AS (
-            DELETE FROM quittance.outbox
-            WHERE ctid = ANY (ARRAY(SELECT ctid FROM quittance.outbox ORDER BY \(EventColumns.keyList) LIMIT \(batch)))
-            RETURNING \(EventColumns.keyList), \(EventColumns.valueList)),
+            DELETE FROM quittance.outbox USING (
+                SELECT ctid AS tuple FROM quittance.outbox WHERE \(isNew) AND \(isHeld)
+                ORDER BY \(order) LIMIT \(batch)) AS found
+            WHERE outbox.ctid = found.tuple
+            RETURNING \(order), \(EventColumns.valueList)),
         batch AS (
-            SELECT row_number() OVER (ORDER BY \(EventColumns.keyList)) AS number, \(EventColumns.keyList),
+            SELECT row_number() OVER (ORDER BY \(order)) AS number, \(EventColumns.keyList),
                    \(EventColumns.valueList)
             FROM oldest),
-        added AS (
+        inserted AS (
             INSERT INTO quittance.events (sequence, app, \(EventColumns.keyList), \(EventColumns.valueList))
             SELECT (SELECT last FROM quittance.counter WHERE id = 1) + number,
                    (SELECT app FROM quittance.scopes WHERE scopes.id = batch.scope), \(EventColumns.keyList),
                    \(EventColumns.valueList)
             FROM batch ON CONFLICT (\(EventColumns.keyList)) DO NOTHING)
-        UPDATE quittance.counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1
+        UPDATE quittance.counter SET last = last + (SELECT count(*) FROM batch) WHERE id = 1 AND \(isHeld)
         RETURNING (SELECT count(*) FROM batch)
-        """)
+        """
 
     /// Begins the epochs that are needed before events are numbered: the first one of each app, and another one if this
     /// is not the database in which the newest one was begun, which may have numbered events that are not here. A dump
-    /// that is restored into the same database makes its tables anew, so the oid of a table tells that too.
+    /// that is restored into the same database makes its tables anew, so the oid of a table tells that too. The
+    /// transaction holds the counter.
     ///
     /// - Parameter showsIdentity: Whether the database says which one it is. If not, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
     static func beginEpochs(showsIdentity: Bool) -> PostgresStatement {
         PostgresStatement(
             """
-            WITH here AS (SELECT \(showsIdentity ? identity : "NULL::text") AS identity),
+            WITH here AS (SELECT \(showsIdentity ? identity : "NULL::text") AS identity WHERE \(isHeld)),
             newest AS (
                 SELECT DISTINCT ON (apps.id) apps.id AS app, place, epochs.identity AS earlier, here.identity
                 FROM here CROSS JOIN quittance.apps LEFT JOIN quittance.epochs ON epochs.app = apps.id
@@ -198,8 +222,47 @@ enum EventSequencer {
         ]
     }
 
-    /// Whether events wait for their numbers.
-    static let isNeeded = PostgresStatement("SELECT count(*) FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
+    /// Finds out about ``WaitingEvents``. A dead row that a long snapshot of somebody else keeps is passed over: what
+    /// transactions before the first one have left was numbered.
+    ///
+    /// - Parameter first: The first transaction that may have left events in the outbox.
+    static func waiting(since first: Int64) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT (SELECT count(*) FROM (
+                       SELECT 1 FROM quittance.outbox WHERE \(isNew) ORDER BY added LIMIT 1) AS waiting),
+                   pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+                   pg_is_in_recovery() OR current_setting('default_transaction_read_only')::boolean,
+                   \(WaitingEvents.needsConfirmation)
+            """, [.integer(first)])
+    }
+}
+
+/// What a state of the database says about events that have no number yet, and about reading those that have one.
+struct WaitingEvents {
+    /// Whether events wait for their numbers, and can get them: a standby or a read-only database gives none.
+    var canBeNumbered: Bool
+    /// If none waits, the first transaction that may still leave some: all before it have ended.
+    var emptyBefore: Int64?
+    /// Whether what was read must wait for a synchronous standby. What a standby itself answers cannot.
+    var needConfirmation: Bool
+
+    static let needsConfirmation =
+        "NOT pg_is_in_recovery() AND current_setting('synchronous_standby_names') <> ''"
+
+    /// Reads the answer to ``EventSequencer/waiting(since:)`` or ``EventSequencer/waitingOnNodes``.
+    init(_ rows: PostgresRows) throws {
+        let found =
+            try rows.map { row in
+                (
+                    waiting: try row.next(Int64.self), first: try row.next(Int64.self),
+                    isReadOnly: try row.next(Bool.self), hasStandbys: try row.next(Bool.self)
+                )
+            }.first ?? (0, 0, false, true)
+        canBeNumbered = found.waiting > 0 && !found.isReadOnly
+        emptyBefore = found.waiting > 0 ? nil : found.first
+        needConfirmation = found.hasStandbys
+    }
 }
 
 // MARK: - Numbering on several nodes
@@ -219,7 +282,7 @@ extension EventSequencer {
     /// The oldest events in the outbox, each with the number of its app.
     static let oldest = PostgresStatement(
         """
-        SELECT app, \(EventColumns.keyList), \(EventColumns.valueList)
+        SELECT app, \(EventColumns.keyList), \(EventColumns.valueList), added
         FROM quittance.outbox JOIN quittance.scopes ON scopes.id = scope
         ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
         """)
@@ -234,16 +297,22 @@ extension EventSequencer {
             SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE $1::bigint / (last - last) END
             WHERE id = 1
             """, [.integer(last), .integer(last + Int64(rows.rows.count))])
-        let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row }
+        let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row.dropLast() }
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }
 
+    /// As ``waiting(since:)``. Each node may have a standby of its own.
+    static let waitingOnNodes = PostgresStatement(
+        "SELECT count(*), 0::bigint, false, true FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
+
     /// Removes the events that ``oldest`` found.
     static func remove(_ rows: PostgresRows) -> [PostgresStatement] {
-        let places = EventColumns.key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
+        let key = EventColumns.key + ["added"]
+        let places = key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
         return rows.rows.map { row in
             PostgresStatement(
-                "DELETE FROM quittance.outbox WHERE \(places)", Array(row.dropFirst().prefix(EventColumns.key.count)))
+                "DELETE FROM quittance.outbox WHERE \(places)",
+                row.dropFirst().prefix(EventColumns.key.count) + row.suffix(1))
         }
     }
 }
@@ -253,8 +322,8 @@ extension EventSequencer {
 /// Events found by cursor.
 enum EventSearch {
     /// The number of an app's last erased event; no row if the app has none.
-    static func erased(_ bundleId: String) -> PostgresStatement {
-        PostgresStatement("SELECT erased_events FROM quittance.apps WHERE bundle_id = $1", [.text(bundleId)])
+    static func erased(_ app: Int64) -> PostgresStatement {
+        PostgresStatement("SELECT erased_events FROM quittance.apps WHERE id = $1", [.integer(app)])
     }
 
     /// The last number that was given.
@@ -264,13 +333,8 @@ enum EventSearch {
     static let counters = PostgresStatement("SELECT last FROM quittance.counter ORDER BY id")
 
     /// The epochs of an app.
-    static func epochs(_ bundleId: String) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT epochs.id, last FROM quittance.epochs JOIN quittance.apps ON apps.id = app
-            WHERE bundle_id = $1 ORDER BY place
-            """,
-            [.text(bundleId)])
+    static func epochs(_ app: Int64) -> PostgresStatement {
+        PostgresStatement("SELECT id, last FROM quittance.epochs WHERE app = $1 ORDER BY place", [.integer(app)])
     }
 
     /// The epochs of every app that has any, each with the app.
@@ -283,17 +347,45 @@ enum EventSearch {
     /// The number of each app's last erased event.
     static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM quittance.apps")
 
+    /// The events of an app after a number. Erased ones are passed over, since their entries stay in the index for a
+    /// while.
+    ///
     /// - Parameter joins: Whether to find the first id of each customer too.
-    static func page(_ bundleId: String, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
-        let id =
-            joins
-            ? "(SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1)" : "NULL::text"
-        return PostgresStatement(
-            """
-            SELECT \(id), sequence, bundle_id, environment, recorded_at, \(EventColumns.valueList)
-            FROM quittance.events JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = events.app
-            WHERE bundle_id = $1 AND sequence > coalesce($2::bigint, erased_events) ORDER BY sequence LIMIT $3
-            """, [.text(bundleId), start.parameter, max(0, limit).parameter])
+    static func page(_ app: Int64, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
+        let values: [PostgresValue] = [.integer(app), start.parameter, max(0, limit).parameter]
+        let text =
+            switch (joins, limit <= usualLimit) {
+            case (true, true): page
+            case (true, false): longPage
+            case (false, true): pageOnNodes
+            case (false, false): longPageOnNodes
+            }
+        return PostgresStatement(text, values)
+    }
+
+    /// As many events as a page of the HTTP API has at most. For a plan that it keeps PostgreSQL takes a limit that is
+    /// a parameter for a tenth of the app's events, and would rather sort them all.
+    private static let usualLimit = 500
+
+    private static let (page, longPage) = (pageText(firstId, inner: "LIMIT \(usualLimit)"), pageText(firstId))
+    private static let (pageOnNodes, longPageOnNodes) = (
+        pageText("NULL::text", inner: "LIMIT \(usualLimit)"), pageText("NULL::text")
+    )
+
+    /// All rows of a customer have the same ids. With a limit instead of an aggregate PostgreSQL would rather read an
+    /// empty table than its index, and keep that plan.
+    private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
+
+    /// Subqueries of one value each, where a join would let PostgreSQL read all events first and sort them.
+    private static func pageText(_ id: String, inner: String = "") -> String {
+        """
+        SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope), recorded_at,
+               \(EventColumns.valueList)
+        FROM (SELECT * FROM quittance.events
+              WHERE app = $1 AND sequence > (SELECT greatest(erased_events, $2) FROM quittance.apps WHERE id = $1)
+              ORDER BY sequence \(inner)) AS page
+        ORDER BY sequence LIMIT $3
+        """
     }
 
     /// The first id of each of some customers, by number.
@@ -305,11 +397,11 @@ enum EventSearch {
 
     /// The events on a ``page(_:after:limit:joins:)``, each with the first id of its customer.
     static func found(
-        _ rows: PostgresRows, _ epochs: EventEpochs
+        _ rows: PostgresRows, of bundleId: String, _ epochs: EventEpochs
     ) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
-            var event = try row.event()
+            var event = try row.event(of: bundleId)
             event.cursor = epochs.cursor(sequence)
             return (id, event)
         }
@@ -336,8 +428,9 @@ enum EventSearch {
 }
 
 extension PostgresRow {
-    fileprivate mutating func event() throws -> LedgerEvent {
-        let (scope, recordedAt) = (try scope(), try next(Timestamp.self))
+    fileprivate mutating func event(of bundleId: String) throws -> LedgerEvent {
+        let scope = LedgerScope(bundleId: bundleId, environment: try next())
+        let recordedAt = try next(Timestamp.self)
         var event = LedgerEvent(try next(), in: scope, at: recordedAt)
         event.effectiveAt = try next()
         event.customer = try next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }

@@ -67,7 +67,7 @@ struct Migrator {
     /// server is faster or busy, the user does not own the tables, or this is not Citus's coordinator.
     private func addQuarters() async {
         guard migrations.count >= Schema.migrations.count else { return }
-        _ = try? await pool.run(.transaction(Self.timeouts + [.once(Schema.quarters)]))
+        _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 
     /// What the schema has.
@@ -110,7 +110,7 @@ struct Migrator {
     }
 
     /// A migration gives way to a busy server, and tries again. It may take longer than an operator allows others.
-    private static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
+    static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
     /// Fails with a division by zero if another server was faster.

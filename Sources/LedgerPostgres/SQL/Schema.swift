@@ -14,6 +14,7 @@ enum Schema {
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker,
         holdings,
+        outboxInOrder,
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -141,32 +142,6 @@ enum Schema {
         END $$
         """,
     ]
-
-    /// Adds the tables of the present quarter and the next one, unless documents of that quarter are elsewhere.
-    static let quarters = """
-        DO $$ DECLARE
-            start timestamp; name text; first bigint; last bigint;
-        BEGIN
-            IF NOT (SELECT has_quarters FROM quittance.retention) THEN RETURN; END IF;
-            FOR place IN 0..1 LOOP
-                start := date_trunc('quarter', now() AT TIME ZONE 'UTC') + place * interval '3 months';
-                name := 'documents_' || to_char(start, 'YYYY"q"Q');
-                first := extract(epoch FROM start) * 1000;
-                last := extract(epoch FROM start + interval '3 months') * 1000;
-                IF to_regclass('quittance.' || name) IS NULL
-                    AND NOT EXISTS (
-                        SELECT 1 FROM quittance.documents WHERE signed_date >= first AND signed_date < last) THEN
-                    BEGIN
-                        EXECUTE format(
-                            'CREATE TABLE quittance.%I PARTITION OF quittance.documents FOR VALUES FROM (%s) TO (%s)',
-                            name, first, last);
-                    EXCEPTION WHEN invalid_object_definition THEN
-                        NULL;  -- Another table is for a part of the quarter.
-                    END;
-                END IF;
-            END LOOP;
-        END $$
-        """
 
     /// What documents share, named by the first 16 bytes of its SHA-256 digest. A piece is never changed or deleted.
     ///
@@ -331,6 +306,18 @@ enum Schema {
         "CREATE INDEX events_by_app ON quittance.events (app, sequence)",
         "CREATE TABLE quittance.counter (id bigint PRIMARY KEY, last bigint NOT NULL)",
         "INSERT INTO quittance.counter (id, last) VALUES (1, 0), (2, 0)",
+    ]
+
+    /// The transaction that put an event into the outbox comes first in the key. So a server that has seen the outbox
+    /// empty need not look at the rows of transactions that had ended then, which are dead. Servers of the version
+    /// before go on.
+    private static let outboxInOrder = [
+        "ALTER TABLE quittance.outbox ADD added bigint NOT NULL DEFAULT pg_current_xact_id()::text::bigint",
+        "ALTER TABLE quittance.outbox DROP CONSTRAINT outbox_pkey",
+        """
+        ALTER TABLE quittance.outbox
+            ADD PRIMARY KEY (added, recorded_at, home, source, scope, version, place)
+        """,
     ]
 
     /// Events that were copied from another ledger keep their numbers, which two apps may have in common. Servers of

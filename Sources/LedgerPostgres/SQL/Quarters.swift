@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+/// The tables of the quarters in which documents are signed, see ``Schema``.
+///
+/// A quarter whose table is missing has its documents in `documents_rest`. Then its table cannot simply be added, since
+/// PostgreSQL would find them in the wrong one.
+enum Quarters {
+    /// A quarter that has no table.
+    struct Missing: Sendable {
+        /// The table that it should have.
+        var table: String
+        /// Its first millisecond since 1970, and the first one after it.
+        var (first, last): (Timestamp, Timestamp)
+    }
+
+    /// The partitions, with their bounds; NULL for one that is open.
+    private static let parts = """
+        SELECT substring(bounds FROM 'FROM \\(''?(-?[0-9]+)')::bigint AS first,
+               substring(bounds FROM 'TO \\(''?(-?[0-9]+)')::bigint AS last
+        FROM (SELECT pg_get_expr(relpartbound, oid) AS bounds
+              FROM pg_class JOIN pg_inherits ON inhrelid = oid
+              WHERE inhparent = 'quittance.documents'::regclass) AS part
+        WHERE bounds <> 'DEFAULT'
+        """
+
+    /// The quarters without a table from the ledger's first one to the next one, those of the last two years: a clock
+    /// that is far ahead must not make hundreds of tables.
+    ///
+    /// - Parameter now: `nil` for the database's clock.
+    private static func missing(at now: Timestamp?) -> String {
+        let instant = now.map { "to_timestamp(\($0.milliseconds) / 1000.0)" } ?? "now()"
+        return """
+            WITH parts AS (\(parts)),
+            today AS (SELECT date_trunc('quarter', \(instant) AT TIME ZONE 'UTC') AS quarter),
+            start AS (
+                SELECT least(quarter, greatest(quarter - interval '2 years',
+                    date_trunc('quarter', to_timestamp(min(last) / 1000.0) AT TIME ZONE 'UTC'))) AS quarter
+                FROM today LEFT JOIN parts ON last > 0 GROUP BY today.quarter),
+            quarters AS (
+                SELECT 'documents_' || to_char(begins, 'YYYY"q"Q') AS name,
+                       (extract(epoch FROM begins) * 1000)::bigint AS first,
+                       (extract(epoch FROM begins + interval '3 months') * 1000)::bigint AS last,
+                       begins < today.quarter AS is_past
+                FROM start, today, generate_series(
+                    start.quarter, today.quarter + interval '3 months', interval '3 months') AS begins)
+            SELECT name, first, last, is_past FROM quarters
+            WHERE to_regclass('quittance.' || name) IS NULL AND NOT EXISTS (
+                SELECT 1 FROM parts WHERE coalesce(parts.first < quarters.last, true)
+                    AND coalesce(parts.last > quarters.first, true))
+            ORDER BY first
+            """
+    }
+
+    /// Adds the tables that are missing, unless documents of the quarter are elsewhere. Once documents were taken out
+    /// of the ledger, a past quarter without a table may be one of those.
+    ///
+    /// - Parameter now: `nil` for the database's clock.
+    static func add(at now: Timestamp? = nil) -> PostgresStatement {
+        .once(
+            """
+            DO $$ DECLARE
+                gap record;
+            BEGIN
+                IF NOT (SELECT has_quarters FROM quittance.retention) THEN RETURN; END IF;
+                FOR gap IN \(missing(at: now)) LOOP
+                    CONTINUE WHEN gap.is_past AND NOT (SELECT keeps_documents FROM quittance.retention);
+                    CONTINUE WHEN EXISTS (SELECT 1 FROM quittance.documents
+                        WHERE signed_date >= gap.first AND signed_date < gap.last);
+                    EXECUTE format(
+                        'CREATE TABLE quittance.%I PARTITION OF quittance.documents FOR VALUES FROM (%s) TO (%s)',
+                        gap.name, gap.first, gap.last);
+                END LOOP;
+            END $$
+            """)
+    }
+
+    /// What to ask for ``missing(_:)``.
+    static func search(at now: Timestamp) -> [PostgresStatement] {
+        [.once("SELECT keeps_documents, has_quarters FROM quittance.retention"), .once(missing(at: now))]
+    }
+
+    /// The quarters without a table in the answers to ``search(at:)``.
+    static func missing(_ answers: [PostgresRows]) throws -> [Missing] {
+        let retention = try answers[0].map { (keeps: try $0.next(Bool.self), has: try $0.next(Bool.self)) }.first
+        guard let retention, retention.has else { return [] }
+        return try answers[1].map { row in
+            let quarter = Missing(table: try row.next(), first: try row.next(), last: try row.next())
+            return try row.next(Bool.self) && !retention.keeps ? nil : quarter
+        }.compactMap(\.self)
+    }
+}
+
+extension Quarters.Missing {
+    /// What to tell the operator, with the statements that mend it. While they move documents, intakes wait.
+    var concern: String {
+        let rows =
+            "quittance.documents_rest WHERE signed_date >= \(first.milliseconds) "
+            + "AND signed_date < \(last.milliseconds)"
+        return """
+            The documents signed from \(first.iso8601) on have no table \(table), and stay in documents_rest. As the \
+            owner of the tables run: BEGIN; SET LOCAL lock_timeout = '2s'; LOCK TABLE quittance.documents_rest; \
+            CREATE TEMP TABLE moved ON COMMIT DROP AS SELECT * FROM \(rows); DELETE FROM \(rows); \
+            CREATE TABLE quittance.\(table) PARTITION OF quittance.documents \
+            FOR VALUES FROM (\(first.milliseconds)) TO (\(last.milliseconds)); \
+            INSERT INTO quittance.documents SELECT * FROM moved; COMMIT;
+            """
+    }
+}
