@@ -26,7 +26,7 @@ enum DatabaseIdentity {
         try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
     }
 
-    /// Asks on a connection that nothing else uses yet. Waits.
+    /// Asks on a connection that nothing else uses yet, and sets how it plans. Waits.
     ///
     /// - Returns: The identity, and whether the connection leads to a pooler, which may pass each transaction to
     ///   another database; `nil` if the database does not permit it to be known.
@@ -34,7 +34,7 @@ enum DatabaseIdentity {
     static func ask(
         _ connection: PostgresConnection, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
     ) throws(PostgresFailure) -> (identity: String, isPooled: Bool)? {
-        connection.begin([.snapshot([statement])])
+        connection.begin([.snapshot([statement]), .snapshot([SessionPlans.statement(for: connection.process)])])
         while true {
             let left = clock.now.duration(to: deadline).milliseconds
             guard left > 0 else { throw .unavailable("The database did not answer in time") }

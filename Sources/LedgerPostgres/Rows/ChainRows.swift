@@ -156,12 +156,14 @@ enum ChainSearch {
         FROM quittance.chains JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
+    /// Those of one instant come in any order: there may be any number of them, which would be sorted for each page.
     static func due(at now: Timestamp, limit: Int) -> PostgresStatement {
         PostgresStatement(
-            keys + " WHERE next_change <= $1 ORDER BY next_change, home, scope LIMIT $2",
+            keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
             [now.parameter, max(0, limit).parameter])
     }
 
+    /// Those of one instant are put in order: a commit makes the reports of a few hundred chains at most.
     static func ahead(of instant: Timestamp, limit: Int) -> PostgresStatement {
         PostgresStatement(
             keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",

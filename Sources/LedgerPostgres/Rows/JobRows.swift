@@ -95,9 +95,10 @@ enum JobSearch {
         FROM quittance.jobs JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
+    /// Those of one instant come in any order, see ``ChainSearch/due(at:limit:)``.
     static func due(_ kind: Job.Kind, in scope: Int64, at now: Timestamp, limit: Int) -> PostgresStatement {
         PostgresStatement(
-            columns + " WHERE kind = $1 AND scope = $2 AND due_at <= $3 ORDER BY due_at, home LIMIT $4",
+            columns + " WHERE kind = $1 AND scope = $2 AND due_at <= $3 ORDER BY due_at LIMIT $4",
             [.text(kind.rawValue), .integer(scope), now.parameter, max(0, limit).parameter])
     }
 
