@@ -41,10 +41,10 @@ enum Terminal {
         }
     }
 
-    /// Writes text to standard error.
+    /// Writes text to standard error, without what this process was given that may have a password.
     static func writeError(_ text: [UInt8]) {
         // If standard error cannot be written, the failure cannot be reported either.
-        _ = write(text, to: STDERR_FILENO)
+        _ = write(GivenSecrets.all.isEmpty ? text : GivenSecrets.remove(from: text), to: STDERR_FILENO)
     }
 
     /// Keeps the numbers of standard files that are closed from files and connections that are opened later: output

@@ -286,14 +286,40 @@ import Testing
     }
 
     @Test(arguments: [
-        ("postgresql:///ledger", "postgresql:///ledger"), ("postgres://a@b,c/d?x=y", "postgres://a@b,c/d?x=y"),
-        ("postgresql://a:secret@b/c", "postgresql://…"), ("postgresql:///c?user=a&password=secret", "postgresql://…"),
-        ("postgresql://a:se@cret@b/c", "postgresql://…"),
+        "postgresql:///ledger", "postgres://a@b,c/d?x=y", "postgresql://a:secret@b/c",
+        "postgresql:///c?user=a&password=secret", "postgresql://a:se@cret@b/c",
     ])
-    func `a database is shown without its password`(address: String, shown: String) throws {
-        let database = try Self.read(nil, ["QUITTANCE_DATABASE": address]).database
+    func `the address of a database is taken without the blanks around it, and not shown`(address: String) throws {
+        let database = try Self.read(nil, ["QUITTANCE_DATABASE": " \(address)\n"]).database
         #expect(database == .postgresql(uri: address))
-        #expect(database?.description == shown)
+        #expect(database?.description == "postgresql://…")
+    }
+
+    @Test(arguments: [
+        ("postgre://u:secret@h/l", "another scheme"), ("host=h password=secret", "with host=…"),
+        ("u:secret@h", "neither sqlite: nor postgresql://"), ("", "nothing"), ("sqlite:", "no path"),
+        ("sqlite:postgresql://u:secret@h/l", "not an address"), ("sqlite://u:secret@h/l", "not an address"),
+    ])
+    func `a database that is not understood is not repeated, and the allowed forms are named`(
+        text: String, reason: String
+    ) throws {
+        let files: [(String?, [String: String])] = [
+            (nil, ["QUITTANCE_DATABASE": text]), (#"{"database": "\#(text)"}"#, [:]),
+        ]
+        for (file, variables) in files {
+            let error = try #require(throws: ConfigurationError.self) { try Self.read(file, variables) }
+            #expect(error.message.contains("Expected sqlite:PATH or postgresql://USER@HOST/DATABASE."), "\(error)")
+            #expect(error.message.contains(reason) && !error.message.contains("secret"), "\(error)")
+        }
+    }
+
+    @Test func `no other setting repeats a value that may have a password`() throws {
+        for setting in ["QUITTANCE_PORT", "QUITTANCE_APP_STORE_SERVER", "QUITTANCE_LOG_LEVEL"] {
+            let error = try #require(throws: ConfigurationError.self) {
+                try Self.read(nil, [setting: "https://u:secret@h"])
+            }
+            #expect(error.message.hasPrefix("\(setting): Expected ") && !error.message.contains("secret"), "\(error)")
+        }
     }
 
     /// As Kubernetes makes them for services called quittance, quittance-health and quittance-db.

@@ -96,6 +96,12 @@ extension ServerConfiguration {
         /// Sets the value; returns false if the text is not allowed.
         var read: @Sendable (inout ServerConfiguration, String) -> Bool
 
+        /// Why a text is not allowed: a sentence, without a text that may have a password.
+        func fault(_ text: String) -> String {
+            if name == "database", let fault = LedgerLocation.fault(in: text) { return fault.description }
+            return "Expected \(expected)" + (text.mayHavePassword ? "." : ", found “\(text)”.")
+        }
+
         package var variable: String {
             "QUITTANCE_"
                 + name.reduce(into: "") { text, letter in
@@ -208,7 +214,7 @@ extension ServerConfiguration {
                 value.append(character)
             }
         }
-        return (values + [value]).map { String($0[...].trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
+        return (values + [value]).map { String($0.trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
     }
 
     /// What the address of an App Store Server API looks like.
@@ -239,8 +245,9 @@ extension Environment {
     }
 }
 
-extension Substring {
-    fileprivate func trimming(while isOutside: (Character) -> Bool) -> Substring {
+extension StringProtocol where SubSequence == Substring {
+    /// The text without the characters at both ends that fulfil a condition.
+    func trimming(while isOutside: (Character) -> Bool) -> Substring {
         let front = drop(while: isOutside)
         return front.lastIndex { !isOutside($0) }.map { front[...$0] } ?? front[front.endIndex...]
     }
@@ -270,7 +277,7 @@ extension ServerConfiguration {
             givenNames[setting.name] = variables[setting.variable] == nil ? setting.name : setting.variable
             givenLines[setting.name] = variables[setting.variable] == nil ? file?.line(of: setting.name) : nil
             guard !setting.read(&self, value) else { continue }
-            let message = "Expected \(setting.expected), found “\(value)”."
+            let message = setting.fault(value)
             guard variables[setting.variable] == nil, let file else {
                 throw ConfigurationError("\(setting.variable): \(message)")
             }

@@ -30,12 +30,13 @@ struct Copy: AsyncParsableCommand {
 
     @OptionGroup var options: ServerOptions
 
-    @Option(
-        help: "Where to copy the ledger: sqlite:PATH or postgresql://….", completion: .file(),
-        transform: { try ServerOptions.location($0, "--to") })
-    var to: LedgerLocation
+    @Option(help: "Where to copy the ledger: sqlite:PATH or postgresql://….", completion: .file())
+    var to: String
+
+    func validate() throws { _ = try ServerOptions.location(to, "--to") }
 
     func run() async throws {
+        let to = try ServerOptions.location(to, "--to")
         let composition = try options.composition()
         guard composition.configuration.database != to else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)

@@ -15,14 +15,15 @@ struct ServerOptions: ParsableArguments {
         completion: .file(extensions: ["json"]))
     var config: String?
 
+    // A text, since the parser's own error would repeat the value, which may have a password.
     @Option(
         help: """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
             database for any number of servers. Behind a pooler that does not keep prepared statements, with \
             ?prepared_statements=false.
             """,
-        completion: .file(), transform: { try location($0, "--database") })
-    var database: LedgerLocation?
+        completion: .file())
+    var database: String?
 
     @Option(
         name: .customLong("root"),
@@ -30,12 +31,17 @@ struct ServerOptions: ParsableArguments {
         completion: .file())
     var roots: [String] = []
 
+    func validate() throws {
+        if let database { _ = try Self.location(database, "--database") }
+    }
+
     /// Parses where a ledger is.
     static func location(_ text: String, _ option: String) throws -> LedgerLocation {
-        guard let location = LedgerLocation(text) else {
-            throw ValidationError("\(option) takes sqlite:PATH, such as sqlite:quittance.sqlite, or postgresql://….")
+        do {
+            return try LedgerLocation.parse(text)
+        } catch {
+            throw ValidationError("\(option): \(error)")
         }
-        return location
     }
 
     /// The configuration of the file and the environment, overridden by these options.
@@ -53,7 +59,10 @@ struct ServerOptions: ParsableArguments {
         } catch {
             throw ValidationError(error.line == nil ? error.message : "\(config ?? "") \(error)")
         }
-        if let database { configuration.set(\.database, to: database, "database", by: "--database") }
+        if let database {
+            let location = try Self.location(database, "--database")
+            configuration.set(\.database, to: location, "database", by: "--database")
+        }
         if !roots.isEmpty { configuration.set(\.roots, to: roots, "roots", by: "--root") }
         return configuration
     }
