@@ -58,9 +58,10 @@ kill: setup-tests
 	QUITTANCE_SOAK=1 swift test -c release --filter 'KillTests|KilledSimulationTests'
 
 # Ten long runs each of three servers on one PostgreSQL while they are killed, PostgreSQL crashes or fails over, connections
-# are cut or PgBouncer is killed: half an hour in release. Then ten simulations of two months on three servers.
+# are cut or PgBouncer is killed: half an hour in release. Then ten simulations of two months on three servers, and a
+# minute of three servers behind a locked table.
 trust: setup-tests
-	QUITTANCE_SOAK=1 swift test -c release --filter 'ThreeServersTests|PostgresSimulationTests'
+	QUITTANCE_SOAK=1 swift test -c release --filter 'ThreeServersTests|PostgresSimulationTests|SessionTests'
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.

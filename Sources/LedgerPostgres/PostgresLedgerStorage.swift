@@ -14,6 +14,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let requests: RepeatedRequests
     let feed: EventFeed
     private let clock: ContinuousClock
+    private let limits: PostgresLimits
     private let works: GroupQueue<WaitingWork, CommitKey>
     private let loads: GroupQueue<WaitingLoad, CommitKey>
     private let memory = Mutex(Memory())
@@ -101,7 +102,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ) async throws {
         var random = random
         proof = Int64.random(in: 0..<Self.proofs, using: &random)
-        self.clock = clock
+        (self.clock, limits) = (clock, settings.limits)
         do {
             let hosts = try settings.hosts(using: &random)
             var settings = settings
@@ -126,6 +127,28 @@ public final class PostgresLedgerStorage: LedgerStorage {
             loads = GroupQueue(
                 width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, clock: clock,
                 on: { pool.loop }, refuse: { $0.answer(.failure(Self.overload)) })
+        } catch let failure as PostgresFailure {
+            throw failure.storageError
+        }
+    }
+
+    /// The version of the tables that this version of the software makes.
+    public static var newestVersion: Int { Schema.migrations.count }
+
+    /// The version of the tables in a database; `nil` if it has no ledger.
+    ///
+    /// - Throws: `LedgerStorageError`, as ``init(_:upgrades:clock:random:)`` does.
+    public static func version(
+        in settings: PostgresSettings, clock: ContinuousClock, random: some RandomNumberGenerator
+    ) async throws -> Int? {
+        var random = random
+        do {
+            let hosts = try settings.hosts(using: &random)
+            var settings = settings
+            settings.schema = try await SchemaContent.find(settings, hosts: hosts, clock: clock)
+            let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
+            defer { pool.close() }
+            return try await Migrator(pool: pool).version()
         } catch let failure as PostgresFailure {
             throw failure.storageError
         }
@@ -158,14 +181,25 @@ extension PostgresLedgerStorage {
     private static let overload = LedgerStorageError(
         .unavailable, "Too many requests wait for the database, or this one waited too long")
 
-    /// Answers loads from one state of the database. If a record cannot be read, only those fail that need it.
+    /// Answers loads from one state of the database. If a record cannot be read, or takes too long, only those fail
+    /// that need it.
     func answer(_ group: [WaitingLoad]) async {
+        await answer(group, limit: group.count > 1 ? limits.sharedRead : nil)
+    }
+
+    /// - Parameter limit: How long each statement may take.
+    private func answer(_ group: [WaitingLoad], limit: Duration?) async {
+        let start = clock.now
         do {
             let queries = group.map(\.query)
-            let (_, loaded) = try await inOneEpoch { try await self.loaded(queries.footprint, queries, in: $0) }
+            let (_, loaded) = try await inOneEpoch {
+                try await self.loaded(queries.footprint, queries, in: $0, limit: limit)
+            }
             for load in group { load.answer(.success(LedgerSnapshot(load.query, loaded))) }
-        } catch  where group.count > 1 && Self.isOfOne(error) {
-            for load in group { await answer([load]) }
+        } catch  where group.count > 1 && Self.isOfOne(error) && start.duration(to: clock.now) < limits.group {
+            await withDiscardingTaskGroup { tasks in
+                for load in group { tasks.addTask { await self.answer([load], limit: self.limits.readAlone) } }
+            }
         } catch {
             for load in group { load.answer(.failure(Self.translated(error))) }
         }
@@ -174,16 +208,35 @@ extension PostgresLedgerStorage {
     /// Decides about works and commits them together, until no other commit comes in between.
     ///
     /// If that fails because of one of them, the halves are decided about again, so that no work fails for another one.
+    /// After a time-out each of them is, all at once: halves would wait for each other, and time out too.
     func run(_ group: [WaitingWork]) async {
+        await run(group, group.count > 1 ? (limits.sharedRead, limits.sharedLock) : (nil, nil))
+    }
+
+    /// How long each statement that reads may take, and how long a commit may wait for a lock; `nil` for the limits of
+    /// the session.
+    private typealias Waits = (read: Duration?, lock: Duration?)
+
+    private func run(_ group: [WaitingWork], _ waits: Waits) async {
+        let start = clock.now
         var (conflicts, losses) = (0, 0)
         while true {
             do {
                 let isFirst = conflicts + losses == 0
-                for work in try await attempt(group, in: pool.epoch, looksAllUp: !isFirst) { await run([work]) }
+                let alone = try await attempt(group, waits, in: pool.epoch, looksAllUp: !isFirst)
+                for work in alone { await run([work]) }
                 return
+            } catch let failure as PostgresFailure where group.count > 1 && failure.isTimeout {
+                guard start.duration(to: clock.now) < limits.group else {
+                    return group.forEach { $0.fail(failure.storageError) }
+                }
+                let waits = (limits.readAlone, limits.sharedLock)
+                return await withDiscardingTaskGroup { tasks in
+                    for work in group { tasks.addTask { await self.run([work], waits) } }
+                }
             } catch  where group.count > 1 && Self.isOfOne(error) {
-                await run(Array(group.prefix(group.count / 2)))
-                return await run(Array(group.dropFirst(group.count / 2)))
+                await run(Array(group.prefix(group.count / 2)), waits)
+                return await run(Array(group.dropFirst(group.count / 2)), waits)
             } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.mostConflicts {
                 conflicts += 1
                 await pause(conflicts)
@@ -205,33 +258,38 @@ extension PostgresLedgerStorage {
     /// Whether a failure may be of one work or load of a group alone.
     private static func isOfOne(_ error: any Error) -> Bool {
         guard let failure = error as? PostgresFailure else { return true }
+        if failure.isTimeout { return true }
         guard case .refused = failure else { return false }
-        return !failure.endsConnection && !failure.isTimeout
+        return !failure.endsConnection
     }
 
     /// Commits a group, and answers it.
     ///
     /// - Parameter looksAllUp: Whether to look all documents up.
     /// - Returns: Those that must be alone, without an answer.
-    private func attempt(_ group: [WaitingWork], in epoch: Int, looksAllUp: Bool) async throws -> [WaitingWork] {
+    private func attempt(
+        _ group: [WaitingWork], _ waits: Waits, in epoch: Int, looksAllUp: Bool
+    ) async throws -> [WaitingWork] {
         var queries = group.map(\.query)
         var footprint = queries.footprint
         let new = looksAllUp ? [] : repeats.presumedNew(of: queries)
         for _ in 0..<Self.mostLoads {
             let loaded: LoadedRecords
-            (footprint, loaded) = try await self.loaded(footprint, queries, except: new, in: epoch)
+            (footprint, loaded) = try await self.loaded(
+                footprint, queries, except: new, in: epoch, limit: waits.read)
             var pass = GroupPass(group, queries, footprint, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
                 // The key of a document tells whether it is there only if it is stored now.
                 guard new.isSubset(of: pass.draft.after.names) else {
-                    return try await attempt(group, in: epoch, looksAllUp: true)
+                    return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
                 do {
-                    try await pass.draft.changes.isEmpty ? confirm(in: epoch) : commit(pass.draft, in: epoch)
+                    try await pass.draft.changes.isEmpty
+                        ? confirm(in: epoch) : commit(pass.draft, in: epoch, lockLimit: waits.lock)
                 } catch PostgresFailure.refused("23505", _) where !new.isEmpty {
                     repeats.noteRefusal()
-                    return try await attempt(group, in: epoch, looksAllUp: true)
+                    return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
                 if new.isEmpty { repeats.noteLookUp(queries, stored: loaded.names) }
                 for answer in pass.answers { answer() }
@@ -249,16 +307,20 @@ extension PostgresLedgerStorage {
 
     /// Loads records, and those that they lead to, until all are of one state.
     ///
-    /// - Parameter new: Documents not to look up, see ``RepeatedNotifications``.
+    /// - Parameters:
+    ///   - new: Documents not to look up, see ``RepeatedNotifications``.
+    ///   - limit: How long each statement may take.
     /// - Throws: Also `PostgresFailure.outdated`, as do those below that are given an epoch.
     func loaded(
-        _ wanted: Footprint, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int
+        _ wanted: Footprint, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int,
+        limit: Duration? = nil
     ) async throws -> (Footprint, LoadedRecords) {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
             let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? queries.homes : nil)
-            let loaded = try plan.records(try await requests.read(plan.statements, during: epoch))
+            let loaded = try plan.records(
+                try await requests.read(plan.statements, during: epoch, statementLimit: limit))
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
             if footprint.contains(leads) { return (footprint, loaded) }
@@ -267,12 +329,12 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    private func commit(_ group: GroupDraft, in epoch: Int) async throws {
+    private func commit(_ group: GroupDraft, in epoch: Int, lockLimit: Duration?) async throws {
         let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed, forms: forms)
-        _ = try await pool.run(.transaction(statements).during(epoch))
+        _ = try await pool.run(.transaction(statements, lockLimit: lockLimit).during(epoch))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }

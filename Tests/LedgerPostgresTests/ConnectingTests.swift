@@ -92,6 +92,26 @@ import Testing
         }
     }
 
+    /// libpq's own advice is to switch the verification off.
+    @Test func `a certificate that is missing or wrong is explained by what is needed`() async throws {
+        let server = try TestPostgres(as: "database.test")
+        let database = try server.database()
+        for (host, file) in [("database.test", "/nowhere/root.crt"), ("elsewhere.test", "\(server.folder)/root.crt")] {
+            let address =
+                "postgresql:///\(database.name)?user=postgres&host=\(host)"
+                + "&hostaddr=\(server.secureAddress)&sslrootcert=\(file)"
+            await #expect {
+                _ = try await Self.storage(address)
+            } throws: { error in
+                let message = "\(error)"
+                return message.contains("a certificate for the name \(host),")
+                    && message.contains("must be in \(file) ") && !message.contains("sslmode")
+                    && !message.contains("disable")
+            }
+            #expect(await !PostgresSettings(address).isAway(clock: ContinuousClock()))
+        }
+    }
+
     @Test func `a session that takes no writes is passed over for the host that does`() async throws {
         let (reading, database) = (try TestPostgres(), try TestPostgres.database())
         try reading.psql("postgres", "CREATE DATABASE \(database.name)")

@@ -42,6 +42,9 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var idle: [PooledConnection] = []
         /// How many connections are being opened.
         var opening = 0
+        /// Until when connections that were given up count as open, since their sessions are being ended.
+        var ending: [Int: ContinuousClock.Instant] = [:]
+        var endings = 0
         /// Why a connection could not be opened.
         var failure: PostgresFailure?
         var isClosed = false
@@ -170,8 +173,11 @@ extension ConnectionLoop {
     /// connections can be opened again; -1 if there is no limit.
     private func longestWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
-        let first = sent.isEmpty ? nil : state.withLock { $0.waiting.first?.since.advanced(by: Self.queueLimit) }
-        let ends = sent.map(\.deadline) + [first, opener.pauseEnd].compactMap(\.self)
+        let (first, ended) = state.withLock { state in
+            let first = state.waiting.first?.since.advanced(by: Self.queueLimit)
+            return (sent.isEmpty ? nil : first, state.waiting.isEmpty ? nil : state.ending.values.min())
+        }
+        let ends = sent.map(\.deadline) + [first, ended, opener.pauseEnd].compactMap(\.self)
         return ends.min().map { Int32(clamping: max(0, clock.now.duration(to: $0).milliseconds)) } ?? -1
     }
 
@@ -186,7 +192,8 @@ extension ConnectionLoop {
     /// Answers requests. Those that wait again keep their places, but are not sent behind others for ever: then the
     /// database answers nobody.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
-        if !sent.pooled.connection.isUsable { opener.connectionEnded() }
+        let connection = sent.pooled.connection
+        if !connection.isUsable { opener.connectionEnded() }
         var unrun: [Waiting] = []
         for (waiting, result) in zip(sent.requests, results) {
             switch result {
@@ -202,8 +209,21 @@ extension ConnectionLoop {
         }
         state.withLock { state in
             state.waiting.insert(contentsOf: unrun, at: 0)
-            if !state.isClosed { state.idle.append(sent.pooled) }
+            if !state.isClosed, connection.isUsable { state.idle.append(sent.pooled) }
         }
+        if connection.isAtWork { end(connection) }
+    }
+
+    /// Ends the session of a connection that was given up. Until then no other connection takes its place, so that
+    /// sessions do not pile up.
+    private func end(_ connection: PostgresConnection) {
+        let until = clock.now.advanced(by: ConnectionCloser.limit)
+        let number = state.withLock { state in
+            state.endings += 1
+            state.ending[state.endings] = until
+            return state.endings
+        }
+        opener.closer.end(connection) { self.change { $0.ending[number] = nil } }
     }
 }
 
@@ -218,10 +238,11 @@ extension ConnectionLoop {
                 waiting.completion(.failure(.outdated))
             }
             // If the first one takes too long, those behind it are sent again.
-            guard let limit = requests.first?.request.limit else {
+            guard let first = requests.first else {
                 state.withLock { $0.idle.append(pooled) }
                 continue
             }
+            let limit = first.request.limit ?? opener.limits.request
             pooled.connection.begin(requests.map { $0.request.checking(pooled.check) })
             sent.append(InFlight(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: limit)))
         }
@@ -257,7 +278,9 @@ extension ConnectionLoop {
 extension ConnectionLoop {
     /// Opens connections for what waits. If none can be opened and there is no other, what waits fails.
     private func openMissing(_ busy: Int) {
+        let now = clock.now
         let (failure, failed, missing) = state.withLock { state in
+            state.ending = state.ending.filter { $0.value > now }
             let isAlone = busy + state.opening == 0
             let failure = isAlone && state.idle.isEmpty ? state.failure : nil
             let failed = failure == nil ? [] : state.waiting
@@ -265,7 +288,8 @@ extension ConnectionLoop {
             state.waiting.removeFirst(failed.count)
             // Others would fail at once in a pause. The first one does, and so what waits fails too.
             let mayOpen = isAlone || !opener.isPaused
-            let wanted = min(state.waiting.count, width - busy) - state.idle.count - state.opening
+            let free = width - busy - state.ending.count
+            let wanted = min(state.waiting.count, free) - state.idle.count - state.opening
             let missing = mayOpen ? max(0, wanted) : 0
             state.opening += missing
             return (failure, failed, missing)

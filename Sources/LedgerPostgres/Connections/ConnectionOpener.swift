@@ -22,6 +22,8 @@ final class ConnectionOpener: Sendable {
         var epoch = 0
         /// The database of the last connection, as far as it is known.
         var identity: String?
+        /// The session of the last connection.
+        var session: DatabaseSession?
     }
 
     /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
@@ -30,6 +32,11 @@ final class ConnectionOpener: Sendable {
     /// How long all hosts together may take.
     private static let limit = Duration.seconds(10)
 
+    /// Ends the sessions of connections that were given up.
+    let closer: ConnectionCloser
+    let limits: PostgresLimits
+    private let secrets: AddressSecrets
+    private let neededProof: String
     private let options: [(name: String, value: String)]
     private let hosts: [PostgresHost]
     private let (usesNames, schema): (Bool, String)
@@ -40,6 +47,8 @@ final class ConnectionOpener: Sendable {
     /// - Throws: `PostgresFailure.settings`.
     init(_ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock) throws(PostgresFailure) {
         options = try settings.options()
+        (secrets, neededProof) = (try settings.secrets(), try settings.neededProof())
+        (limits, closer) = (settings.limits, ConnectionCloser(clock))
         (self.hosts, self.clock) = (hosts, clock)
         (usesNames, schema) = (settings.preparesStatements, settings.schema ?? LedgerSchema.usual)
     }
@@ -52,15 +61,15 @@ final class ConnectionOpener: Sendable {
         if let pause, clock.now < pause.end { throw pause.failure }
         do throws(PostgresFailure) {
             let (connection, found) = try openAny()
-            let identity = found?.identity
+            let identity = found.identity
             return state.withLock { state in
                 (state.failures, state.pause) = (0, nil)
                 let isAnother = identity != nil && state.identity != nil && identity != state.identity
                 if isAnother { state.epoch += 1 }
-                state.identity = identity ?? state.identity
+                (state.identity, state.session) = (identity ?? state.identity, found)
                 return PooledConnection(
                     connection: connection, epoch: isAnother ? state.epoch : epoch,
-                    check: found?.isPooled == true ? identity.map(DatabaseIdentity.check) : nil)
+                    check: found.isPooled ? identity.map(DatabaseIdentity.check) : nil)
             }
         } catch {
             state.withLock { state in
@@ -83,22 +92,27 @@ final class ConnectionOpener: Sendable {
 
     /// Tries the hosts from the one that was connected last, until one takes a connection and says which database it
     /// is.
-    private func openAny() throws(PostgresFailure) -> (PostgresConnection, (identity: String, isPooled: Bool)?) {
+    private func openAny() throws(PostgresFailure) -> (PostgresConnection, DatabaseSession) {
         let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.limit))
         var messages: [String] = []
         for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
             do throws(PostgresFailure) {
                 let connection = try PostgresConnection(
                     options, to: hosts[place], usesNames: usesNames, schema: schema, clock: clock)
-                let identity = try DatabaseIdentity.ask(connection, until: clock.now.advanced(by: Self.limit), clock)
+                let session = try DatabaseIdentity.ask(
+                    connection, limits, until: clock.now.advanced(by: Self.limit), clock)
                 state.withLock { $0.host = place }
-                return (connection, identity)
+                return (connection, session)
             } catch {
-                messages.append(error.message)
+                messages.append(secrets.remove(from: error.message))
+                if case .untrusted = error { messages.append(neededProof) }
             }
         }
         throw .unavailable(messages.joined(separator: "; "))
     }
+
+    /// The session of the last connection that was opened; `nil` before the first.
+    var session: DatabaseSession? { state.withLock { $0.session } }
 
     /// Notes that a connection has ended. Those that were opened before have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }

@@ -57,6 +57,9 @@ final class ConnectionPool: Sendable {
     /// See ``ConnectionOpener/epoch``.
     var epoch: Int { opener.epoch }
 
+    /// See ``ConnectionOpener/session``.
+    var session: DatabaseSession? { opener.session }
+
     /// One of the loops, each in turn.
     var loop: ConnectionLoop { loops[turn.add(1, ordering: .relaxed).oldValue % loops.count] }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import Dispatch
+
 /// Where the database is, and how to talk to it.
 public struct PostgresSettings: Sendable {
     /// A connection string of libpq of either form: `postgresql://…`, also with several hosts, or `host=… dbname=…`.
@@ -15,6 +17,9 @@ public struct PostgresSettings: Sendable {
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
     /// schema in which a version without schemas has made the ledger.
     public var schema: String?
+
+    /// How long requests may take.
+    var limits = PostgresLimits()
 
     /// Whether to try the hosts of the address in its order, instead of an order of this server's own.
     public var keepsHostOrder = false
@@ -59,6 +64,7 @@ extension PostgresSettings {
     /// - Throws: `PostgresFailure.settings` if the string is not understood, or if it permits an unverified connection
     ///   to a host that is not this machine.
     func options() throws(PostgresFailure) -> [(name: String, value: String)] {
+        if let fault = AddressSecrets.fault(in: address) { throw .settings(fault) }
         if let misunderstood { throw .settings(misunderstood) }
         guard schema.map(LedgerSchema.isName) ?? true else {
             throw .settings("schema takes a name of lower-case letters, digits and underscores")
@@ -84,6 +90,59 @@ extension PostgresSettings {
             host.isEmpty || host.hasPrefix("/") || host.hasPrefix("@") || host == "localhost" || host == "::1"
                 || host.hasPrefix("127.") && host.allSatisfy { $0.isNumber || $0 == "." }
         }
+    }
+}
+
+// MARK: - A database that is away
+
+extension PostgresSettings {
+    /// Whether a host of the address does not answer, or is still starting. False if each one answers, also with a
+    /// refusal, and for settings that are not safe.
+    public func isAway(clock: ContinuousClock) async -> Bool {
+        // Connecting waits, also for the system's look-up of the host's name.
+        await withCheckedContinuation { continuation in
+            DispatchQueue(label: "LedgerPostgres.question").async {
+                continuation.resume(returning: (try? isAwayNow(clock)) ?? false)
+            }
+        }
+    }
+
+    private func isAwayNow(_ clock: ContinuousClock) throws -> Bool {
+        let options = try options()
+        return try hosts().contains { host in
+            do throws(PostgresFailure) {
+                _ = try PostgresConnection(options, to: host, usesNames: false, clock: clock)
+                return false
+            } catch {
+                if case .untrusted = error { return false }
+                return PostgresConnection.isAway(options, host)
+            }
+        }
+    }
+}
+
+// MARK: - Messages
+
+extension PostgresSettings {
+    /// What messages must not repeat.
+    ///
+    /// - Throws: `PostgresFailure.settings`.
+    func secrets() throws(PostgresFailure) -> AddressSecrets {
+        AddressSecrets(try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
+    }
+
+    /// What a database needs to prove who it is.
+    ///
+    /// - Throws: `PostgresFailure.settings`.
+    func neededProof() throws(PostgresFailure) -> String {
+        let (given, environment) = (try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
+        let names = given["host"] ?? environment["host"] ?? given["hostaddr"] ?? environment["hostaddr"] ?? ""
+        let file = given["sslrootcert"] ?? environment["sslrootcert"] ?? "~/.postgresql/root.crt"
+        return """
+            The database must have a certificate for the name \(names.replacing(",", with: " or ")), as its \
+            subjectAltName, and the certificate of the authority that signed it must be in \(file) (sslrootcert=FILE \
+            names another)
+            """
     }
 }
 

@@ -26,26 +26,46 @@ enum DatabaseIdentity {
         try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
     }
 
-    /// Asks on a connection that nothing else uses yet, and sets how it plans. Waits.
+    /// Asks on a connection that nothing else uses yet, and sets how it plans and the limits of its session. Waits.
     ///
-    /// - Returns: The identity, and whether the connection leads to a pooler, which may pass each transaction to
-    ///   another database; `nil` if the database does not permit it to be known.
-    /// - Throws: `PostgresFailure.unavailable` if it does not answer.
+    /// - Throws: `PostgresFailure.unavailable` if the database does not answer.
     static func ask(
-        _ connection: PostgresConnection, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
-    ) throws(PostgresFailure) -> (identity: String, isPooled: Bool)? {
-        connection.begin([.snapshot([statement]), .snapshot([SessionPlans.statement(for: connection.process)])])
+        _ connection: PostgresConnection, _ limits: PostgresLimits, until deadline: ContinuousClock.Instant,
+        _ clock: ContinuousClock
+    ) throws(PostgresFailure) -> DatabaseSession {
+        connection.begin([
+            .snapshot([.once("SELECT pg_backend_pid()::bigint")]), .snapshot([statement]),
+            .snapshot([limits.session(of: connection.process)]),
+            .snapshot([SessionPlans.statement(for: connection.process)]),
+        ])
         while true {
             let left = clock.now.duration(to: deadline).milliseconds
-            guard left > 0 else { throw .unavailable("The database did not answer in time") }
-            guard let results = connection.proceed(waiting: Int32(clamping: left)) else { continue }
-            switch results.first {
-            case .success(let rows):
-                // A pooler invents the number of a process.
-                return read(rows.first).map { ($0.identity, isPooled: $0.process != connection.process) }
-            case .failure(let failure) where failure.endsConnection: throw .unavailable(failure.message)
-            case .failure, nil: return nil
+            guard left > 0 else {
+                _ = connection.end(.late)
+                connection.cancel(until: clock.now.advanced(by: ConnectionCloser.limit), clock)
+                throw .unavailable("The database did not answer in time")
             }
+            guard let results = connection.proceed(waiting: Int32(clamping: left)) else { continue }
+            for case .failure(let failure) in results where failure.endsConnection {
+                throw .unavailable(failure.message)
+            }
+            let answers = results.map { try? $0.get().first }
+            let process = try? answers[0]?.map { try $0.next(Int64.self) }.first
+            // A pooler invents the number of a process.
+            return DatabaseSession(
+                identity: read(answers[1])?.identity, isPooled: process != connection.process,
+                encryption: connection.encryption)
         }
     }
+}
+
+/// What is known of the session of a connection.
+struct DatabaseSession: Sendable {
+    /// Which database it is, see ``DatabaseIdentity``; `nil` if the database does not permit it to be known.
+    var identity: String?
+    /// Whether the connection leads to a pooler, which may pass each transaction to another session, also of another
+    /// database.
+    var isPooled = false
+    /// The version of TLS; `nil` without TLS.
+    var encryption: String?
 }

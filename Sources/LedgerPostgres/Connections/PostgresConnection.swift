@@ -37,6 +37,7 @@ final class PostgresConnection: @unchecked Sendable {
     private var hasUnsent = false
     /// Whether another request can be sent.
     private(set) var isUsable = true
+    private var isClosed = false
 
     /// Opens a connection.
     ///
@@ -58,7 +59,7 @@ final class PostgresConnection: @unchecked Sendable {
         guard let opened else { throw .unavailable("libpq has no memory") }
         if let failure = Self.failure(toConnect: opened, until: deadline, clock) {
             PQfinish(opened)
-            throw .unavailable(failure)
+            throw failure
         }
         connection = opened
         (self.usesNames, self.schema) = (usesNames, schema)
@@ -69,6 +70,13 @@ final class PostgresConnection: @unchecked Sendable {
     }
 
     deinit {
+        if !isClosed { PQfinish(connection) }
+    }
+
+    /// Closes the connection at once. Nothing else may be called after that.
+    func close() {
+        guard !isClosed else { return }
+        (isClosed, isUsable) = (true, false)
         PQfinish(connection)
     }
 }
@@ -92,6 +100,11 @@ extension PostgresConnection {
 
     /// Whether ``proceed(_:)`` need not wait, since the requests cannot be answered.
     var hasFailed: Bool { failure != nil }
+
+    /// The version of TLS; `nil` without TLS.
+    var encryption: String? {
+        PQsslInUse(connection) == 1 ? Self.text(PQsslAttribute(connection, "protocol")) : nil
+    }
 
     /// The number of the process at the other end, as it was given to libpq.
     var process: Int64 { Int64(PQbackendPID(connection)) }
@@ -141,6 +154,33 @@ extension PostgresConnection {
         return results()
     }
 
+    /// Whether the database still works on requests that were given up.
+    var isAtWork: Bool { !isUsable && !exchange.isComplete && PQstatus(connection) == CONNECTION_OK }
+
+    /// Ends what the database still does for requests that were given up. Waits, so it needs a thread of its own.
+    ///
+    /// A cancellation ends one statement, and the next request in the pipeline begins, so it is repeated until all are
+    /// answered. Nothing of it can meet another request, since the connection is not used again.
+    ///
+    /// - Parameter deadline: When to leave the rest to the database. libpq's call itself is bounded by the system
+    ///   alone: by `tcp_user_timeout` while it connects, and by the keepalives while it waits.
+    func cancel(until deadline: ContinuousClock.Instant, _ clock: ContinuousClock) {
+        guard let request = PQgetCancel(connection) else { return }
+        defer { PQfreeCancel(request) }
+        var message = [CChar](repeating: 0, count: 256)
+        while clock.now < deadline, PQcancel(request, &message, Int32(message.count)) == 1 {
+            let next = min(deadline, clock.now.advanced(by: Self.betweenCancellations))
+            while clock.now < next {
+                let left = clock.now.duration(to: next).milliseconds
+                if proceed(waiting: Int32(clamping: left)) != nil { return }
+            }
+        }
+    }
+
+    /// How long to wait until a statement has ended after its cancellation, which takes the database a millisecond. It
+    /// may have come between two statements, and ended none.
+    private static let betweenCancellations = Duration.milliseconds(20)
+
     private func results() -> Results {
         if PQtransactionStatus(connection) != PQTRANS_IDLE { isUsable = false }
         let results = exchange.results(requests)
@@ -155,22 +195,42 @@ extension PostgresConnection {
     /// Connects, and reports why that failed.
     private static func failure(
         toConnect connection: OpaquePointer, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
-    ) -> String? {
-        var events = Int16(POLLOUT)
+    ) -> PostgresFailure? {
+        var (events, status) = (Int16(POLLOUT), PQstatus(connection))
         while PQstatus(connection) != CONNECTION_BAD {
             let left = clock.now.duration(to: deadline).milliseconds
-            guard left > 0 else { return "The database did not accept a connection in time" }
+            guard left > 0 else { return .unavailable("The database did not accept a connection in time") }
             var socket = pollfd(fd: PQsocket(connection), events: events, revents: 0)
-            guard poll(&socket, 1, Int32(clamping: left)) >= 0 || errno == EINTR else { return "poll failed" }
+            guard poll(&socket, 1, Int32(clamping: left)) >= 0 || errno == EINTR else {
+                return .unavailable("poll failed")
+            }
             guard socket.revents != 0 else { continue }
+            status = PQstatus(connection)
             switch PQconnectPoll(connection) {
             case PGRES_POLLING_OK: return nil
             case PGRES_POLLING_READING: events = Int16(POLLIN)
             case PGRES_POLLING_WRITING: events = Int16(POLLOUT)
-            default: return text(PQerrorMessage(connection))
+            default: return failure(of: connection, at: status)
             }
         }
-        return text(PQerrorMessage(connection))
+        return failure(of: connection, at: status)
+    }
+
+    /// The second line of a failure to prove who the database is would be libpq's advice not to ask for the proof.
+    private static func failure(of connection: OpaquePointer, at status: ConnStatusType) -> PostgresFailure {
+        let message = text(PQerrorMessage(connection))
+        let isUntrusted = status == CONNECTION_SSL_STARTUP && ["SSL", "certificate"].contains { message.contains($0) }
+        return isUntrusted ? .untrusted(String(message.prefix { $0 != ";" })) : .unavailable(message)
+    }
+
+    /// Whether nothing answers at a host, or what answers is still starting. Waits.
+    static func isAway(_ options: [(name: String, value: String)], _ host: PostgresHost) -> Bool {
+        // 0 would be without an end.
+        let options = options + host.options + [("connect_timeout", "3")]
+        let state = withStrings(options.map(\.name)) { names in
+            withStrings(options.map(\.value)) { PQpingParams(names, $0, 1) }
+        }
+        return state == PQPING_NO_RESPONSE || state == PQPING_REJECT
     }
 }
 
@@ -378,8 +438,9 @@ extension PostgresConnection {
         guard let options = PQconninfoParse(text, &error) else {
             let reason = Self.text(error)
             // These name the parameter, and nothing else.
-            let isHarmless = ["invalid URI query parameter", "invalid connection option"]
-                .contains { reason.hasPrefix($0) }
+            let isHarmless =
+                ["invalid URI query parameter", "invalid connection option"].contains { reason.hasPrefix($0) }
+                && AddressSecrets.mayName(parametersOf: text)
             throw .settings(
                 "The address of the database is not a connection string of libpq" + (isHarmless ? ": \(reason)" : ""))
         }

@@ -16,6 +16,8 @@ enum PostgresFailure: Error {
     case behind
     /// The request was never sent: no connection can be opened, or too many wait for one.
     case unavailable(String)
+    /// The request was never sent: the database did not prove who it is.
+    case untrusted(String)
     /// The request was not sent, or not again: connections have ended since the epoch that it names.
     case outdated
     /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
@@ -39,7 +41,7 @@ extension PostgresFailure {
         case .lost, .late, .behind, .unconfirmed: true
         case .refused(let state, _):
             ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000", "22P02"].contains(state)
-        case .unavailable, .outdated, .settings: false
+        case .unavailable, .untrusted, .outdated, .settings: false
         }
     }
 
@@ -47,15 +49,17 @@ extension PostgresFailure {
     var isWorthAnotherConnection: Bool {
         switch self {
         case .lost, .refused: endsConnection
-        case .late, .behind, .unavailable, .outdated, .unconfirmed, .settings: false
+        case .late, .behind, .unavailable, .untrusted, .outdated, .unconfirmed, .settings: false
         }
     }
 
-    /// Whether the database ended a statement that took too long or waited for a lock, as an operator may have asked
-    /// it to.
+    /// Whether a statement took too long or waited for a lock too long, and was ended or given up.
     var isTimeout: Bool {
-        guard case .refused(let state, _) = self else { return false }
-        return ["57014", "55P03"].contains(state)
+        switch self {
+        case .refused(let state, _): ["57014", "55P03"].contains(state)
+        case .late, .behind: true
+        case .lost, .unavailable, .untrusted, .outdated, .unconfirmed, .settings: false
+        }
     }
 
     /// The error of the ledger.
@@ -71,7 +75,7 @@ extension PostgresFailure {
         case .refused(let state, let message):
             LedgerStorageError(
                 ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
-        case .lost, .late, .behind, .unavailable, .outdated, .unconfirmed, .settings:
+        case .lost, .late, .behind, .unavailable, .untrusted, .outdated, .unconfirmed, .settings:
             LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
         }
     }
@@ -79,8 +83,8 @@ extension PostgresFailure {
     /// What happened, as a sentence.
     var message: String {
         switch self {
-        case .refused(_, let message), .lost(let message), .unavailable(let message), .unconfirmed(let message),
-            .settings(let message):
+        case .refused(_, let message), .lost(let message), .unavailable(let message), .untrusted(let message),
+            .unconfirmed(let message), .settings(let message):
             message
         case .late, .behind: "The database did not answer in time"
         case .outdated: "Connections to the database ended too often"

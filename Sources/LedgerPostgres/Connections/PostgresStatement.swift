@@ -27,53 +27,62 @@ struct PostgresStatement: Sendable {
 
 /// Statements that are sent together and answered together: one round trip.
 struct PostgresRequest: Sendable {
-    private enum Form {
-        case alone
-        case block
-        /// A block that begins with a check of the database.
-        case checked
-    }
-
     /// What is sent, in order.
     private(set) var statements: [PostgresStatement]
-    /// How long it may take once it was sent.
-    let limit: Duration
+    /// How long the answer may take once the request was sent; `nil` for ``PostgresLimits/request``.
+    let limit: Duration?
     /// Whether it may change anything, so that its commit matters.
     let writes: Bool
     /// The epoch of the connections on which the request may be sent, see ``ConnectionPool/epoch``; `nil` for any.
     private(set) var epoch: Int?
-    private var form: Form
     private let begin: PostgresStatement
-
-    /// Much longer than any request takes, and shorter than a client waits.
-    private static let limit = Duration.seconds(10)
+    private let own: [PostgresStatement]
+    /// What comes before the caller's own statements, in the same transaction.
+    private var first: [PostgresStatement]
 
     /// Statements that are committed together, or one that is committed by itself.
-    static func transaction(_ statements: [PostgresStatement], limit: Duration = limit) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN", limit, writes: true)
+    ///
+    /// - Parameters:
+    ///   - limit: How long the answer may take. If that is longer than other requests, each statement may take as long.
+    ///   - lockLimit: How long each may wait for a lock of another transaction.
+    static func transaction(
+        _ statements: [PostgresStatement], limit: Duration? = nil, lockLimit: Duration? = nil
+    ) -> PostgresRequest {
+        PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresLimits.lock)], writes: true)
     }
 
     /// Statements that all read the same state. One alone needs no transaction for that.
-    static func snapshot(_ statements: [PostgresStatement]) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit, writes: false)
+    ///
+    /// - Parameters:
+    ///   - limit: How long the answer may take. If that is longer than other requests, each statement may take as long.
+    ///   - statementLimit: How long each statement may take.
+    static func snapshot(
+        _ statements: [PostgresStatement], limit: Duration? = nil, statementLimit: Duration? = nil
+    ) -> PostgresRequest {
+        PostgresRequest(
+            statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit,
+            [statementLimit.map(PostgresLimits.statement)], writes: false)
     }
 
-    private init(_ statements: [PostgresStatement], _ begin: String, _ limit: Duration, writes: Bool) {
-        (self.limit, self.writes) = (limit, writes)
+    private init(
+        _ statements: [PostgresStatement], _ begin: String, _ limit: Duration?, _ limits: [PostgresStatement?],
+        writes: Bool
+    ) {
+        (self.limit, self.writes, own, self.statements) = (limit, writes, statements, [])
         self.begin = PostgresStatement(begin)
-        form = statements.count > 1 ? .block : .alone
-        switch form {
-        case .alone: self.statements = statements
-        case .block, .checked: self.statements = [self.begin] + statements + [.commit]
-        }
+        let ownLimit = limit.flatMap { $0 > PostgresLimits().statement ? PostgresLimits.statement($0) : nil }
+        first = ([ownLimit] + limits).compactMap(\.self)
+        arrange()
     }
+
+    private mutating func arrange() { statements = isBlock ? [begin] + first + own + [.commit] : own }
 
     /// The same request, if it is of an epoch, with a check before its own statements.
     func checking(_ check: PostgresStatement?) -> PostgresRequest {
-        guard epoch != nil, let check, form != .checked else { return self }
+        guard epoch != nil, let check, first.last?.sql != check.sql else { return self }
         var request = self
-        let own = form == .alone ? statements : Array(statements.dropFirst().dropLast())
-        (request.statements, request.form) = ([begin, check] + own + [.commit], .checked)
+        request.first.append(check)
+        request.arrange()
         return request
     }
 
@@ -85,15 +94,11 @@ struct PostgresRequest: Sendable {
     }
 
     /// Whether its transaction is a block. Without one, it ends after the only statement.
-    var isBlock: Bool { form != .alone }
+    var isBlock: Bool { own.count > 1 || !first.isEmpty }
 
     /// The answers to the caller's own statements.
     func answers(_ all: [PostgresRows]) -> [PostgresRows] {
-        switch form {
-        case .alone: all
-        case .block: Array(all.dropFirst().dropLast())
-        case .checked: Array(all.dropFirst(2).dropLast())
-        }
+        isBlock ? Array(all.dropFirst(1 + first.count).dropLast()) : all
     }
 }
 

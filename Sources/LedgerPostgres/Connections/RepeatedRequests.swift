@@ -28,9 +28,13 @@ struct RepeatedRequests: Sendable {
 
     /// Reads one state of the database.
     ///
-    /// - Parameter epoch: The epoch that must last, see ``PostgresRequest/during(_:)``.
-    func read(_ statements: [PostgresStatement], during epoch: Int? = nil) async throws -> [PostgresRows] {
-        let request = PostgresRequest.snapshot(statements)
+    /// - Parameters:
+    ///   - epoch: The epoch that must last, see ``PostgresRequest/during(_:)``.
+    ///   - statementLimit: How long each statement may take.
+    func read(
+        _ statements: [PostgresStatement], during epoch: Int? = nil, statementLimit: Duration? = nil
+    ) async throws -> [PostgresRows] {
+        let request = PostgresRequest.snapshot(statements, statementLimit: statementLimit)
         return statements.isEmpty ? [] : try await send(epoch.map(request.during) ?? request)
     }
 

@@ -22,8 +22,19 @@ struct Migrator {
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
                 continue
+            } catch PostgresFailure.refused("42501", let message) {
+                throw LedgerStorageError(
+                    .readOnly,
+                    "The role may not make or change the ledger's tables (\(message)): run quittance migrate as their "
+                        + "owner, with --server-role if this role may not read them either")
             }
         }
+    }
+
+    /// The number of migrations that the ledger has; `nil` if there is none.
+    func version() async throws -> Int? {
+        guard case .ledger(let version) = try await content() else { return nil }
+        return version
     }
 
     /// - Throws: `LedgerStorageError` unless the ledger is of this version.
