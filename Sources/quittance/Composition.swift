@@ -33,9 +33,10 @@ struct Composition {
 extension Composition {
     /// Opens the ledger of a server: creates it if it does not exist, and brings an older one up to date.
     ///
+    /// - Parameter logger: Logs that the server waits for a database that is away; `nil` to fail instead.
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storageForServing() async throws -> any ClosableStorage {
-        if case .postgresql(let uri) = configuration.database { return try await database(uri) }
+    func storageForServing(waiting logger: Logger? = nil) async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri, waiting: logger) }
         let path = try ledgerFile()
         return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
     }
@@ -199,18 +200,86 @@ extension Composition {
     private static let clockTolerance = Duration.seconds(1)
 
     #if PostgreSQL
-    private func database(_ uri: String, upgrades: Bool = true) async throws -> any ClosableStorage {
+    private func database(
+        _ uri: String, upgrades: Bool = true, waiting logger: Logger? = nil
+    ) async throws -> any ClosableStorage {
+        try await openingDatabase { () -> any ClosableStorage in
+            let settings = PostgresSettings(uri)
+            let open = {
+                try await PostgresLedgerStorage(settings, upgrades: upgrades, clock: clock, random: random)
+            }
+            guard let logger else { return try await open() }
+            let wait = DatabaseWait(clock: clock, isAway: { await settings.isAway(clock: clock) }) { reason in
+                logger.warning(
+                    "The database is away: the server waits for it, for a minute at most",
+                    metadata: ["reason": .string(reason)])
+            }
+            return try await wait.open(open)
+        }
+    }
+
+    private func openingDatabase<Value>(_ body: () async throws -> Value) async throws -> Value {
         do {
-            return try await PostgresLedgerStorage(
-                PostgresSettings(uri), upgrades: upgrades, clock: clock, random: random)
+            return try await body()
         } catch {
             Terminal.printError("quittance: Cannot open the ledger in the database: \(error)")
             throw ExitCode(1)
         }
     }
+
+    /// Makes the ledger of a database, or brings it up to date, as the owner of its tables.
+    ///
+    /// - Parameter role: A role that gets the rights of a server; `nil` for none.
+    /// - Returns: What was done: a sentence each. Then what is not safe.
+    /// - Throws: Exit status 1 if that fails. Wrong usage unless the ledger is in a database.
+    func migrate(servingAs role: String?) async throws -> (done: [String], warnings: [String]) {
+        guard case .postgresql(let uri) = configuration.database else {
+            throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")
+        }
+        let settings = PostgresSettings(uri)
+        return try await openingDatabase {
+            let before = try await PostgresLedgerStorage.version(in: settings, clock: clock, random: random)
+            let storage = try await PostgresLedgerStorage(settings, clock: clock, random: random)
+            defer { storage.close() }
+            var done = [Self.sentence(from: before, to: PostgresLedgerStorage.newestVersion)]
+            if let role {
+                try await storage.grantServing(to: role)
+                done.append("The role \(role) may read and write rows, as a server does.")
+            }
+            let report = try await storage.report()
+            if let quarters = report.facts.last { done.append("Quarters of documents: \(quarters.value).") }
+            return (done, report.warnings)
+        }
+    }
+
+    private static func sentence(from before: Int?, to after: Int) -> String {
+        switch before {
+        case nil: "The ledger was made, with version \(after) of its tables."
+        case after: "The ledger has version \(after) of its tables: nothing to do."
+        case let before?: "The ledger's tables were brought from version \(before) to version \(after)."
+        }
+    }
+
+    /// Logs what an operator should know of a ledger's database.
+    func reportDatabase(_ storage: any LedgerStorage, _ logger: Logger) async {
+        guard let storage = storage as? PostgresLedgerStorage, let report = try? await storage.report() else { return }
+        let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
+        logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
+        for warning in report.warnings { logger.warning("\(warning)") }
+    }
     #else
-    private func database(_ uri: String, upgrades: Bool = true) async throws -> any ClosableStorage {
-        throw ValidationError("This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
+    private func database(
+        _ uri: String, upgrades: Bool = true, waiting logger: Logger? = nil
+    ) async throws -> any ClosableStorage {
+        throw withoutPostgres
+    }
+
+    func migrate(servingAs role: String?) async throws -> (done: [String], warnings: [String]) { throw withoutPostgres }
+
+    func reportDatabase(_ storage: any LedgerStorage, _ logger: Logger) async {}
+
+    private var withoutPostgres: ValidationError {
+        ValidationError("This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
     }
     #endif
 }

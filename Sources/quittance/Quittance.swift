@@ -24,7 +24,8 @@ struct Quittance: AsyncParsableCommand {
         version: "quittance \(ServerApplication.version)",
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Restore.self, Copy.self,
-            Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self, Simulate.self,
+            Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
+            Simulate.self,
             Watch.self,
         ]
     )

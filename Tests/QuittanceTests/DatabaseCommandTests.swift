@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import NIOHTTP1
 import TestPostgres
+import TestProcess
 import Testing
 
 /// The commands with a ledger in PostgreSQL: what they refuse, and how they say so.
@@ -45,5 +47,157 @@ import Testing
         let outcome = try CommandLineTests.run(["serve", "--port", "0", "--database", address] + Self.app)
         #expect(outcome.status == 1)
         #expect(outcome.error.contains(message), "\(outcome.error)")
+    }
+
+    // MARK: - A database that is away
+
+    private static func folder() throws -> URL {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return folder
+    }
+
+    /// Waits until a file has a text.
+    private static func wait(for text: String, in file: URL) async throws {
+        while !((try? String(contentsOf: file, encoding: .utf8)) ?? "").contains(text) {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    @Test func `serve waits for a database that is away, says so once, and goes on`() async throws {
+        let database = try TestPostgres.database()
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        // The folder of the database's socket, later.
+        let link = folder.appendingPathComponent("s").path
+        let arguments = ["--database", TestPostgres.uri(database.name, at: [link])] + Self.app
+        async let started = ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+        let output = folder.appendingPathComponent("server.txt")
+        try await Self.wait(for: "The database is away", in: output)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: database.server.folder)
+        let server = try await started
+        #expect(server.text.components(separatedBy: "The database is away").count == 2, "\(server.text)")
+        #expect(server.text.contains("reason="), "\(server.text)")
+        #expect(server.terminate() == 0)
+    }
+
+    @Test func `SIGTERM ends the wait for a database`() async throws {
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let output = folder.appendingPathComponent("output")
+        let address = TestPostgres.uri("ledger", at: [folder.path])
+        let process = try TestProcess(
+            [CommandLineTests.program.path, "serve", "--port", "0", "--database", address] + Self.app,
+            output: .file(output), error: .file(output))
+        try await Self.wait(for: "The database is away", in: output)
+        process.send(SIGTERM)
+        #expect(process.wait() == SIGTERM)
+    }
+
+    @Test func `serve does not wait for what no time mends, and other commands do not wait at all`() throws {
+        let database = try TestPostgres.database()
+        let folder = database.server.folder
+        let missing = "postgresql:///missing?host=\(folder)&user=postgres"
+        let unknown = "postgresql:///\(database.name)?host=\(folder)&user=nobody_knows"
+        let unsafe = "postgresql://postgres@db.example/ledger?sslmode=require"
+        let away = "postgresql:///ledger?host=/nowhere&user=postgres"
+        for (command, address) in [
+            (["serve", "--port", "0"] + Self.app, missing), (["serve", "--port", "0"] + Self.app, unknown),
+            (["serve", "--port", "0"] + Self.app, unsafe), (["keys", "list"], away), (["migrate"], away),
+        ] {
+            let outcome = try CommandLineTests.run(command + ["--database", address])
+            #expect(outcome.status == 1)
+            #expect(outcome.error.contains("Cannot open the ledger in the database"), "\(outcome.error)")
+            #expect(!outcome.error.contains("is away"), "\(outcome.error)")
+        }
+    }
+
+    // MARK: - An owner, and a role for servers
+
+    /// A new role, which owns nothing.
+    private static func role(in database: TestDatabase) throws -> String {
+        let role = "\(database.name)-Server"
+        try database.psql("CREATE ROLE \"\(role)\" LOGIN")
+        return role
+    }
+
+    private static func uri(_ database: TestDatabase, as role: String) -> String {
+        "postgresql:///\(database.name)?host=\(database.server.folder)&user=\(role)"
+    }
+
+    @Test func `a server whose role has rights on rows alone serves what the owner has migrated`() async throws {
+        let database = try TestPostgres.database()
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let role = try Self.role(in: database)
+        let arguments = ["--database", Self.uri(database, as: role)] + Self.app
+        let serve = ["serve", "--port", "0"] + arguments
+        let early = try CommandLineTests.run(serve)
+        #expect(early.status == 1)
+        #expect(early.error.contains("run quittance migrate as their owner"), "\(early.error)")
+
+        let owner = ["migrate", "--database", Self.uri(database)]
+        let made = try CommandLineTests.run(owner + ["--server-role", role])
+        #expect(made.status == 0, "\(made.error)")
+        #expect(made.output.contains("The ledger was made, with version"), "\(made.output)")
+        #expect(made.output.contains("Quarters of documents: 20"), "\(made.output)")
+        let again = try CommandLineTests.run(owner)
+        #expect(again.output.contains("nothing to do"), "\(again.output)")
+
+        let server = try await ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+        #expect(server.text.contains("role=\(role)"), "\(server.text)")
+        let key = try CommandLineTests.run(["keys", "create", "--name", "k", "--role", "server"] + arguments)
+        #expect(key.status == 0, "\(key.error)")
+        let secret = key.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        #expect(try await server.send(.GET, "/health/ready").status == 200)
+        #expect(try await server.send(.GET, "/v1/events", key: secret).status == 200)
+        #expect(try await server.send(.GET, "/v1/customers/c", key: secret).status == 200)
+        #expect(server.terminate() == 0)
+
+        try database.psql("UPDATE quittance.schema_version SET version = version - 1")
+        let older = try CommandLineTests.run(serve)
+        #expect(older.status == 1)
+        #expect(older.error.contains("run quittance migrate as their owner"), "\(older.error)")
+    }
+
+    @Test func `migrate is for databases`() throws {
+        let outcome = try CommandLineTests.run(["migrate", "--database", "sqlite:x"])
+        #expect(outcome.status == 2 && outcome.error.contains("for a database"), "\(outcome.error)")
+    }
+
+    @Test func `the start reports what an operator should know, and warns of what is not safe`() async throws {
+        let database = try TestPostgres.database()
+        let folder = try Self.folder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try database.psql("ALTER DATABASE \(database.name) SET synchronous_commit = off")
+        let environment = ["QUITTANCE_LOG_LEVEL": "info"]
+        let server = try await ServerProcess(
+            ["--database", Self.uri(database)] + Self.app, in: folder, environment: environment)
+        for fact in [
+            "postgresql=", "role=postgres", "tls=none", "pooler=no", "synchronousCommit=off", "statementTimeout=9s",
+            "synchronousStandbys=none", "standbys=0", "quarters=", "synchronous_commit is off",
+            "fsync or full_page_writes is off",
+        ] { #expect(server.text.contains(fact), "\(fact): \(server.text)") }
+        #expect(server.terminate() == 0)
+    }
+
+    @Test(.enabled(if: TestBouncer.isThere, "\(TestBouncer.whyNot)"))
+    func `a server behind a pooler warns if its role has no statement_timeout`() async throws {
+        let database = try TestPostgres.database()
+        let bouncer = try TestBouncer(before: database)
+        let address = TestPostgres.uri(database.name, at: [bouncer.folder], "&prepared_statements=false")
+        func text() async throws -> String {
+            let folder = try Self.folder()
+            defer { try? FileManager.default.removeItem(at: folder) }
+            let server = try await ServerProcess(
+                ["--database", address] + Self.app, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
+            defer { _ = server.terminate() }
+            return server.text
+        }
+        let warning = "the role has no statement_timeout"
+        #expect(try await text().contains(warning))
+        try database.psql("ALTER DATABASE \(database.name) SET statement_timeout = '9s'")
+        try bouncer.restart()
+        #expect(try await !text().contains(warning))
     }
 }

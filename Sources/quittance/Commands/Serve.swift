@@ -99,7 +99,8 @@ struct Serve: AsyncParsableCommand {
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
         let signing = try composition.signing { logger.warning("\($0)") }
-        let storage = try await composition.storageForServing()
+        let storage = try await composition.storageForServing(waiting: logger)
+        await composition.reportDatabase(storage, logger)
         if let failure = (storage as? SQLiteLedgerStorage)?.lockFailure {
             logger.warning(
                 "The ledger cannot be locked: make sure that no other server uses it",

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// The rights of a role for servers that does not own the ledger: it reads and writes rows, and cannot change tables.
+enum ServerRole {
+    /// The statements that give a role its rights, also to tables that later versions make. The owner runs them.
+    ///
+    /// - Parameters:
+    ///   - role: The name of the role.
+    ///   - schema: The schema of the ledger.
+    static func grants(to role: String, in schema: String) -> [String] {
+        let (role, schema) = (quoted(role), quoted(schema))
+        return [
+            "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
+            "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \(schema) TO \(role)",
+            "REVOKE INSERT, UPDATE, DELETE ON \(schema).schema_version FROM \(role)",
+            """
+            ALTER DEFAULT PRIVILEGES IN SCHEMA \(schema)
+                GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO \(role)
+            """,
+        ]
+    }
+
+    private static func quoted(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }
+}
+
+extension PostgresLedgerStorage {
+    /// Gives a role the rights that a server needs. Only the owner of the tables can.
+    ///
+    /// - Throws: `LedgerStorageError`: `unavailable` also if there is no such role.
+    public func grantServing(to role: String) async throws {
+        let grants = ServerRole.grants(to: role, in: requests.pool.schema).map { PostgresStatement.once($0) }
+        try await translated { _ = try await self.requests.send(.transaction(grants)) }
+    }
+}
