@@ -39,9 +39,15 @@ struct LoadPlan {
         let others = footprint.customers.subtracting(holders)
         for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
         for customer in footprint.numbers { load(customer) }
-        for name in footprint.documents { load(name) }
-        for part in footprint.parts { load(part) }
-        for key in footprint.evidence { loadEvidence(for: key) }
+        if shares {
+            load(footprint.documents)
+            load(footprint.parts)
+            loadEvidence(for: footprint.evidence)
+        } else {
+            for name in footprint.documents { load(name) }
+            for part in footprint.parts { load(part) }
+            for key in footprint.evidence { loadEvidence(for: key) }
+        }
         for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
         for id in footprint.jobs { load(id) }
     }

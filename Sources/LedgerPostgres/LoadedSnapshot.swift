@@ -15,10 +15,7 @@ extension LoadedRecords {
                 leads.holdings.formUnion(customers(of: query).filter { holdings[$0] == nil })
             }
         }
-        for row in rows.values { leads.parts.formUnion(PackedDocument.parts(of: row.content)) }
-        for (name, content) in parts {
-            if case .document = name { leads.parts.formUnion(PackedDocument.parts(of: content)) }
-        }
+        leads.parts = parts(besides: [])
         guard queries.contains(where: \.owners) else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
         leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
@@ -28,6 +25,16 @@ extension LoadedRecords {
     /// The customers of a query, as far as there are any.
     private func customers(of query: LedgerQuery) -> Set<Customer> {
         Set(query.customers.compactMap { id in customers[id]?.customer(id.bundleId) })
+    }
+
+    /// What packed documents name.
+    ///
+    /// - Parameter known: Those not to return.
+    func parts(besides known: Set<PartName>) -> Set<PartName> {
+        let tokens = parts.compactMap { name, content in if case .document = name { content } else { nil } }
+        return (rows.values.map(\.content) + tokens).reduce(into: []) { all, content in
+            all.formUnion(PackedDocument.parts(of: content).subtracting(known))
+        }
     }
 
     /// The chains of a query's transactions, and those that its customers may own.

@@ -319,8 +319,8 @@ extension PostgresLedgerStorage {
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
             let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? queries.homes : nil)
-            let loaded = try plan.records(
-                try await requests.read(plan.statements, during: epoch, statementLimit: limit))
+            var loaded = try plan.records(try await read(plan.statements, in: epoch, limit))
+            guard try await addParts(to: &loaded, &footprint, in: epoch, limit) else { continue }
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
             if footprint.contains(leads) { return (footprint, loaded) }
@@ -328,6 +328,46 @@ extension PostgresLedgerStorage {
         }
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
+
+    /// Loads what packed documents name. It never changes, so it need not be of the same state.
+    ///
+    /// - Returns: False if a part is gone: then its document is gone too, unless it is damaged, and all must be loaded
+    ///   again.
+    private func addParts(
+        to loaded: inout LoadedRecords, _ footprint: inout Footprint, in epoch: Int, _ limit: Duration?
+    ) async throws -> Bool {
+        for _ in 0..<Self.mostLoads {
+            var further = Footprint()
+            further.parts = loaded.parts(besides: footprint.parts)
+            guard !further.parts.isEmpty else { return true }
+            footprint.parts.formUnion(further.parts)
+            let plan = LoadPlan(further, ScopeNumbers(), homes: isDistributed ? [:] : nil)
+            let found = try plan.records(try await read(plan.statements, in: epoch, limit)).parts
+            loaded.parts.merge(found) { first, _ in first }
+            guard found.count == further.parts.count else { return false }
+        }
+        return true
+    }
+
+    /// Reads one state of the database. Citus has none of all nodes, so there a request is bounded instead.
+    private func read(
+        _ statements: [PostgresStatement], in epoch: Int, _ limit: Duration?
+    ) async throws -> [PostgresRows] {
+        guard isDistributed else {
+            return try await requests.read(statements, during: epoch, statementLimit: limit)
+        }
+        var (answers, rest) = ([PostgresRows](), statements[...])
+        while !rest.isEmpty {
+            answers += try await requests.read(
+                Array(rest.prefix(Self.longestRequest)), during: epoch, statementLimit: limit)
+            rest = rest.dropFirst(Self.longestRequest)
+        }
+        return answers
+    }
+
+    /// How many statements a request to Citus has at most: some take 25 milliseconds there, and all of a request must
+    /// be answered in ten seconds, also while others wait.
+    private static let longestRequest = 50
 
     private func commit(_ group: GroupDraft, in epoch: Int, lockLimit: Duration?) async throws {
         let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)

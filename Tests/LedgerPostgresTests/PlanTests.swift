@@ -35,6 +35,56 @@ import Testing
         for statement in statements { #expect(Int(statement[1]) ?? .max <= 20, "\(statement)") }
     }
 
+    /// A plan for many rows that reads a table whole takes as long as the table is large, for each page of a copy.
+    @Test(arguments: [1, 3, 500]) func `a page of documents is looked up by indexes in a large ledger`(
+        count: Int
+    ) async throws {
+        let database = try TestPostgres.database()
+        _ = try await database.storage()
+        let now = Int64(Date().timeIntervalSince1970 * 1000)
+        try database.psql(
+            """
+            INSERT INTO quittance.apps (bundle_id) VALUES ('com.example');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content)
+            SELECT \(now) + n, sha256(n::text::bytea), n / 2, 1, CASE n % 10 WHEN 0 THEN NULL ELSE n / 2 END,
+                'transaction', 0, '' FROM generate_series(1, 100000) AS n;
+            INSERT INTO quittance.mentions (home, scope, signed_date, digest)
+            SELECT n / 2 + m, 1, \(now) + n, sha256(n::text::bytea)
+            FROM generate_series(10, 100000, 10) AS n, generate_series(0, 9) AS m;
+            INSERT INTO quittance.pieces SELECT substr(sha256(n::text::bytea), 1, 16), '' FROM generate_series(1, 100000) AS n;
+            ANALYZE
+            """)
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let names = (0..<count).map { number in
+            Provenance(
+                signedDate: Timestamp(milliseconds: now + Int64(number)),
+                digest: DocumentDigest(Array("\(number)".utf8)))
+        }
+        var footprint = Footprint()
+        footprint.documents = Set(names)
+        footprint.parts = Set(names.map { .document($0) } + names.map { .piece(Array($0.digest.bytes.prefix(16))) })
+        footprint.evidence = Set((0..<count).map { ChainKey("\($0)", in: scope) })
+        let statements = LoadPlan(footprint, ScopeNumbers(), homes: nil).statements
+        #expect(statements.count == 4)
+        let quarter = try database.psql(
+            "SELECT relname FROM pg_class WHERE oid = (SELECT tableoid FROM quittance.documents LIMIT 1)")
+        for statement in statements {
+            let values = Array(repeating: "NULL", count: statement.parameters.count).joined(separator: ", ")
+            let plan = try database.psql(
+                """
+                SET plan_cache_mode = force_generic_plan;
+                PREPARE page AS \(statement.sql);
+                EXPLAIN (COSTS OFF) EXECUTE page (\(values))
+                """)
+            #expect(plan.contains("Index"), "\(plan)")
+            // The tables of other quarters are empty.
+            for table in [quarter, "mentions", "pieces"] {
+                #expect(!plan.contains("Seq Scan on \(table)"), "\(plan)")
+            }
+        }
+    }
+
     /// Adds documents about one chain.
     private static func add(
         _ number: Int, _ count: Int, at now: Timestamp, through storage: PostgresLedgerStorage

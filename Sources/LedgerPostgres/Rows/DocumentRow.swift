@@ -15,9 +15,8 @@ struct DocumentRow {
     let content: [UInt8]
 
     /// Reads the columns of ``DocumentSearch/columns``.
-    init(_ name: Provenance, _ row: inout PostgresRow) throws {
-        self.name = name
-        (_, _) = (try row.next(Timestamp.self), try row.next(DocumentDigest.self))
+    init(_ row: inout PostgresRow) throws {
+        name = try row.name()
         (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
         let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
         notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }

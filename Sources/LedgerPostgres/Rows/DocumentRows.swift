@@ -118,7 +118,7 @@ extension LoadPlan {
 
     mutating func load(_ name: Provenance) {
         add(DocumentSearch.columns + " WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
-            loaded.rows[name] = try rows.map { try DocumentRow(name, &$0) }.first
+            loaded.rows[name] = try rows.map { try DocumentRow(&$0) }.first
         }
     }
 
@@ -160,7 +160,7 @@ extension LoadPlan {
                 return (name, ChainKey(id, in: try row.scope()))
             }
             for (name, chain) in found { chains[name, default: []].insert(chain) }
-            loaded.evidence[key] = chains.sorted { $0.key < $1.key }.map { DocumentReference($0.key, about: $0.value) }
+            loaded.evidence[key] = DocumentReference.sorted(chains)
         }
     }
 }
@@ -181,11 +181,11 @@ extension Provenance {
 
 extension PostgresRow {
     /// A document's name.
-    fileprivate mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
+    mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
 }
 
 extension Provenance {
-    fileprivate var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
+    var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
 }
 
 // MARK: - Committing
