@@ -29,6 +29,7 @@ import Testing
                 "8da4b5948f1fa2e6", "92217aceaaf52ee6", "cfe61342c0281f75", "a684471d4e381fed", "3acf924b4c3062cf",
                 "b20c67b4ee03fb37",
                 "f214bc3d0e78a41c",
+                "601e1c10bb88689d",
             ])
     }
 

@@ -10,7 +10,7 @@ import PurchaseLedger
 enum Distribution {
     /// The tables that each node has a copy of. Writing one locks it, so no intake does.
     private static let copied = [
-        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof", "retention",
+        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof", "retention", "unfinished_copy",
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.

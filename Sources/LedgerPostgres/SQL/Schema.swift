@@ -12,9 +12,8 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker,
-        holdings,
-        outboxInOrder,
+        documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, outboxInOrder,
+        unfinishedCopy,
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -359,6 +358,24 @@ enum Schema {
                 IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
                     PERFORM create_distributed_table(
                         'quittance.epochs', NULL, distribution_type => NULL, colocate_with => 'quittance.counter');
+                END IF;
+            END IF;
+        END $$
+        """,
+    ]
+
+    /// Has a row while the ledger is the target of a copy that has not ended. Each node of Citus has a copy of it,
+    /// since servers ask the node that they are connected to.
+    private static let unfinishedCopy = [
+        """
+        CREATE TABLE quittance.unfinished_copy (
+            id bigint PRIMARY KEY CHECK (id = 1), source text NOT NULL, began_at bigint NOT NULL)
+        """,
+        """
+        DO $$ BEGIN
+            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
+                    PERFORM create_reference_table('quittance.unfinished_copy');
                 END IF;
             END IF;
         END $$
