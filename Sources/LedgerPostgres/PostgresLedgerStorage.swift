@@ -91,13 +91,14 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ///
     /// - Parameters:
     ///   - upgrades: Whether to make the tables if there are none, and to bring older ones up to date.
+    ///   - continuesCopy: Whether to open half a copy too, to go on with it.
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses versions of records, and pauses after conflicts.
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version, `readOnly` if it is missing or of
-    ///   an older one and `upgrades` is false, `unavailable` if the database cannot be reached or the settings are not
-    ///   safe.
+    ///   an older one and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if the database
+    ///   cannot be reached or the settings are not safe.
     public init(
-        _ settings: PostgresSettings, upgrades: Bool = true, clock: ContinuousClock,
+        _ settings: PostgresSettings, upgrades: Bool = true, continuesCopy: Bool = false, clock: ContinuousClock,
         random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
@@ -115,6 +116,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             if upgrades { try await Distribution.requireNode(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
+            if !continuesCopy, let copy = try await Self.unfinishedCopy(requests) { throw LedgerStorageError(copy) }
             forms = isDistributed ? .onNodes : try await StoredForms.read(requests)
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.

@@ -107,6 +107,28 @@ extension SQLiteLedgerSession {
         try raise(changes.marks)
     }
 
+    func documentCount() throws -> Int {
+        try first("SELECT count(*) FROM documents", []) { try $0.next(Int.self) } ?? 0
+    }
+
+    /// The copy into the file that has begun and not ended; `nil` if there is none. A file of an older version has no
+    /// table for it.
+    func unfinishedCopy() throws -> UnfinishedCopy? {
+        let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'unfinishedCopy'"
+        guard try first(table, [], { try $0.next(Int.self) }) != nil else { return nil }
+        return try first("SELECT source, beganAt FROM unfinishedCopy", []) {
+            UnfinishedCopy(source: try $0.next(), beganAt: try $0.next())
+        }
+    }
+
+    func note(_ copy: UnfinishedCopy?) throws {
+        try run("DELETE FROM unfinishedCopy")
+        guard let copy else { return }
+        try run(
+            "INSERT INTO unfinishedCopy (id, source, beganAt) VALUES (1, ?, ?)",
+            [.text(copy.source), copy.beganAt.stored])
+    }
+
     /// Writes a row that nothing reads.
     func proveWritable() throws {
         try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")

@@ -27,6 +27,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     private let condition: LogCondition
     private let keeper = LogKeeper()
     private let readCache = Mutex(SQLiteLedgerSession.Cache())
+    /// Whether the ledger may be half a copy.
+    private let continuesCopy: Bool
 
     private struct Connection {
         var database: any DatabaseWriter
@@ -48,31 +50,34 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - upgrades: Whether to migrate the tables of an older version.
     ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
     ///     others from serving it until this one is closed.
+    ///   - continuesCopy: Whether to open half a copy too, to go on with it.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
-    ///   an older version and `upgrades` is false, `unavailable` if another storage serves it, `full` or `unavailable`
-    ///   if a damaged log cannot be copied. The file is not changed then.
+    ///   an older version and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if another
+    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then.
     public convenience init(
-        path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false
+        path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
+        continuesCopy: Bool = false
     ) throws {
         try LedgerFile.requirePlace(path)
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
         if createIfMissing { LedgerFile.createPrivately(path) }
-        try Self.requireNoOtherDatabase(path, mayBeNew: createIfMissing, mayBeOld: upgrades)
+        try Self.requireNoOtherDatabase(
+            path, mayBeNew: createIfMissing, mayBeOld: upgrades, mayBeHalf: continuesCopy)
         // Before the file is opened: a server of a newer version would change its tables.
         let lock = try isServed ? ServerLock(path) : nil
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
-        let database = try Self.open(path, log, condition)
-        self.init(database, try LedgerFile(path: path), log, condition, lock)
+        let database = try Self.open(path, log, condition, mayBeHalf: continuesCopy)
+        self.init(database, try LedgerFile(path: path), log, condition, lock, continuesCopy: continuesCopy)
     }
 
     /// Opens a ledger for reading. The file is never changed, even if it is damaged.
     ///
     /// - Parameter path: The path of the file.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
-    ///   of an older version.
+    ///   of an older version, `unfinishedCopy` if it is half a copy.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
@@ -84,8 +89,9 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     private init(
         _ database: any DatabaseWriter, _ file: LedgerFile?, _ log: LedgerLog?, _ condition: LogCondition = .whole,
-        _ lock: ServerLock? = nil
+        _ lock: ServerLock? = nil, continuesCopy: Bool = false
     ) {
+        self.continuesCopy = continuesCopy
         (self.file, self.log, self.condition, self.lock) = (file, log, condition, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
@@ -288,6 +294,12 @@ extension SQLiteLedgerStorage {
 
     public func beginEpoch() async throws { try await write { try $0.beginEpochs() } }
 
+    public func documentCount() async throws -> Int { try await read { try $0.documentCount() } }
+
+    public func unfinishedCopy() async throws -> UnfinishedCopy? { try await read { try $0.unfinishedCopy() } }
+
+    public func note(_ copy: UnfinishedCopy?) async throws { try await write { try $0.note(copy) } }
+
     public func proveWritable() async throws { try await write { try $0.proveWritable() } }
 }
 
@@ -423,7 +435,8 @@ extension SQLiteLedgerStorage {
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
         guard let log, let condition = try? log.condition() else { return }
-        if let new = try? Self.open(file.path, log, condition) { connection = Connection(database: new) }
+        guard let new = try? Self.open(file.path, log, condition, mayBeHalf: continuesCopy) else { return }
+        connection = Connection(database: new)
     }
 }
 
@@ -477,19 +490,19 @@ extension SQLiteLedgerStorage {
     }
 
     private static func open(
-        _ path: String, _ log: LedgerLog, _ condition: LogCondition
+        _ path: String, _ log: LedgerLog, _ condition: LogCondition, mayBeHalf: Bool
     ) throws -> any DatabaseWriter {
         do {
             if case .damaged = condition, try LedgerFile(path: path).mayBeWritten { try log.copy() }
-            return try openForWriting(path)
+            return try openForWriting(path, mayBeHalf: mayBeHalf)
         } catch let error as DatabaseError where isReadOnly(error) && FileManager.default.fileExists(atPath: path) {
-            return try openForReading(path)
+            return try openForReading(path, mayBeHalf: mayBeHalf)
         } catch {
             throw SQLiteErrors.storageError(error)
         }
     }
 
-    private static func openForWriting(_ path: String) throws -> DatabasePool {
+    private static func openForWriting(_ path: String, mayBeHalf: Bool) throws -> DatabasePool {
         let log = LedgerLog(ofLedger: path)
         let wasEmpty = log.isEmpty
         let pool = try DatabasePool(path: path, configuration: configuration)
@@ -499,7 +512,7 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
         }
-        try pool.read { try Schema.requireLedger($0, orNone: true) }
+        try pool.read { try Schema.requireLedger($0, orNone: true, orHalf: mayBeHalf) }
         if wasEmpty {
             // The pool has written a transaction without a flush. A later one must not be flushed before it.
             log.flush()
@@ -512,12 +525,12 @@ extension SQLiteLedgerStorage {
         return pool
     }
 
-    private static func openForReading(_ path: String) throws -> DatabasePool {
+    private static func openForReading(_ path: String, mayBeHalf: Bool = false) throws -> DatabasePool {
         do {
             var configuration = configuration
             configuration.readonly = true
             let pool = try DatabasePool(path: path, configuration: configuration)
-            try pool.read { try Schema.requireLedger($0) }
+            try pool.read { try Schema.requireLedger($0, orHalf: mayBeHalf) }
             try pool.read(requireCurrent)
             return pool
         } catch {
@@ -532,8 +545,11 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Throws if the file is another kind of database, or too old. Opening such a file for writing would change it.
-    private static func requireNoOtherDatabase(_ path: String, mayBeNew: Bool, mayBeOld: Bool) throws {
+    /// Throws if the file is another kind of database, too old, or half a copy. Opening such a file for writing would
+    /// change it.
+    private static func requireNoOtherDatabase(
+        _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool
+    ) throws {
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
@@ -541,7 +557,7 @@ extension SQLiteLedgerStorage {
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             try queue.read { connection in
-                try Schema.requireLedger(connection, orNone: mayBeNew)
+                try Schema.requireLedger(connection, orNone: mayBeNew, orHalf: mayBeHalf)
                 if !mayBeOld { try requireCurrent(connection) }
             }
             try queue.close()

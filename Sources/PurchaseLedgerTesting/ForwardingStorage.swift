@@ -90,6 +90,14 @@ extension ForwardingStorage {
 
     public func keepsAllDocuments() async throws -> Bool { try await target.keepsAllDocuments() }
 
+    public func documentCount() async throws -> Int { try await target.documentCount() }
+
+    public func unfinishedCopy() async throws -> UnfinishedCopy? { try await target.unfinishedCopy() }
+
+    public func note(_ copy: UnfinishedCopy?) async throws { try await target.note(copy) }
+
+    public func adaptToSize() async throws { try await target.adaptToSize() }
+
     public func proveWritable() async throws { try await target.proveWritable() }
 
     public func prepare(at now: Timestamp) async { await inner.prepare(at: now) }

@@ -49,12 +49,33 @@ extension Composition {
         return try isReadOnly ? storageForReading() : storage()
     }
 
-    /// Opens the ledger for a copy, so that no server uses its file meanwhile.
-    func storageForCopying() async throws -> any ClosableStorage {
-        if case .postgresql(let uri) = configuration.database { return try await database(uri, upgrades: false) }
+    /// Opens the ledger to copy it, so that no server uses its file meanwhile.
+    func storageToCopyFrom() async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database {
+            return try await database(uri, upgrades: false, copies: true)
+        }
         let path = try existingLedger()
         return try opening(path) {
             try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
+        }
+    }
+
+    /// Opens the ledger into which another one is copied: the only way to open half a copy.
+    func storageToCopyInto() async throws -> any ClosableStorage {
+        if case .postgresql(let uri) = configuration.database {
+            return try await database(uri, copies: true, continuesCopy: true)
+        }
+        let path = try ledgerFile()
+        return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true) }
+    }
+
+    /// Where the ledger is, for people: without the user and the password of an address.
+    var place: String {
+        get throws {
+            #if PostgreSQL
+            if case .postgresql(let uri) = configuration.database { return PostgresSettings(uri).place }
+            #endif
+            return "sqlite:" + URL(fileURLWithPath: try ledgerFile()).standardizedFileURL.path
         }
     }
 
@@ -201,15 +222,19 @@ extension Composition {
 
     #if PostgreSQL
     private func database(
-        _ uri: String, upgrades: Bool = true, waiting logger: Logger? = nil
+        _ uri: String, upgrades: Bool = true, copies: Bool = false, continuesCopy: Bool = false,
+        waiting logger: Logger? = nil
     ) async throws -> any ClosableStorage {
         try await openingDatabase { () -> any ClosableStorage in
-            let settings = PostgresSettings(uri)
+            var settings = PostgresSettings(uri)
+            if copies { settings.requestLimit = Self.copyLimit }
+            let found = settings
             let open = {
-                try await PostgresLedgerStorage(settings, upgrades: upgrades, clock: clock, random: random)
+                try await PostgresLedgerStorage(
+                    found, upgrades: upgrades, continuesCopy: continuesCopy, clock: clock, random: random)
             }
             guard let logger else { return try await open() }
-            let wait = DatabaseWait(clock: clock, isAway: { await settings.isAway(clock: clock) }) { reason in
+            let wait = DatabaseWait(clock: clock, isAway: { await found.isAway(clock: clock) }) { reason in
                 logger.warning(
                     "The database is away: the server waits for it, for a minute at most",
                     metadata: ["reason": .string(reason)])
@@ -267,9 +292,14 @@ extension Composition {
         logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
         for warning in report.warnings { logger.warning("\(warning)") }
     }
+
+    /// How long a request of a copy may take. Nobody waits for its answer as for a server's, and it may read a page of
+    /// 500 records, count all documents or gather statistics. Longer than that only a database takes that hangs.
+    private static let copyLimit = Duration.seconds(300)
     #else
     private func database(
-        _ uri: String, upgrades: Bool = true, waiting logger: Logger? = nil
+        _ uri: String, upgrades: Bool = true, copies: Bool = false, continuesCopy: Bool = false,
+        waiting logger: Logger? = nil
     ) async throws -> any ClosableStorage {
         throw withoutPostgres
     }

@@ -30,9 +30,9 @@ import Testing
     private func copy(
         _ source: any LedgerStorage, to target: any LedgerStorage, page: Int = 500
     ) async throws -> LedgerCopy.Report {
-        var copy = LedgerCopy(from: source, to: target, by: store.verifier())
+        var copy = LedgerCopy(from: source, named: "the source", to: target, by: store.verifier())
         copy.page = page
-        return try await copy.run()
+        return try await copy.run(at: TestStore.start)
     }
 
     @Test func `a ledger that was copied into a database and back is the same, and goes on`() async throws {

@@ -148,9 +148,9 @@ import Testing
         let storage = try await database.storage()
         _ = try await FilledLedger.fill(storage, of: store)
         try database.psql(Self.detach)
-        let copy = LedgerCopy(from: storage, to: MemoryLedgerStorage(), by: store.verifier())
+        let copy = LedgerCopy(from: storage, named: "the source", to: MemoryLedgerStorage(), by: store.verifier())
         await #expect {
-            _ = try await copy.run()
+            _ = try await copy.run(at: TestStore.start)
         } throws: { error in
             (error as? LedgerCopyError)?.code == .incompleteSource
         }

@@ -229,7 +229,7 @@ import Testing
         for (table, columns) in Self.newColumns {
             for column in columns { try await storage.execute("ALTER TABLE \(table) DROP COLUMN \(column)") }
         }
-        try await storage.execute("DROP TABLE jobs; DROP TABLE epochs")
+        try await storage.execute("DROP TABLE jobs; DROP TABLE epochs; DROP TABLE unfinishedCopy")
         try await storage.execute("DELETE FROM grdb_migrations WHERE identifier > '017'")
         try storage.close()
 

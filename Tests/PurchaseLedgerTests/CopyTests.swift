@@ -24,9 +24,9 @@ import Testing
     private func copy(
         _ source: any LedgerStorage, to target: any LedgerStorage, page: Int = 500
     ) async throws -> LedgerCopy.Report {
-        var copy = LedgerCopy(from: source, to: target, by: store.verifier())
+        var copy = LedgerCopy(from: source, named: "the source", to: target, by: store.verifier())
         copy.page = page
-        return try await copy.run()
+        return try await copy.run(at: TestStore.start)
     }
 
     private func code(_ source: any LedgerStorage, to target: any LedgerStorage) async -> LedgerCopyError.Code? {
@@ -119,6 +119,87 @@ import Testing
         }
     }
 
+    /// A storage that notes in which order it was written.
+    private struct ToldStorage: ForwardingStorage {
+        let inner: any LedgerStorage
+        let steps = Steps()
+
+        final class Steps: Sendable {
+            private let all = Mutex<[String]>([])
+            var list: [String] { all.withLock { $0 } }
+            func add(_ step: String) { all.withLock { if $0.last != step { $0.append(step) } } }
+        }
+
+        func commit<Output: Sendable>(
+            _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
+        ) async throws -> Output {
+            steps.add("commit")
+            return try await inner.commit(query, decide)
+        }
+
+        func note(_ copy: UnfinishedCopy?) async throws {
+            steps.add(copy == nil ? "no note" : "note")
+            try await inner.note(copy)
+        }
+
+        func adaptToSize() async throws { steps.add("size") }
+    }
+
+    @Test func `the target has a note before anything else, and none once all was compared`() async throws {
+        let told = ToldStorage(inner: target)
+        _ = try await copy(source, to: told)
+        // The last commit has the documents of no purchase.
+        #expect(told.steps.list == ["note", "commit", "size", "commit", "no note"])
+        let again = ToldStorage(inner: target)
+        _ = try await copy(source, to: again)
+        #expect(again.steps.list == ["size"], "a copy that is complete is never half a copy again")
+    }
+
+    @Test func `an interrupted copy keeps its beginning, and is not copied from`() async throws {
+        let commits = Counter()
+        let stopping = InterceptedStorage(
+            inner: target,
+            after: { if commits.next() == 4 { throw LedgerStorageError(.unavailable, "Stopped") } })
+        await #expect(throws: LedgerStorageError.self) { try await copy(source, to: stopping, page: 20) }
+        let note = UnfinishedCopy(source: "the source", beganAt: TestStore.start)
+        #expect(try await target.unfinishedCopy() == note)
+        let error = await #expect(throws: LedgerStorageError.self) {
+            try await copy(target, to: MemoryLedgerStorage())
+        }
+        #expect(error?.code == .unfinishedCopy)
+        let later = Timestamp(milliseconds: TestStore.start.milliseconds + 60_000)
+        let (earlier, commit) = (commits.value, Counter())
+        let watching = InterceptedStorage(
+            inner: target,
+            before: {
+                _ = commit.next()
+                let found = try await target.unfinishedCopy()
+                #expect(found == note)
+            })
+        _ = try await LedgerCopy(from: source, named: "the source", to: watching, by: store.verifier()).run(at: later)
+        #expect(earlier == 4 && commit.value > 0)
+        #expect(try await target.unfinishedCopy() == nil)
+    }
+
+    @Test func `progress is that of all documents, also of those that an earlier run copied`() async throws {
+        let total = try await source.documentCount()
+        let commits = Counter()
+        let stopping = InterceptedStorage(
+            inner: target,
+            after: { if commits.next() == 8 { throw LedgerStorageError(.unavailable, "Stopped") } })
+        await #expect(throws: LedgerStorageError.self) { try await copy(source, to: stopping, page: 20) }
+        let earlier = try await target.documentCount()
+        try #require(earlier > 0 && earlier < total)
+        var progress: [LedgerCopy.Progress] = []
+        var second = LedgerCopy(from: source, named: "the source", to: target, by: store.verifier())
+        second.page = 20
+        _ = try await second.run(at: TestStore.start) { progress.append($0) }
+        #expect(progress.allSatisfy { $0.total == total })
+        let copied = progress.filter { $0.stage == .copied }.map(\.documents)
+        #expect(copied == copied.sorted() && copied.first ?? 0 >= earlier)
+        #expect(progress.last?.stage == .compared && progress.last?.documents == total)
+    }
+
     @Test func `clients go on from their cursors, and new events and customers get new numbers`() async throws {
         let app = FilledLedger.scope.bundleId
         let page = try await source.events(of: app, after: nil, limit: 5)
@@ -174,6 +255,7 @@ import Testing
             let before = try await LedgerContent(of: target)
             #expect(await code(source, to: target) == .targetInUse)
             #expect(try await LedgerContent(of: target) == before)
+            #expect(try await target.unfinishedCopy() == nil)
         }
         #expect(await code(target, to: source) == .targetInUse, "an empty ledger into one with everything")
     }
@@ -243,7 +325,8 @@ import Testing
         let error = await #expect(throws: LedgerCopyError.self) {
             var verifier = store.verifier()
             verifier.roots = .apple
-            return try await LedgerCopy(from: source, to: target, by: verifier).run()
+            return try await LedgerCopy(from: source, named: "the source", to: target, by: verifier).run(
+                at: TestStore.start)
         }
         #expect(error?.message.contains("untrustedChain: ") == true)
     }

@@ -413,7 +413,8 @@ import Testing
     @Test func `a copy has the notes, and counts no job for them`() async throws {
         try await record("1", of: store)
         let target = MemoryLedgerStorage()
-        let report = try await LedgerCopy(from: storage, to: target, by: store.verifier()).run()
+        let report = try await LedgerCopy(from: storage, named: "the source", to: target, by: store.verifier()).run(
+            at: TestStore.start)
         #expect(report.copied.jobs == 0 && report.compared.jobs == 0)
         #expect(try await LedgerContent(of: target) == LedgerContent(of: storage))
         #expect(try await !LedgerContent(of: target).jobs.isEmpty)
@@ -425,7 +426,8 @@ import Testing
         for (source, target) in [(storage, empty), (empty, storage)] {
             let before = try await (LedgerContent(of: source), LedgerContent(of: target))
             await #expect {
-                _ = try await LedgerCopy(from: source, to: target, by: Self.apple).run()
+                _ = try await LedgerCopy(from: source, named: "the source", to: target, by: Self.apple).run(
+                    at: TestStore.start)
             } throws: { ($0 as? LedgerStorageError)?.code == .otherRoots }
             #expect(try await LedgerContent(of: source) == before.0)
             #expect(try await LedgerContent(of: target) == before.1)
@@ -445,7 +447,7 @@ import Testing
         let both = AppStoreVerifier(
             apps: .any, environments: [.production], roots: store.roots.union(replaced.roots))
         await #expect {
-            _ = try await LedgerCopy(from: storage, to: target, by: both).run()
+            _ = try await LedgerCopy(from: storage, named: "the source", to: target, by: both).run(at: TestStore.start)
         } throws: { error in
             "\(error)".hasPrefix("targetInUse: The target has the note of the roots of com.example in Production")
         }

@@ -244,7 +244,8 @@ extension ConnectionLoop {
             }
             let limit = first.request.limit ?? opener.limits.request
             pooled.connection.begin(requests.map { $0.request.checking(pooled.check) })
-            sent.append(InFlight(pooled: pooled, requests: requests, deadline: clock.now.advanced(by: limit)))
+            let deadline = clock.now.advanced(by: limit)
+            sent.append(InFlight(pooled: pooled, requests: requests, deadline: deadline))
         }
     }
 

@@ -17,6 +17,12 @@ public struct PostgresSettings: Sendable {
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
     /// schema in which a version without schemas has made the ledger.
     public var schema: String?
+    /// How long the database may take to answer a request: longer than any takes, and shorter than a server's client
+    /// waits.
+    public var requestLimit: Duration {
+        get { limits.request }
+        set { limits = PostgresLimits(request: newValue) }
+    }
 
     /// How long requests may take.
     var limits = PostgresLimits()
@@ -49,6 +55,17 @@ public struct PostgresSettings: Sendable {
         guard left.count < all.count, let text = all.last(where: { $0.hasPrefix("\(name)=") }) else { return nil }
         address = address[..<start] + (left.isEmpty ? "" : "?" + left.joined(separator: "&"))
         return String(text.dropFirst(name.count + 1))
+    }
+}
+
+extension PostgresSettings {
+    /// Which database this is, for people: its name and its hosts, and neither the user nor a secret.
+    public var place: String {
+        guard let given = try? PostgresConnection.parameters(of: address) else { return "a PostgreSQL database" }
+        let environment = PostgresConnection.defaults
+        let name = given["dbname"] ?? environment["dbname"]
+        let host = given["host"] ?? given["hostaddr"] ?? environment["host"] ?? environment["hostaddr"]
+        return "the PostgreSQL database" + (name.map { " \($0)" } ?? "") + (host.map { " at \($0)" } ?? "")
     }
 }
 

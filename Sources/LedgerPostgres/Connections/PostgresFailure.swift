@@ -74,9 +74,20 @@ extension PostgresFailure {
                     + "prepared_statements=false in the address")
         case .refused(let state, let message):
             LedgerStorageError(
-                ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)")
+                ["XX001", "XX002"].contains(state) ? .damaged : .unavailable, "PostgreSQL \(state): \(message)",
+                isPassing: isPassing)
         case .lost, .late, .behind, .unavailable, .untrusted, .outdated, .unconfirmed, .settings:
-            LedgerStorageError(.unavailable, "PostgreSQL: \(message)")
+            LedgerStorageError(.unavailable, "PostgreSQL: \(message)", isPassing: isPassing)
+        }
+    }
+
+    /// Whether the same may succeed later although nobody changes anything: not if the database refuses what is asked.
+    private var isPassing: Bool {
+        switch self {
+        case .refused(let state, _):
+            isConflict || isTimeout || ["57P", "08", "53"].contains { state.hasPrefix($0) }
+        case .settings, .untrusted: false
+        case .lost, .late, .behind, .unavailable, .outdated, .unconfirmed: true
         }
     }
 

@@ -22,6 +22,16 @@ struct PostgresLimits: Sendable {
     /// as long as a request.
     var readAlone = Duration.seconds(5)
 
+    /// The limits of a server.
+    init() {}
+
+    /// - Parameter request: For a request, and all others accordingly: nobody else waits for the same database.
+    init(request: Duration) {
+        let statement = request * 9 / 10
+        (self.request, self.statement, lock) = (request, statement, statement)
+        (sharedRead, sharedLock, group, readAlone) = (statement, statement, request, statement)
+    }
+
     /// Lets the statements after it take this long each, in the same transaction.
     static func statement(_ limit: Duration) -> PostgresStatement { set("statement_timeout", limit) }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import GRDB
+import PurchaseLedger
 
 /// The tables of a ledger, made by numbered migrations.
 ///
@@ -30,6 +31,7 @@ package enum Schema {
         migrator.registerMigration("021 epochs") { try $0.execute(sql: epochs) }
         migrator.registerMigration("022 reports of a clock that is ahead") { try $0.execute(sql: addReportInstants) }
         migrator.registerMigration("023 wordings") { try $0.execute(sql: addWordings) }
+        migrator.registerMigration("024 unfinished copy") { try $0.execute(sql: unfinishedCopy) }
         return migrator
     }
 
@@ -48,17 +50,34 @@ package enum Schema {
         CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;
         """
 
+    /// Has a row while the file is the target of a copy that has not ended.
+    private static let unfinishedCopy = """
+        CREATE TABLE unfinishedCopy (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            source TEXT NOT NULL,
+            beganAt INTEGER NOT NULL
+        ) STRICT;
+        """
+
     /// The migrations that made the files of an earlier version.
     private static let earlierMigrations: Set = [
         "001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof",
     ]
 
-    /// - Parameter orNone: Whether a database without any tables is accepted.
-    /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read.
-    static func requireLedger(_ connection: Database, orNone: Bool = false) throws {
+    /// Every way to open a file passes here.
+    ///
+    /// - Parameters:
+    ///   - orNone: Whether a database without any tables is accepted.
+    ///   - orHalf: Whether half a copy is accepted.
+    /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read;
+    ///   `unfinishedCopy`.
+    static func requireLedger(_ connection: Database, orNone: Bool = false, orHalf: Bool = false) throws {
         let (applied, migrations) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
         guard applied.isDisjoint(with: migrations.union(earlierMigrations)) else {
-            return try requireVersion(applied, migrations)
+            try requireVersion(applied, migrations)
+            let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
+            guard !orHalf, let copy = try session.unfinishedCopy() else { return }
+            throw LedgerStorageError(copy)
         }
         // A ledger has only GRDB's own table if its creation was interrupted before the first migration.
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"

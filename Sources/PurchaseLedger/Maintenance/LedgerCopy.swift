@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 public import AppStoreTrust
 
 /// Copies a ledger into another storage.
@@ -10,6 +10,9 @@ public import AppStoreTrust
 ///
 /// Nothing else may write to either ledger meanwhile. A copy that was interrupted goes on when it is run again: what
 /// the target has already is compared and not written again. Nothing that differs is ever replaced.
+///
+/// From the first write until all was compared the target has a note, ``UnfinishedCopy``, with which no server opens
+/// it.
 public struct LedgerCopy: Sendable {
     /// What was copied and compared.
     public struct Report: Hashable, Sendable {
@@ -19,15 +22,25 @@ public struct LedgerCopy: Sendable {
         public var compared: LedgerCounts
     }
 
-    /// What was done with documents so far.
+    /// What is done with documents.
     public enum Stage: String, Sendable {
-        /// They were added to the target.
+        /// They are in the target.
         case copied
         /// They were compared with those of the target.
         case compared
     }
 
+    /// How far a stage has come.
+    public struct Progress: Hashable, Sendable {
+        public var stage: Stage
+        /// The documents that are done, also by earlier runs.
+        public var documents: Int
+        /// All documents of the source.
+        public var total: Int
+    }
+
     private let source: any LedgerStorage
+    private let name: String
     private let target: any LedgerStorage
     private let verifier: AppStoreVerifier
     /// How many records are read at once, and how many documents are committed together at most unless they are of one
@@ -35,39 +48,77 @@ public struct LedgerCopy: Sendable {
     package var page = 500
 
     /// - Parameters:
+    ///   - name: Where the source is, for people: ``UnfinishedCopy/source``.
     ///   - target: An empty ledger, or what an interrupted copy of the same source left.
     ///   - verifier: As for ``Ledger/check(by:onDocuments:)``.
-    public init(from source: any LedgerStorage, to target: any LedgerStorage, by verifier: AppStoreVerifier) {
-        (self.source, self.target, self.verifier) = (source, target, verifier)
+    public init(
+        from source: any LedgerStorage, named name: String, to target: any LedgerStorage, by verifier: AppStoreVerifier
+    ) {
+        (self.source, self.name, self.target, self.verifier) = (source, name, target, verifier)
     }
 
     /// Copies what the target lacks, and then compares everything in both directions.
     ///
-    /// - Parameter onDocuments: Called with the number of documents copied or compared so far.
+    /// - Parameters:
+    ///   - now: When the copy begins.
+    ///   - onProgress: Called after each page of documents.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
-    ///   that the verifier does not trust. What was copied before stays.
-    public func run(onDocuments: (_ stage: Stage, _ count: Int) -> Void = { _, _ in }) async throws -> Report {
+    ///   that the verifier does not trust, `unfinishedCopy` if the source is half a copy. What was copied before stays.
+    public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
+        if let copy = try await source.unfinishedCopy() { throw LedgerStorageError(copy) }
         guard try await source.keepsAllDocuments() else {
             throw LedgerCopyError(
                 .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
         }
         for ledger in [source, target] { try await Ledger(storage: ledger).requireNotedRoots(verifier.roots) }
-        try await requireNothingElse {
+        let begun = try await target.unfinishedCopy()
+        if begun != nil { try await target.adaptToSize() }
+        try await requireNothingElse(includesDocuments: true) {
             LedgerCopyError(
                 .targetInUse, "The target has \($0), which the ledger has not, or not with the same content: empty it")
         }
-        var writer = CopyWriter(target, DocumentReader(source, verifier), page: page)
+        let note = UnfinishedCopy(source: name, beganAt: begun?.beganAt ?? now)
+        var writer = CopyWriter(target, DocumentReader(source, verifier), page: page, note)
         do {
-            let walk = LedgerWalk(ledger: source, other: target, page: page)
-            _ = try await walk.run(lacks: { part in try await writer.add(part) { onDocuments(.copied, $0) } })
-            let compared = try await walk.run(
-                onDocuments: { onDocuments(.compared, $0) },
-                lacks: { part in throw LedgerWalk.Difference(part.subject) })
-            try await requireNothingElse(Self.difference)
+            let compared = try await run(&writer, onProgress)
+            if begun != nil || writer.isNoted { try await target.note(nil) }
             return Report(copied: writer.counts, compared: compared)
-        } catch let difference as LedgerWalk.Difference {
+        } catch {
+            // What has begun ends before this does.
+            try? await writer.finish()
+            guard let difference = error as? LedgerWalk.Difference else { throw error }
             throw Self.difference(difference.subject)
         }
+    }
+
+    /// - Returns: What both ledgers have.
+    private func run(_ writer: inout CopyWriter, _ onProgress: (Progress) -> Void) async throws -> LedgerCounts {
+        let (earlier, total) = (try await target.documentCount(), try await source.documentCount())
+        var walk = LedgerWalk(ledger: source, other: target, page: page)
+        walk.includesDocuments = false
+        _ = try await walk.run(lacks: { part in
+            try await writer.add(part) {
+                onProgress(Progress(stage: .copied, documents: earlier + $0, total: total))
+            }
+        })
+        try await writer.finish()
+        try await target.adaptToSize()
+        walk.includesDocuments = true
+        let comparison = walk
+        let compared = try await comparison.run {
+            onProgress(Progress(stage: .compared, documents: $0, total: total))
+        } lacks: { part in
+            // Those of no purchase are copied here, so that documents are read once less.
+            guard case .documents(let documents) = part else { throw LedgerWalk.Difference(part.subject) }
+            try await writer.add(part) { _ in }
+            guard try await comparison.lacking(of: documents).isEmpty else { throw LedgerWalk.Difference(part.subject) }
+        }
+        // All documents of the source are in the target. If there are as many, there is no other one.
+        guard try await target.documentCount() == compared.documents else {
+            throw LedgerWalk.Difference("the number of documents")
+        }
+        try await requireNothingElse(includesDocuments: false, Self.difference)
+        return compared
     }
 
     private static func difference(_ subject: String) -> LedgerCopyError {
@@ -77,9 +128,12 @@ public struct LedgerCopy: Sendable {
     }
 
     /// Throws if the target has anything that the source has not.
-    private func requireNothingElse(_ error: (_ subject: String) -> LedgerCopyError) async throws {
+    private func requireNothingElse(
+        includesDocuments: Bool, _ error: (_ subject: String) -> LedgerCopyError
+    ) async throws {
         do {
-            let walk = LedgerWalk(ledger: target, other: source, page: page, includesMarks: false)
+            let walk = LedgerWalk(
+                ledger: target, other: source, page: page, includesMarks: false, includesDocuments: includesDocuments)
             _ = try await walk.run(lacks: { part in throw LedgerWalk.Difference(part.subject) })
         } catch let difference as LedgerWalk.Difference {
             throw error(difference.subject)
@@ -115,27 +169,47 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
 }
 
 /// Writes into the target what it lacks.
+///
+/// While chains are committed, the next documents are read and verified.
 private struct CopyWriter {
     private let target: any LedgerStorage
     private var reader: DocumentReader
     private let page: Int
+    private let note: UnfinishedCopy
+    /// Whether the target has the note.
+    private(set) var isNoted = false
     private(set) var counts = LedgerCounts()
+    /// The commit that has begun.
+    private var commit: Task<Void, any Error>?
+    /// The documents of several chains that were added with the first of them.
+    private var shared: Set<Provenance> = []
+    private var (written, nextAdaptation) = (0, firstAdaptation)
 
-    init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int) {
-        (self.target, self.reader, self.page) = (target, reader, page)
+    /// After so many records the target adapts to its size for the first time, and then whenever there are twice as
+    /// many: a database reads thousands of rows quickly, however it plans that.
+    private static let firstAdaptation = 2000
+
+    init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
+        (self.target, self.reader, self.page, self.note) = (target, reader, page, note)
     }
 
     mutating func add(_ part: LedgerWalk.Part, onDocuments: (Int) -> Void) async throws {
-        var changes = LedgerChanges()
-        switch part {
-        case .customers(let records): changes.customers = records
-        case .chains(let chains):
-            var added: Set<Provenance> = []
+        if case .chains(let chains) = part {
             for chains in chains.groups(ofDocuments: page) {
-                try await add(chains, &added)
+                try await add(chains)
                 onDocuments(counts.documents)
             }
             return
+        }
+        try await begin(try await changes(part))
+        try await finish()
+    }
+
+    private mutating func changes(_ part: LedgerWalk.Part) async throws -> LedgerChanges {
+        var changes = LedgerChanges()
+        switch part {
+        case .customers(let records): changes.customers = records
+        case .chains: break
         case .documents(let documents):
             let references = documents.map { DocumentReference($0.name, about: []) }
             changes.documents = try await self.documents(references, among: Set(documents.map(\.name))).inOrder
@@ -146,26 +220,23 @@ private struct CopyWriter {
         case .epochs(let epochs): changes.marks.epochs = epochs
         case .marks(let marks): changes.marks = marks
         }
-        try await commit(changes)
-        onDocuments(counts.documents)
+        return changes
     }
 
     /// Adds chains with their documents in one commit.
-    ///
-    /// - Parameter added: The documents that were added with the chains before these.
-    private mutating func add(_ chains: [LedgerWalk.Chain], _ added: inout Set<Provenance>) async throws {
+    private mutating func add(_ chains: [LedgerWalk.Chain]) async throws {
         let lacking = chains.filter { !$0.lacking.isEmpty }
         try await reader.read(lacking.reduce(into: Set()) { $0.formUnion($1.evidence.map(\.name)) })
         var changes = LedgerChanges()
         changes.chains = chains.map(\.record)
         for chain in lacking {
             let references = chain.evidence.filter {
-                chain.lacking.contains($0.name) && added.insert($0.name).inserted
+                chain.lacking.contains($0.name) && ($0.chains.count < 2 || shared.insert($0.name).inserted)
             }
             changes.documents += try await documents(references, among: Set(chain.evidence.map(\.name)))
         }
         changes.documents = changes.documents.inOrder
-        try await commit(changes)
+        try await begin(changes)
     }
 
     /// The documents to store, after they were verified.
@@ -204,20 +275,37 @@ private struct CopyWriter {
             .invalidDocument, "\(document) cannot be copied. \(error) quittance check lists all such documents")
     }
 
-    private mutating func commit(_ changes: LedgerChanges) async throws {
+    /// Begins to commit, once the commit before has ended.
+    private mutating func begin(_ changes: LedgerChanges) async throws {
+        try await finish()
+        if !isNoted {
+            try await target.note(note)
+            isNoted = true
+        }
         let query = LedgerQuery {
             $0.arriving = changes.documents.map(\.evidence)
             // Of a notification, tokens that are stored are not stored again.
             $0.names = Set($0.arriving.flatMap { [$0] + $0.parts }.map(\.provenance))
             $0.chains = Set(changes.chains.map(\.key))
         }
-        try await target.commit(query) { _ in .commit(changes, ()) }
+        commit = Task { [target] in try await target.commit(query) { _ in .commit(changes, ()) } }
         counts.customers += changes.customers.count
         counts.purchases += changes.chains.count
         counts.documents += changes.documents.count
         counts.jobs += changes.jobs.count { !$0.isNote }
         counts.apiKeys += changes.apiKeys.count
         counts.events += changes.events.count
+        written += changes.customers.count + changes.chains.count + changes.documents.count + changes.events.count
+    }
+
+    /// Waits until all is committed that was added.
+    mutating func finish() async throws {
+        guard let commit else { return }
+        self.commit = nil
+        try await commit.value
+        guard written >= nextAdaptation else { return }
+        nextAdaptation = written * 2
+        try await target.adaptToSize()
     }
 }
 

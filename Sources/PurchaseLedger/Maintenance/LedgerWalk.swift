@@ -26,6 +26,8 @@ struct LedgerWalk {
     var page: Int
     /// Whether the other ledger must know the numbers that this one gave.
     var includesMarks = true
+    /// Whether to visit the documents, beside the names of those that are evidence.
+    var includesDocuments = true
 
     /// What the other ledger lacks.
     enum Part {
@@ -81,16 +83,18 @@ struct LedgerWalk {
         try await pages(ledger.scanChains) { keys in
             counts.purchases += keys.count
             let query = LedgerQuery { ($0.chains, $0.evidence) = (Set(keys), Set(keys)) }
-            let (own, found) = (try await ledger.load(query), try await other.load(query))
-            let missing = try keys.compactMap { try Self.missing($0, own, in: found) }
+            async let own = ledger.load(query)
+            let found = try await other.load(query)
+            let missing = try Self.missing(keys, try await own, in: found)
             if !missing.isEmpty { try await lacks(.chains(missing)) }
         }
-        try await pages(ledger.scanDocuments) { documents in
-            counts.documents += documents.count
-            let found = try await other.load(LedgerQuery { $0.documents = Set(documents.map(\.name)) }).documents
-            let missing = try Self.missing(documents, in: found, by: \.name, \.subject)
-            if !missing.isEmpty { try await lacks(.documents(missing)) }
-            onDocuments(counts.documents)
+        if includesDocuments {
+            try await pages(ledger.scanDocuments) { documents in
+                counts.documents += documents.count
+                let missing = try await lacking(of: documents)
+                if !missing.isEmpty { try await lacks(.documents(missing)) }
+                onDocuments(counts.documents)
+            }
         }
         try await pages(ledger.scanJobs) { jobs in
             counts.jobs += jobs.count { !$0.isNote }
@@ -103,16 +107,26 @@ struct LedgerWalk {
         return counts
     }
 
-    private func pages<Item>(
-        _ scan: (ScanCursor?, Int) async throws -> ScanPage<Item>, _ body: ([Item]) async throws -> Void
+    /// Those of some documents that the other ledger lacks.
+    ///
+    /// - Throws: ``Difference`` if it has one of them with another content.
+    func lacking(of documents: [StoredDocument]) async throws -> [StoredDocument] {
+        let found = try await other.load(LedgerQuery { $0.documents = Set(documents.map(\.name)) }).documents
+        return try Self.missing(documents, in: found, by: \.name, \.subject)
+    }
+
+    /// Handles page after page. The next one is read meanwhile.
+    private func pages<Item: Sendable>(
+        _ scan: @escaping @Sendable (ScanCursor?, Int) async throws -> ScanPage<Item>,
+        _ body: ([Item]) async throws -> Void
     ) async throws {
-        var cursor: ScanCursor?
-        repeat {
-            let found = try await scan(cursor, page)
+        var following: ScanPage<Item>? = try await scan(nil, page)
+        while let found = following {
             if let damage = found.damage.first { throw LedgerStorageError(.damaged, damage) }
+            async let next = found.next == nil ? nil : scan(found.next, page)
             if !found.items.isEmpty { try await body(found.items) }
-            cursor = found.next
-        } while cursor != nil
+            following = try await next
+        }
     }
 
     /// API keys have an order. All are copied at once.
@@ -207,8 +221,14 @@ extension LedgerWalk {
         }
     }
 
-    /// A chain without facts is like none: an interrupted copy leaves one whose documents are also of another chain.
     @inline(never)
+    private static func missing(
+        _ keys: [ChainKey], _ own: LedgerSnapshot, in found: LedgerSnapshot
+    ) throws -> [Chain] {
+        try keys.compactMap { try missing($0, own, in: found) }
+    }
+
+    /// A chain without facts is like none: an interrupted copy leaves one whose documents are also of another chain.
     private static func missing(
         _ key: ChainKey, _ own: LedgerSnapshot, in found: LedgerSnapshot
     ) throws -> Chain? {

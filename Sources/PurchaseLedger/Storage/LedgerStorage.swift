@@ -99,6 +99,20 @@ public protocol LedgerStorage: Sendable {
     /// document are then no error.
     func keepsAllDocuments() async throws -> Bool
 
+    /// How many documents there are.
+    func documentCount() async throws -> Int
+
+    /// The copy into this ledger that has begun and not ended; `nil` if the ledger is whole.
+    func unfinishedCopy() async throws -> UnfinishedCopy?
+
+    /// Notes that a copy into this ledger has begun, or with `nil` that it has ended. Once this returns, the note is
+    /// durable. With a note the ledger cannot be opened, unless somebody says that the copy goes on.
+    func note(_ copy: UnfinishedCopy?) async throws
+
+    /// Brings up to date what the storage knows about its own size, after so much was written at once that the ledger
+    /// is another one: a database plans its statements by that.
+    func adaptToSize() async throws
+
     /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws
 
@@ -132,6 +146,20 @@ extension LedgerStorage {
 
     /// All documents are kept.
     public func keepsAllDocuments() async throws -> Bool { true }
+
+    /// Reads all documents.
+    public func documentCount() async throws -> Int {
+        var (count, cursor) = (0, ScanCursor?.none)
+        repeat {
+            let page = try await scanDocuments(after: cursor, limit: 500)
+            count += page.items.count
+            cursor = page.next
+        } while cursor != nil
+        return count
+    }
+
+    /// Does nothing: most storages know no size.
+    public func adaptToSize() async throws {}
 }
 
 /// Decides how the records in a snapshot change.
@@ -184,6 +212,8 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         /// Documents in the ledger come from other roots than those that are trusted, or than those of new documents.
         /// Until the operator decides which of them count, a retry fails too.
         case otherRoots
+        /// The ledger is the target of a copy that has begun and not ended.
+        case unfinishedCopy
         /// Anything else, such as a database that does not respond. It may have stored what it was sent.
         case unavailable
     }
@@ -192,10 +222,14 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
     public var code: Code
     /// What happened, for people.
     public var message: String
+    /// Whether the same may succeed in a while, although nobody changes anything: a time-out, or a lost connection.
+    public var isPassing: Bool
 
-    public init(_ code: Code, _ message: String) {
+    /// - Parameter isPassing: By default whether the code is `unavailable`.
+    public init(_ code: Code, _ message: String, isPassing: Bool? = nil) {
         self.code = code
         self.message = message
+        self.isPassing = isPassing ?? (code == .unavailable)
     }
 
     public var description: String { "\(code.rawValue): \(message)" }

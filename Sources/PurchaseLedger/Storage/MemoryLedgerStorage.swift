@@ -103,6 +103,12 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
     public func beginEpoch() async throws { state.withLock { $0.beginEpochs() } }
 
+    public func documentCount() async throws -> Int { state.withLock { $0.documents.count { $0 != nil } } }
+
+    public func unfinishedCopy() async throws -> UnfinishedCopy? { state.withLock { $0.unfinishedCopy } }
+
+    public func note(_ copy: UnfinishedCopy?) async throws { state.withLock { $0.unfinishedCopy = copy } }
+
     public func proveWritable() async throws {}
 }
 
@@ -121,6 +127,7 @@ private struct State {
     var apiKeys: [APIKey] = []
     var catalogues: [String: [UInt8]] = [:]
     var jobs: [Job.ID: Job] = [:]
+    var unfinishedCopy: UnfinishedCopy?
 
     struct Document {
         var stored: StoredDocument

@@ -313,5 +313,25 @@ extension LedgerStorageContract {
                     found.catalogues, is: ["com.example.one": one, "com.example.two": two], "Digests")
             }
         },
+        Requirement("A copy is noted until another note takes its place or it has ended") { trial in
+            try trial.expect(try await trial.first.unfinishedCopy(), is: nil, "The note of a new ledger")
+            let notes = Sample.awkward.map { UnfinishedCopy(source: $0, beganAt: Sample.time(3)) }
+            for note in notes.map(Optional.some) + [nil, notes.first, nil] {
+                try await trial.first.note(note)
+                for handle in trial.handles {
+                    try trial.expect(try await handle.unfinishedCopy(), is: note, "The note")
+                }
+            }
+        },
+        Requirement("A ledger that adapts to its size has the same records, and counts its documents") { trial in
+            try trial.expect(try await trial.second.documentCount(), is: 0, "Documents of a new ledger")
+            for number in 1...3 { try await trial.commit { $0.documents = [Sample.document(number, for: [])] } }
+            try await trial.second.adaptToSize()
+            for handle in trial.handles {
+                try trial.expect(try await handle.documentCount(), is: 3, "Documents")
+                try trial.expect(
+                    try await handle.scanDocuments(after: nil, limit: 10).items.count, is: 3, "Documents in a scan")
+            }
+        },
     ]
 }

@@ -17,7 +17,7 @@ struct Copy: AsyncParsableCommand {
 
             The target must be empty: the command makes the file, or the tables in the database. If the command was \
             interrupted, run it again: it goes on where it was. It never changes the source, and replaces nothing in \
-            the target. Use the target only after status 0.
+            the target. Until status 0 the target is half a copy, which no server and no other command opens.
 
             No server and no other command may use either ledger meanwhile. A file in use by a server is refused; \
             servers on a database you must stop yourself.
@@ -40,18 +40,16 @@ struct Copy: AsyncParsableCommand {
         let composition = try options.composition()
         guard composition.configuration.database != to else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)
-        let source = try await composition.storageForCopying()
-        let target = try await composition.with(to).storageForServing()
+        let source = try await composition.storageToCopyFrom()
+        let target = try await composition.with(to).storageToCopyInto()
         guard await !composition.areSame(source, target) else { throw Self.isItself }
         warn(about: source)
         warn(about: target)
         try await endingOnDamage {
-            var progress = (copied: Progress("copied"), compared: Progress("compared"))
-            let report = try await LedgerCopy(from: source, to: target, by: verifier).run { stage, count in
-                switch stage {
-                case .copied: progress.copied.report(count)
-                case .compared: progress.compared.report(count)
-                }
+            let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
+            let report = try await sayingWhetherToRepeat {
+                var progress = CopyReports()
+                return try await copy.run(at: composition.now()) { progress.report($0) }
             }
             try target.close()
             try source.close()
@@ -60,11 +58,47 @@ struct Copy: AsyncParsableCommand {
         }
     }
 
+    /// Ends the command with status 1 after an error that another run may not meet.
+    private func sayingWhetherToRepeat<Value>(_ body: () async throws -> Value) async throws -> Value {
+        do {
+            return try await body()
+        } catch let error as LedgerStorageError where error.isPassing || error.code == .full {
+            let first = error.code == .full ? "Make room, and run" : "Run"
+            Terminal.printError("quittance: \(error)")
+            Terminal.printError("quittance: \(first) the same command again: it goes on where it was.")
+            throw ExitCode(1)
+        }
+    }
+
     private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
 
     private func warn(about storage: any LedgerStorage) {
         guard let failure = (storage as? SQLiteLedgerStorage)?.lockFailure else { return }
         Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+    }
+}
+
+/// Reports how far a copy has come on standard error, and how fast it is.
+private struct CopyReports {
+    private let clock = ContinuousClock()
+    /// The first and the last report of the present stage.
+    private var (first, last): (LedgerCopy.Progress?, Int) = (nil, 0)
+    private var start = ContinuousClock().now
+
+    /// A line for as many documents as are copied in some ten seconds.
+    private static let step = 10_000
+
+    mutating func report(_ progress: LedgerCopy.Progress) {
+        guard let first, first.stage == progress.stage else {
+            (first, last, start) = (progress, progress.documents, clock.now)
+            return
+        }
+        guard progress.documents - last >= Self.step else { return }
+        last = progress.documents
+        let rate = Double(progress.documents - first.documents) / ((clock.now - start) / .seconds(1))
+        Terminal.printError(
+            "\(progress.documents) of \(progress.total) documents \(progress.stage.rawValue), "
+                + "\(Int(rate)) a second …")
     }
 }
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import LedgerSQLite
+import PurchaseLedger
+import TestData
+import TestPostgres
+import TestProcess
+import TestWorld
+import Testing
+
+/// Tests that what a killed `quittance copy` leaves is refused as a ledger, and that the next run completes it.
+@Suite struct KilledCopyTests {
+    private static let rounds = Seeds.isSoak ? 40 : 4
+
+    /// A place for a ledger, and how to look into it.
+    private enum Place {
+        case file(String)
+        case database(TestDatabase)
+
+        var address: String {
+            switch self {
+            case .file(let path): "sqlite:\(path)"
+            case .database(let database): TestPostgres.uri(database.name, at: [database.server.folder])
+            }
+        }
+
+        /// Where half a copy comes from; `nil` if there is none.
+        func halfOf() async throws -> String? {
+            switch self {
+            case .file(let path):
+                let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int
+                guard size ?? 0 > 0 else { return nil }
+                let storage = try SQLiteLedgerStorage(path: path, continuesCopy: true)
+                defer { try? storage.close() }
+                return try await storage.unfinishedCopy()?.source
+            case .database(let database):
+                guard try database.psql("SELECT to_regclass('quittance.unfinished_copy')") != "" else { return nil }
+                let source = try database.psql("SELECT source FROM quittance.unfinished_copy")
+                return source.isEmpty ? nil : source
+            }
+        }
+    }
+
+    /// A folder with a ledger, and the roots of its App Store.
+    private struct Source {
+        let folder: URL
+        var roots: [String] = []
+
+        init() async throws {
+            folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            let store = try TestStore()
+            for (index, root) in store.signer.authority.roots.enumerated() {
+                let file = folder.appendingPathComponent("root\(index).der")
+                try Data(root).write(to: file)
+                roots += ["--root", file.path]
+            }
+            let storage = try SQLiteLedgerStorage(path: path("ledger.sqlite"))
+            try await FilledLedger.fill(storage, of: store, days: 20)
+            try storage.close()
+        }
+
+        func path(_ name: String) -> String { folder.appendingPathComponent(name).path }
+
+        func copy(to target: String) -> [String] {
+            ["copy", "--database", "sqlite:\(path("ledger.sqlite"))", "--to", target] + roots
+        }
+    }
+
+    /// Each command that opens a ledger, with half a copy.
+    private static func refusals(_ source: Source, _ target: Place) -> [[String]] {
+        let app = ["--bundle-id", "com.example"]
+        let ledger = ["--database", target.address]
+        let all = [
+            ["serve", "--port", "0"] + app, ["check"], ["rebuild"], ["keys", "list"],
+            ["keys", "create", "--name", "a", "--role", "server"] + app, ["jobs", "list"], ["restore", "--new-epoch"],
+            ["copy", "--to", "sqlite:\(source.path("copy of half"))"],
+        ]
+        let ofFiles = [
+            ["backup", source.path("backup"), "--database", target.address],
+            [
+                "restore", target.address.replacing("sqlite:", with: ""), "--database",
+                "sqlite:\(source.path("restored"))",
+            ],
+        ]
+        if case .file = target { return all.map { $0 + ledger } + ofFiles }
+        return all.map { $0 + ledger }
+    }
+
+    private static func content(_ path: String) async throws -> LedgerContent {
+        let storage = try SQLiteLedgerStorage(reading: path)
+        defer { try? storage.close() }
+        return try await LedgerContent(of: storage)
+    }
+
+    private static func killAndContinue(_ make: (Source, Int) throws -> Place) async throws {
+        let source = try await Source()
+        defer { try? FileManager.default.removeItem(at: source.folder) }
+        let content = try await content(source.path("ledger.sqlite"))
+        var (halves, random) = (0, SeededRandom(seed: Seeds.first(1)[0]))
+        for round in 0..<rounds {
+            let target = try make(source, round)
+            // Until a kill has left half a copy: where one hits depends on how fast the machine is.
+            for _ in 0..<50 {
+                let copy = try TestProcess([CommandLineTests.program.path] + source.copy(to: target.address))
+                try await Task.sleep(for: .milliseconds(20 + random.next() % 1000))
+                copy.send(SIGKILL)
+                copy.wait()
+                guard let place = try await target.halfOf() else { continue }
+                halves += 1
+                try expectRefusals(source, target, halfOf: place)
+                break
+            }
+            let outcome = try CommandLineTests.run(source.copy(to: target.address))
+            #expect(outcome.status == 0, "\(outcome.error)")
+            #expect(try await target.halfOf() == nil)
+            var path = source.path("back\(round).sqlite")
+            if case .file(let own) = target {
+                path = own
+            } else {
+                let back = ["copy", "--database", target.address, "--to", "sqlite:\(path)"] + source.roots
+                #expect(try CommandLineTests.run(back).status == 0)
+            }
+            #expect(try await Self.content(path) == content)
+        }
+        #expect(halves > 0, "no kill has left half a copy")
+    }
+
+    private static func expectRefusals(_ source: Source, _ target: Place, halfOf place: String) throws {
+        #expect(place == "sqlite:\(URL(fileURLWithPath: source.path("ledger.sqlite")).standardizedFileURL.path)")
+        for command in refusals(source, target) {
+            let outcome = try CommandLineTests.run(command)
+            #expect(outcome.status == 1 && outcome.output.isEmpty, "\(command[0]): \(outcome.output)")
+            #expect(outcome.error.contains("This is half a copy of \(place)"), "\(command[0]): \(outcome.error)")
+        }
+    }
+
+    @Test func `half a file is refused by every command, and completed by the next copy`() async throws {
+        try await Self.killAndContinue { source, round in .file(source.path("target\(round).sqlite")) }
+    }
+
+    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    func `half a database is refused by every command, and completed by the next copy`() async throws {
+        try await Self.killAndContinue { _, _ in .database(try TestPostgres.database()) }
+    }
+}
