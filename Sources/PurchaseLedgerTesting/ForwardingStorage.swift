@@ -98,6 +98,8 @@ extension ForwardingStorage {
 
     public func adaptToSize() async throws { try await target.adaptToSize() }
 
+    public func completeViews() async throws { try await target.completeViews() }
+
     public func proveWritable() async throws { try await target.proveWritable() }
 
     public func prepare(at now: Timestamp) async { await inner.prepare(at: now) }

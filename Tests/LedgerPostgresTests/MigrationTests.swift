@@ -30,6 +30,7 @@ import Testing
                 "b20c67b4ee03fb37",
                 "f214bc3d0e78a41c",
                 "601e1c10bb88689d",
+                "f33d39522f6017e9",
             ])
     }
 

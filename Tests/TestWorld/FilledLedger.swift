@@ -10,7 +10,7 @@ import ReceiptCoding
 package struct FilledLedger {
     package static let scope = LedgerScope(bundleId: RandomWorld.app.bundleId, environment: .production)
     private static let other = LedgerScope(bundleId: "com.example.other", environment: .sandbox)
-    private static let rules = LedgerRules(
+    package static let rules = LedgerRules(
         catalogues: [scope.bundleId: Catalogue(products: ["month": .init(entitlements: ["pro"])], staleLeeway: .zero)],
         claimPolicy: .share)
 

@@ -140,6 +140,12 @@ struct PostgresRow {
         }
     }
 
+    /// The columns that were not read, as they are.
+    mutating func rest() -> [PostgresValue] {
+        defer { columns = [] }
+        return Array(columns)
+    }
+
     /// Reads a bundle id and an environment.
     mutating func scope() throws -> LedgerScope { LedgerScope(bundleId: try next(), environment: try next()) }
 

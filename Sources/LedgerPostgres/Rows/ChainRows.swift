@@ -49,18 +49,19 @@ extension CommitPlan {
         into: "quittance.chains AS c",
         [
             ("home", .text), ("scope", .integer), ("version", .integer), ("next_change", .integer),
-            ("published_as_of", .integer), ("owner", .integer), ("state", .bytes),
-        ],
+            ("published_as_of", .integer), ("state", .bytes), ("owner", .integer),
+        ] + PeopleViews.chainColumns,
         """
         ON CONFLICT (home, scope) DO UPDATE SET
             version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
                 ELSE 1 / (c.version - c.version) END,
             next_change = excluded.next_change, published_as_of = excluded.published_as_of, owner = excluded.owner,
+            \(PeopleViews.chainColumns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ")),
             state = excluded.state
         """)
 
     /// Finds the chain of a transaction, and shows the transaction to people.
-    private static let putTransaction = {
+    static let putTransaction = {
         let names = Schema.periodColumns.map(\.name)
         return RowStatement.insert(
             into: "quittance.transactions",
@@ -71,7 +72,7 @@ extension CommitPlan {
             """)
     }()
 
-    private static let check = """
+    static let checkChain = """
         SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
         FROM quittance.chains WHERE home = $1 AND scope = $2 FOR SHARE
         """
@@ -96,11 +97,10 @@ extension CommitPlan {
             if touched.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
                 let instants = [(new.report?.nextChange).parameter, (new.report?.asOf).parameter]
-                let owner = (new.owners.first?.customer.number).parameter
                 let state = PostgresValue.bytes(try ChainCoding.encode(new))
-                add(Self.put, name + [.integer((old?.version ?? 0) + 1)] + instants + [owner, state])
+                add(Self.put, name + [.integer((old?.version ?? 0) + 1)] + instants + [state] + new.shownValues)
             } else if let old {
-                add(Self.check, name + [.integer(old.version)])
+                add(Self.checkChain, name + [.integer(old.version)])
             } else {
                 // Takes the key for a moment: fails if another commit has added the chain.
                 add(Self.take, name)
@@ -138,9 +138,22 @@ extension Chain {
     }
 }
 
+extension ChainRecord {
+    /// The number of the first owner, and the values of ``PeopleViews/chainColumns``.
+    var shownValues: [PostgresValue] {
+        let others = owners.dropFirst().map { "\($0.customer.number)" }.joined(separator: " ")
+        return [
+            (owners.first?.customer.number).parameter, (report?.isSubscription).parameter,
+            (report?.state.status).parameter, (report?.state.productId).parameter, (report?.state.until).parameter,
+            (report?.state.willRenew).parameter, (report?.isEntitling).parameter,
+            others.isEmpty ? .null : .text(others),
+        ]
+    }
+}
+
 extension TransactionStatement {
     /// The values of ``Schema/periodColumns``.
-    fileprivate var periodValues: [PostgresValue] {
+    var periodValues: [PostgresValue] {
         [
             .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
             offerType.parameter, isUpgraded.parameter, (revocation?.date).parameter, price.parameter,

@@ -65,12 +65,12 @@ enum Distribution {
 
     /// One after another over one connection to each node, since some of them make objects that the next ones need.
     /// The first table of each kind has nothing to be with: Citus 13 compares collations wrongly if it chooses itself.
-    /// Citus cannot plan the view for people.
+    /// Citus cannot plan the views for people.
     static let statements =
         [
             "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
-            "DROP VIEW IF EXISTS quittance.periods",
         ]
+        + PeopleViews.drop
         + copied.map { "SELECT create_reference_table('quittance.\($0)')::text" }
         + together.map { table in
             let other = table == together[0] ? "none" : "quittance.\(together[0])"

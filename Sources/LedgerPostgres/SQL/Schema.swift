@@ -13,7 +13,7 @@ enum Schema {
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, outboxInOrder,
-        unfinishedCopy,
+        unfinishedCopy, PeopleViews.migration,
     ]
 
     /// How many migrations a ledger without a marker has at most.

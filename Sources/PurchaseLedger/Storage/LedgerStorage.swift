@@ -113,6 +113,10 @@ public protocol LedgerStorage: Sendable {
     /// is another one: a database plans its statements by that.
     func adaptToSize() async throws
 
+    /// Writes what the storage shows to people besides the records, such as the columns of a view, wherever a version
+    /// without it has left it out. If nothing is missing, writes nothing.
+    func completeViews() async throws
+
     /// Finds out whether writing is possible, by a write that changes no record.
     func proveWritable() async throws
 
@@ -160,6 +164,9 @@ extension LedgerStorage {
 
     /// Does nothing: most storages know no size.
     public func adaptToSize() async throws {}
+
+    /// Nothing is shown but the records.
+    public func completeViews() async throws {}
 }
 
 /// Decides how the records in a snapshot change.

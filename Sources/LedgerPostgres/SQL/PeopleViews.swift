@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The views for people with `psql`, whose names and columns stay, while tables change from version to version.
+/// `docs/postgresql.md` says what their columns are.
+///
+/// `chains.state` is binary. Therefore a chain's row has what was published about the chain as columns too, which costs
+/// some 60 bytes of the log for each renewal, a fiftieth of it, and no index: updates that leave `next_change` alone
+/// stay in their page.
+enum PeopleViews {
+    /// The columns of a chain that only the views read. Truth values are 0 and 1. `other_owners` has the numbers of the
+    /// owners after the first, with a blank between them; few chains have any.
+    static let chainColumns: [(name: String, type: ColumnType)] = [
+        ("is_subscription", .integer), ("status", .text), ("product_id", .text), ("access_until", .integer),
+        ("will_renew", .integer), ("gives_access", .integer), ("other_owners", .text),
+    ]
+
+    /// All views, each before those that it reads.
+    private static let names = ["periods", "purchases", "owners", "feed", "holders"]
+
+    /// Citus cannot plan them.
+    static let drop = names.map { "DROP VIEW IF EXISTS quittance.\($0)" }
+
+    /// The index leads from a customer's chains to their transactions. It costs some 40 bytes of the log for each new
+    /// transaction.
+    ///
+    /// In the schema of a ledger that was made without one of its own there may be tables of the operator's with these
+    /// names, and a view of the operator's may read `periods`. Then these stay, and ours are left out.
+    static let migration = [
+        "ALTER TABLE quittance.chains " + addedColumns,
+        "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)",
+        """
+        DO $$ BEGIN
+            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
+                    RETURN;
+                END IF;
+            END IF;
+            BEGIN
+                \([holders, purchases, owners, feed].joined(separator: ";\n"));
+            EXCEPTION WHEN duplicate_table THEN
+                RAISE WARNING 'There are no views purchases, owners and feed: %', SQLERRM;
+                RETURN;
+            END;
+            BEGIN
+                DROP VIEW quittance.periods;
+                \(periods);
+            EXCEPTION WHEN dependent_objects_still_exist THEN
+                RAISE WARNING 'The view periods stays as it was: %', SQLERRM;
+            END;
+        END $$
+        """,
+    ]
+
+    private static let addedColumns = chainColumns.map { "ADD \($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
+
+    /// Each id of each customer with each chain that the customer ever owned.
+    private static let holders = """
+        CREATE VIEW quittance.holders AS
+        SELECT customers.home AS id, customers.ids[1] AS customer, customers.number, scopes.id AS scope,
+               substr(name, strpos(name, ' ') + 1) COLLATE "C" AS chain
+        FROM quittance.customers CROSS JOIN LATERAL unnest(customers.chains) AS name
+        JOIN quittance.scopes ON scopes.app = customers.app AND scopes.environment = split_part(name, ' ', 1)
+        """
+
+    /// A condition on the owner's id begins with the row of that id: its strict comparison makes the outer join an
+    /// inner one.
+    private static let firstOwner = """
+        LEFT JOIN quittance.holders ON holders.number = chains.owner AND holders.chain = chains.home
+            AND holders.scope = chains.scope AND holders.id = holders.customer
+        """
+
+    private static let places = """
+        JOIN quittance.scopes ON scopes.id = chains.scope JOIN quittance.apps ON apps.id = scopes.app
+        """
+
+    private static let periods = """
+        CREATE VIEW quittance.periods AS
+        SELECT holders.id AS customer, bundle_id, environment, transactions.chain AS original_transaction_id,
+               transactions.home AS transaction_id,
+               \(Schema.periodColumns.map { "transactions.\($0.name)" }.joined(separator: ", "))
+        FROM quittance.transactions
+        JOIN quittance.chains ON chains.home = transactions.chain AND chains.scope = transactions.scope
+        \(places) \(firstOwner)
+        WHERE transactions.product_id IS NOT NULL
+        """
+
+    private static let purchases = """
+        CREATE VIEW quittance.purchases AS
+        SELECT holders.id AS customer, bundle_id, environment, chains.home AS original_transaction_id,
+               is_subscription <> 0 AS is_subscription, status, product_id, access_until,
+               will_renew <> 0 AS will_renew, gives_access <> 0 AS gives_access, next_change,
+               next_change IS NULL OR next_change > extract(epoch FROM now()) * 1000 AS is_current
+        FROM quittance.chains \(places) \(firstOwner)
+        WHERE chains.status IS NOT NULL
+        """
+
+    private static let owners = """
+        CREATE VIEW quittance.owners AS
+        SELECT holders.id, holders.customer, bundle_id, environment, chains.home AS original_transaction_id
+        FROM quittance.holders
+        JOIN quittance.chains ON chains.home = holders.chain AND chains.scope = holders.scope \(places)
+        WHERE holders.number = chains.owner OR holders.number::text = ANY (string_to_array(other_owners, ' '))
+        """
+
+    private static let feed = """
+        CREATE VIEW quittance.feed AS
+        SELECT sequence, bundle_id, environment, recorded_at, effective_at, kind,
+               (SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1) AS customer,
+               original_transaction_id, transaction_id, product_id, detail, \(states.joined(separator: ", "))
+        FROM quittance.events
+        JOIN quittance.scopes ON scopes.id = events.scope JOIN quittance.apps ON apps.id = events.app
+        """
+
+    private static let states = ["before", "after"].flatMap { state in
+        ["status", "product_id", "until"].map { "\(state)_\($0)" }
+            + ["will_renew", "commitment_will_renew"].map { "\(state)_\($0) <> 0 AS \(state)_\($0)" }
+    }
+}
