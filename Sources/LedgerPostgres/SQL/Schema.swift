@@ -13,7 +13,7 @@ enum Schema {
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, outboxInOrder,
-        unfinishedCopy, PeopleViews.migration,
+        unfinishedCopy, PeopleViews.migration, vacuuming,
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -384,6 +384,25 @@ enum Schema {
 
     /// The id of a new epoch: 48 random bits, since no other ledger may have the same.
     static let newEpoch = "left(replace(gen_random_uuid()::text, '-', ''), 12)"
+
+    /// When autovacuum comes. Its usual fifth of the rows is 40 million of 200 million chains, a kilobyte each, and
+    /// then a long run. Of 200,000 renewals among 600,000 chains 93,000 dead rows were left at most with a fiftieth,
+    /// and 166,000 with a fifth. Tables that mostly grow are vacuumed for their new rows as often: a look-up in the
+    /// index alone then finds pages that everybody may see, and freezing comes in small parts. The newest events are
+    /// beyond what the statistics know.
+    private static let vacuuming = [
+        vacuum("chains"), vacuum("customers"), vacuum("jobs"), vacuum("transactions", often + inserts),
+        vacuum("events", often + inserts + ["autovacuum_analyze_scale_factor = 0.02"]),
+    ]
+
+    private static let often = ["autovacuum_vacuum_scale_factor = 0.02", "autovacuum_vacuum_threshold = 1000"]
+    private static let inserts = [
+        "autovacuum_vacuum_insert_scale_factor = 0.02", "autovacuum_vacuum_insert_threshold = 10000",
+    ]
+
+    private static func vacuum(_ table: String, _ parameters: [String] = often) -> String {
+        "ALTER TABLE quittance.\(table) SET (\(parameters.joined(separator: ", ")))"
+    }
 
     private static let others = [
         """
