@@ -125,7 +125,7 @@ extension Composition {
             throw ValidationError(
                 """
                 A database is backed up with PostgreSQL's own pg_dump or pg_basebackup, and restored with its own \
-                tools, see docs/postgresql.md. After a restore run quittance restore --new-epoch. \
+                tools, see docs/postgresql-operations.md. After a restore run quittance restore --new-epoch. \
                 quittance copy --to sqlite:PATH makes a file of it.
                 """)
         case nil:

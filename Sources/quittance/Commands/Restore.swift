@@ -17,7 +17,7 @@ struct Restore: AsyncParsableCommand {
             the place of the ledger. The files that were there are moved to FILE.replaced-TIME and kept.
 
             Without BACKUP, with --new-epoch: for a database that PostgreSQL's own tools restored, or after a failover \
-            that the database does not show (docs/postgresql.md).
+            that the database does not show (docs/postgresql-operations.md).
 
             In both cases, customers whose deletion is in the journal of erasures are deleted again, and the events \
             begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from.
