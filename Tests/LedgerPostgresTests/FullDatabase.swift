@@ -48,6 +48,10 @@ enum FullDatabase {
         FROM generate_series(2, \(rows) + 1) AS n
         """,
         """
+        INSERT INTO quittance.holdings (home, scope, chain)
+        SELECT (n / 2)::text, \(scope), (2000000000 + n)::text FROM generate_series(1, \(rows)) AS n
+        """,
+        """
         INSERT INTO quittance.documents (
             signed_date, digest, home, scope, chain, kind, received_at, wording, content)
         SELECT (SELECT extract(epoch FROM now())::bigint * 1000) + n * 100000::bigint, sha256(n::text::bytea),

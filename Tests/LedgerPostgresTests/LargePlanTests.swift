@@ -32,9 +32,9 @@ import Testing
         let storage = try await full.storage { $0.connections = 1 }
         for text in texts.sorted() {
             let plan = try await Self.plan(of: text, through: storage)
-            // As many have one instant as a commit has chains.
+            // Few chains have such an instant, and the index has no others.
             let isBounded = text.contains("ORDER BY published_as_of DESC, home, scope")
-            #expect(Plan(plan).faults.count { !isBounded || !$0.contains("Incremental") } == 0, "\(text)\n\(plan)")
+            #expect(Plan(plan).faults.count { !isBounded || $0.contains("Seq Scan") } == 0, "\(text)\n\(plan)")
         }
     }
 
