@@ -7,6 +7,7 @@ public import PurchaseLedger
 extension PostgresLedgerStorage {
     private static let found = PostgresStatement("SELECT source, began_at FROM quittance.unfinished_copy")
 
+    /// The note of a copy into this ledger that has not ended.
     public func unfinishedCopy() async throws -> UnfinishedCopy? {
         try await translated { try await Self.unfinishedCopy(self.requests) }
     }
@@ -15,6 +16,7 @@ extension PostgresLedgerStorage {
         try await requests.read(found).map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
     }
 
+    /// Writes the note, or removes it.
     public func note(_ copy: UnfinishedCopy?) async throws {
         var statements = [PostgresStatement("DELETE FROM quittance.unfinished_copy")]
         if let copy {
@@ -27,6 +29,7 @@ extension PostgresLedgerStorage {
         try await translated { _ = try await self.requests.send(request) }
     }
 
+    /// Reads an index of all documents.
     public func documentCount() async throws -> Int {
         let statement = PostgresStatement("SELECT count(*) FROM quittance.documents")
         return try await translated {

@@ -52,7 +52,8 @@ import Testing
             INSERT INTO quittance.mentions (home, scope, signed_date, digest)
             SELECT n / 2 + m, 1, \(now) + n, sha256(n::text::bytea)
             FROM generate_series(10, 100000, 10) AS n, generate_series(0, 9) AS m;
-            INSERT INTO quittance.pieces SELECT substr(sha256(n::text::bytea), 1, 16), '' FROM generate_series(1, 100000) AS n;
+            INSERT INTO quittance.pieces
+            SELECT substr(sha256(n::text::bytea), 1, 16), '' FROM generate_series(1, 100000) AS n;
             ANALYZE
             """)
         let scope = LedgerScope(bundleId: "com.example", environment: .production)

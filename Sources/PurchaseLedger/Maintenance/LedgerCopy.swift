@@ -32,6 +32,7 @@ public struct LedgerCopy: Sendable {
 
     /// How far a stage has come.
     public struct Progress: Hashable, Sendable {
+        /// What is done.
         public var stage: Stage
         /// The documents that are done, also by earlier runs.
         public var documents: Int
