@@ -217,10 +217,11 @@ import Testing
             FROM generate_series(1, 100000) AS n;
             INSERT INTO quittance.transactions (home, scope, chain, product_id)
             SELECT 'chain ' || n, 1, 'chain ' || n, 'pro' FROM generate_series(1, 100000) AS n;
-            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
             SELECT CASE n WHEN 777 THEN 'anna' ELSE 'customer ' || n END, 1, 1, n, true,
-                   ARRAY[CASE n WHEN 777 THEN 'anna' ELSE 'customer ' || n END], ARRAY['Production chain ' || n]
+                   ARRAY[CASE n WHEN 777 THEN 'anna' ELSE 'customer ' || n END]
             FROM generate_series(1, 100000) AS n;
+            INSERT INTO quittance.holdings SELECT n::text, 1, 'chain ' || n FROM generate_series(1, 100000) AS n;
             INSERT INTO quittance.events (sequence, app, recorded_at, home, source, scope, version, place, kind,
                                           effective_at, customer)
             SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', n, n FROM generate_series(1, 100000) AS n;

@@ -68,7 +68,8 @@ final class FilledDatabase: Sendable {
     /// that are still empty, since their plans would suit nothing else. Each page has changed since the last checkpoint:
     /// the first change after one writes all of it to the log.
     private static let settling = [
-        "VACUUM ANALYZE quittance.chains, quittance.transactions, quittance.customers, quittance.holdings", "CHECKPOINT",
+        "VACUUM ANALYZE quittance.chains, quittance.transactions, quittance.customers, quittance.holdings",
+        "CHECKPOINT",
         """
         UPDATE quittance.chains SET version = version
         WHERE ctid = ANY (ARRAY(SELECT min(ctid) FROM quittance.chains GROUP BY (ctid::text::point)[0]))

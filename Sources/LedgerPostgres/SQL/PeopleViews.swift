@@ -56,10 +56,8 @@ enum PeopleViews {
     /// Each id of each customer with each chain that the customer ever owned.
     private static let holders = """
         CREATE VIEW quittance.holders AS
-        SELECT customers.home AS id, customers.ids[1] AS customer, customers.number, scopes.id AS scope,
-               substr(name, strpos(name, ' ') + 1) COLLATE "C" AS chain
-        FROM quittance.customers CROSS JOIN LATERAL unnest(customers.chains) AS name
-        JOIN quittance.scopes ON scopes.app = customers.app AND scopes.environment = split_part(name, ' ', 1)
+        SELECT customers.home AS id, customers.ids[1] AS customer, customers.number, holdings.scope, holdings.chain
+        FROM quittance.customers JOIN quittance.holdings ON holdings.home = customers.number::text
         """
 
     /// A condition on the owner's id begins with the row of that id: its strict comparison makes the outer join an
