@@ -104,8 +104,25 @@ import Testing
             ["newestDocuments = 100", "searchLimit = 100_000"]
         ),
         (
-            "a request to PostgreSQL", "10 s", "LedgerPostgres/PostgresStatement.swift",
-            ["limit = Duration.seconds(10)"]
+            "a request to PostgreSQL", "10 s", "LedgerPostgres/PostgresLimits.swift", ["request = Duration.seconds(10)"]
+        ),
+        (
+            "a statement of PostgreSQL", "9 s", "LedgerPostgres/PostgresLimits.swift",
+            ["statement = Duration.seconds(9)"]
+        ),
+        (
+            "the wait for a lock of PostgreSQL", "3 s; of works that are committed together 0.5 s",
+            "LedgerPostgres/PostgresLimits.swift",
+            ["lock = Duration.seconds(3)", "sharedLock = Duration.milliseconds(500)"]
+        ),
+        (
+            "a statement that reads for several, and for one of them after a time-out", "3 s, 5 s",
+            "LedgerPostgres/PostgresLimits.swift",
+            ["sharedRead = Duration.seconds(3)", "readAlone = Duration.seconds(5)"]
+        ),
+        (
+            "cancellations of PostgreSQL's statements at once, and how long each", "8, 1 s",
+            "LedgerPostgres/ConnectionCloser.swift", ["width = 8", "limit = Duration.seconds(1)"]
         ),
         (
             "a migration of PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]

@@ -59,6 +59,23 @@ enum DatabaseIdentity {
     }
 }
 
+extension PostgresLimits {
+    /// Sets the limits of a session. What the operator has set to less stays as it is.
+    ///
+    /// Only if the process at the other end is the one that libpq knows. A pooler would give the session, with its
+    /// limits, to others.
+    fileprivate func session(of process: Int64) -> PostgresStatement {
+        .once(
+            """
+            SELECT set_config(name, milliseconds::text, false)
+            FROM (VALUES ('statement_timeout', $2::bigint), ('lock_timeout', $3::bigint),
+                ('idle_in_transaction_session_timeout', $2::bigint)) AS ours (name, milliseconds)
+            JOIN pg_settings USING (name)
+            WHERE pg_backend_pid() = $1::bigint AND (setting::bigint = 0 OR setting::bigint > milliseconds)
+            """, [.integer(process), .integer(statement.milliseconds), .integer(lock.milliseconds)])
+    }
+}
+
 /// What is known of the session of a connection.
 struct DatabaseSession: Sendable {
     /// Which database it is, see ``DatabaseIdentity``; `nil` if the database does not permit it to be known.

@@ -31,29 +31,4 @@ struct PostgresLimits: Sendable {
         (self.request, self.statement, lock) = (request, statement, statement)
         (sharedRead, sharedLock, group, readAlone) = (statement, statement, request, statement)
     }
-
-    /// Lets the statements after it take this long each, in the same transaction.
-    static func statement(_ limit: Duration) -> PostgresStatement { set("statement_timeout", limit) }
-
-    /// Lets the statements after it wait this long for a lock, in the same transaction.
-    static func lock(_ limit: Duration) -> PostgresStatement { set("lock_timeout", limit) }
-
-    private static func set(_ name: String, _ limit: Duration) -> PostgresStatement {
-        PostgresStatement("SELECT set_config('\(name)', $1, true)", [.text("\(limit.milliseconds)")])
-    }
-
-    /// Sets the limits of a session. What the operator has set to less stays as it is.
-    ///
-    /// Only if the process at the other end is the one that libpq knows. A pooler would give the session, with its
-    /// limits, to others.
-    func session(of process: Int64) -> PostgresStatement {
-        .once(
-            """
-            SELECT set_config(name, milliseconds::text, false)
-            FROM (VALUES ('statement_timeout', $2::bigint), ('lock_timeout', $3::bigint),
-                ('idle_in_transaction_session_timeout', $2::bigint)) AS ours (name, milliseconds)
-            JOIN pg_settings USING (name)
-            WHERE pg_backend_pid() = $1::bigint AND (setting::bigint = 0 OR setting::bigint > milliseconds)
-            """, [.integer(process), .integer(statement.milliseconds), .integer(lock.milliseconds)])
-    }
 }

@@ -21,6 +21,16 @@ struct PostgresStatement: Sendable {
         return statement
     }
 
+    /// Lets each of the statements after it take this long, in the same transaction.
+    static func statementLimit(_ limit: Duration) -> PostgresStatement { set("statement_timeout", limit) }
+
+    /// Lets each of the statements after it wait this long for a lock, in the same transaction.
+    static func lockLimit(_ limit: Duration) -> PostgresStatement { set("lock_timeout", limit) }
+
+    private static func set(_ name: String, _ limit: Duration) -> PostgresStatement {
+        PostgresStatement("SELECT set_config('\(name)', $1, true)", [.text("\(limit.milliseconds)")])
+    }
+
     static let commit = PostgresStatement("COMMIT")
     static let rollback = once("ROLLBACK")
 }
@@ -48,7 +58,7 @@ struct PostgresRequest: Sendable {
     static func transaction(
         _ statements: [PostgresStatement], limit: Duration? = nil, lockLimit: Duration? = nil
     ) -> PostgresRequest {
-        PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresLimits.lock)], writes: true)
+        PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresStatement.lockLimit)], writes: true)
     }
 
     /// Statements that all read the same state. One alone needs no transaction for that.
@@ -61,7 +71,7 @@ struct PostgresRequest: Sendable {
     ) -> PostgresRequest {
         PostgresRequest(
             statements, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", limit,
-            [statementLimit.map(PostgresLimits.statement)], writes: false)
+            [statementLimit.map(PostgresStatement.statementLimit)], writes: false)
     }
 
     private init(
@@ -70,7 +80,7 @@ struct PostgresRequest: Sendable {
     ) {
         (self.limit, self.writes, own, self.statements) = (limit, writes, statements, [])
         self.begin = PostgresStatement(begin)
-        let ownLimit = limit.flatMap { $0 > PostgresLimits().statement ? PostgresLimits.statement($0) : nil }
+        let ownLimit = limit.flatMap { $0 > PostgresLimits().statement ? PostgresStatement.statementLimit($0) : nil }
         first = ([ownLimit] + limits).compactMap(\.self)
         arrange()
     }
