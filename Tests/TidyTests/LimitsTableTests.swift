@@ -121,8 +121,8 @@ import Testing
             ["sharedRead = Duration.seconds(3)", "readAlone = Duration.seconds(5)"]
         ),
         (
-            "cancellations of PostgreSQL's statements at once, and how long each", "8, 1 s",
-            "LedgerPostgres/ConnectionCloser.swift", ["width = 8", "limit = Duration.seconds(1)"]
+            "cancellations of PostgreSQL's statements at once, and how long each", "8, 10 s",
+            "LedgerPostgres/ConnectionCloser.swift", ["width = 8", "limit = Duration.seconds(10)"]
         ),
         (
             "a migration of PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]

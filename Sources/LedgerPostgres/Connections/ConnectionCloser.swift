@@ -12,9 +12,12 @@ final class ConnectionCloser: Sendable {
     /// database does not take cancellations, libpq's call lasts until the system gives up.
     private static let width = 8
 
-    /// How long the cancellations of a connection may take, and how long it counts as open meanwhile: many times a
-    /// cancellation's millisecond. Longer, and servers would wait for a primary that has vanished.
-    static let limit = Duration.seconds(1)
+    /// How long the cancellations of a connection may take: up to sixteen requests were sent on it, and each needs one.
+    /// A loaded machine needs much more than a cancellation's millisecond.
+    static let limit = Duration.seconds(10)
+
+    /// How long a connection counts as open meanwhile. Longer, and servers would wait for a primary that has vanished.
+    static let placeLimit = Duration.seconds(1)
 
     private let clock: ContinuousClock
     private let count = Mutex(0)

@@ -217,7 +217,7 @@ extension ConnectionLoop {
     /// Ends the session of a connection that was given up. Until then no other connection takes its place, so that
     /// sessions do not pile up.
     private func end(_ connection: PostgresConnection) {
-        let until = clock.now.advanced(by: ConnectionCloser.limit)
+        let until = clock.now.advanced(by: ConnectionCloser.placeLimit)
         let number = state.withLock { state in
             state.endings += 1
             state.ending[state.endings] = until

@@ -42,7 +42,7 @@ enum DatabaseIdentity {
             let left = clock.now.duration(to: deadline).milliseconds
             guard left > 0 else {
                 _ = connection.end(.late)
-                connection.cancel(until: clock.now.advanced(by: ConnectionCloser.limit), clock)
+                connection.cancel(until: clock.now.advanced(by: ConnectionCloser.placeLimit), clock)
                 throw .unavailable("The database did not answer in time")
             }
             guard let results = connection.proceed(waiting: Int32(clamping: left)) else { continue }
