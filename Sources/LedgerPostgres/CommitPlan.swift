@@ -81,6 +81,8 @@ struct CommitPlan {
         needs.chains = changes.touchedChains
         needs.names = Set(changes.documents.map(\.evidence.provenance))
         needs.evidence = changes.erasedChains
+        // On several nodes each document that is moved has a statement.
+        if loaded.homes != nil { needs.evidence.formUnion(changes.movedEvidence.keys) }
         needs.jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
         needs.customers = Set(
             changes.customers.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } })

@@ -188,6 +188,11 @@ extension EventFeed {
     ) async throws -> NumberedPage {
         let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page }
+        guard !isDistributed else {
+            // If a node is away, what waits on others cannot be put in order with what waits there.
+            guard (try? await isAnyWaiting()) == true, (try? await number()) != nil else { return page }
+            return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
+        }
         do {
             try await number()
             state.withLock { $0.failure = nil }
@@ -198,13 +203,18 @@ extension EventFeed {
         return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
     }
 
+    /// Whether events wait for their numbers, on any node.
+    private func isAnyWaiting() async throws -> Bool {
+        try await requests.read(EventSequencer.isAnyWaiting).map { try $0.next(Int64.self) }.first ?? 0 > 0
+    }
+
     private func numbered(
         of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
     ) async throws -> NumberedPage {
         let statements = [
             EventSearch.erased(app), EventSearch.last,
             EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
-            isDistributed ? EventSequencer.waitingOnNodes : EventSequencer.waiting(since: firstTransaction(in: epoch)),
+            isDistributed ? EventSequencer.assumed : EventSequencer.waiting(since: firstTransaction(in: epoch)),
             // After the page, so that it has the epochs of all events on it.
             EventSearch.epochs(app),
         ]

@@ -46,8 +46,9 @@ struct LoadPlan {
         } else {
             for name in footprint.documents { load(name) }
             for part in footprint.parts { load(part) }
-            for key in footprint.evidence { loadEvidence(for: key) }
+            for key in footprint.evidence { loadEvidenceAtHome(for: key) }
         }
+        for place in footprint.places { load(place) }
         for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
         for id in footprint.jobs { load(id) }
     }
@@ -88,7 +89,9 @@ struct LoadPlan {
     /// The records in the answers to the statements.
     func records(_ answers: [PostgresRows]) throws -> LoadedRecords {
         var loaded = LoadedRecords()
+        loaded.homes = homes
         for (answer, read) in zip(answers, readers) { try read(answer, &loaded) }
+        loaded.addMentionedEvidence()
         return loaded
     }
 }

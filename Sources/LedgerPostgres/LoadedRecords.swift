@@ -22,6 +22,8 @@ struct Footprint: Hashable {
     /// What packed documents name.
     var parts: Set<PartName> = []
     var evidence: Set<ChainKey> = []
+    /// Documents that are evidence for chains with other homes, to find out for which.
+    var places: Set<DocumentPlace> = []
     var catalogues: Set<String> = []
     var jobs: Set<Job.ID> = []
 
@@ -48,6 +50,7 @@ struct Footprint: Hashable {
         documents.add(other.documents)
         parts.add(other.parts)
         evidence.add(other.evidence)
+        places.add(other.places)
         catalogues.add(other.catalogues)
         jobs.add(other.jobs)
     }
@@ -58,7 +61,7 @@ struct Footprint: Hashable {
             && other.holdings.isSubset(of: holdings) && other.environments.isSubset(of: environments)
             && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
             && other.wordings.isSubset(of: wordings) && other.documents.isSubset(of: documents)
-            && other.parts.isSubset(of: parts)
+            && other.parts.isSubset(of: parts) && other.places.isSubset(of: places)
             && other.evidence.isSubset(of: evidence) && other.catalogues.isSubset(of: catalogues)
             && other.jobs.isSubset(of: jobs)
     }
@@ -94,6 +97,12 @@ struct LoadedRecords {
     var rows: [Provenance: DocumentRow] = [:]
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
+    /// Where the evidence for each chain is that is not at the chain's home, if Citus distributes the tables.
+    var mentions: [ChainKey: [DocumentPlace]] = [:]
+    /// The chains that each document at a place is evidence for.
+    var subjects: [DocumentPlace: Set<ChainKey>] = [:]
+    /// The homes of documents, as far as they are known; `nil` unless Citus distributes the tables.
+    var homes: [Provenance: String]?
     var catalogues: [String: [UInt8]] = [:]
     var jobs: [Job.ID: StoredJob] = [:]
 

@@ -16,6 +16,7 @@ extension LoadedRecords {
             }
         }
         leads.parts = parts(besides: [])
+        for places in mentions.values { leads.places.formUnion(places) }
         guard queries.contains(where: \.owners) else { return leads }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
         leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)

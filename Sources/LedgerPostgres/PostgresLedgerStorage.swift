@@ -21,6 +21,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let repeats = RepeatedNotifications()
     /// The quarters whose documents have no table of their own, as ``prepare(at:)`` has found.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
+    let knownHomes = KnownHomes()
+    let nodes = NodeHealth()
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
     let isDistributed: Bool
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
@@ -288,7 +290,7 @@ extension PostgresLedgerStorage {
                 }
                 do {
                     try await pass.draft.changes.isEmpty
-                        ? confirm(in: epoch) : commit(pass.draft, in: epoch, lockLimit: waits.lock)
+                        ? confirm(pass.queries, in: epoch) : commit(pass.draft, in: epoch, lockLimit: waits.lock)
                 } catch PostgresFailure.refused("23505", _) where !new.isEmpty {
                     repeats.noteRefusal()
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
@@ -320,15 +322,21 @@ extension PostgresLedgerStorage {
         var footprint = wanted
         for _ in 0..<Self.mostLoads {
             let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
-            let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? queries.homes : nil)
+            let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? homes(footprint, queries) : nil)
             var loaded = try plan.records(try await read(plan.statements, in: epoch, limit))
             guard try await addParts(to: &loaded, &footprint, in: epoch, limit) else { continue }
+            if let homes = loaded.homes { knownHomes.note(homes) }
             let leads = loaded.leads(of: queries)
             footprint.chains.formUnion(loaded.chains.keys)
             if footprint.contains(leads) { return (footprint, loaded) }
             footprint.formUnion(leads)
         }
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
+    }
+
+    /// The homes of documents to load, as far as they are known.
+    private func homes(_ footprint: Footprint, _ queries: [LedgerQuery]) -> [Provenance: String] {
+        queries.homes.merging(knownHomes.homes(of: footprint.names.union(footprint.documents))) { first, _ in first }
     }
 
     /// Loads what packed documents name. It never changes, so it need not be of the same state.
@@ -383,8 +391,10 @@ extension PostgresLedgerStorage {
     }
 
     /// Waits until a synchronous standby has what was loaded, if one is required. Otherwise it writes nothing.
-    private func confirm(in epoch: Int) async throws {
-        guard !isDistributed else { return try await awaitStandby(in: epoch) }
+    ///
+    /// - Parameter queries: What was loaded.
+    private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {
+        guard !isDistributed else { return try await confirm(atHomes: queries.namedHomes, in: epoch) }
         let search = PostgresStatement("SELECT \(WaitingEvents.needsConfirmation)")
         let answers = try await requests.read([search], during: epoch)
         let isRequired = try answers[0].map { try $0.next(Bool.self) }.first
@@ -397,6 +407,7 @@ extension PostgresLedgerStorage {
     /// server to which a document is sent again. A further write waits for all that was written before it. It counts
     /// only on the database from which was loaded: one that takes over may lack what it confirms.
     func awaitStandby(in epoch: Int) async throws {
+        guard !isDistributed else { return try await confirm(atHomes: [], in: epoch) }
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         let statement = PostgresStatement(Self.proofOfWriting, [.integer(row)])
         try await requests.send(.transaction([statement]).during(epoch))

@@ -21,14 +21,22 @@ extension PostgresLedgerStorage {
 
     public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
         try await translated {
-            let names = try DocumentSearch.names(
-                try await self.requests.read(DocumentSearch.scan(after: cursor, limit: limit)))
+            let names = try await self.names { DocumentSearch.scan(after: cursor, limit: limit, $0) }
             let found = try await self.documents(names)
             let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
             return ScanPage(
                 items: found.compactMap { $0.1 },
                 damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
         }
+    }
+
+    /// The names that a search finds. Their homes are remembered, if the tables are distributed.
+    ///
+    /// - Parameter search: Makes the search for some columns.
+    private func names(_ search: (String) -> PostgresStatement) async throws -> [Provenance] {
+        let rows = try await requests.read(search(isDistributed ? DocumentSearch.nameAndHome : DocumentSearch.name))
+        if isDistributed { knownHomes.note(try DocumentSearch.homes(rows)) }
+        return try DocumentSearch.names(rows)
     }
 
     /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
@@ -89,9 +97,10 @@ extension PostgresLedgerStorage {
         in environment: Environment, limit: Int, among count: Int
     ) async throws -> [StoredDocument] {
         try await translated {
-            let search = DocumentSearch.newest(in: environment, limit: limit, among: count)
-            return try await self.documents(try DocumentSearch.names(try await self.requests.read(search)))
-                .compactMap(\.1)
+            let names = try await self.names { columns in
+                DocumentSearch.newest(in: environment, limit: limit, among: count, columns)
+            }
+            return try await self.documents(names).compactMap(\.1)
         }
     }
 
@@ -133,6 +142,7 @@ extension PostgresLedgerStorage {
     }
 
     public func proveWritable() async throws {
+        guard !isDistributed else { return try await translated { try await self.proveNodesWritable() } }
         let proof = PostgresStatement(Self.proofOfWriting, [.integer(proof)])
         try await translated { _ = try await self.requests.send(.transaction([proof])) }
     }
@@ -214,7 +224,7 @@ extension PostgresLedgerStorage {
         let quarters = missingQuarters.withLock { $0 }.prefix(Self.namedQuarters).map {
             LedgerSchema.text($0.concern, in: requests.pool.schema)
         }
-        let concerns = quarters + [feed.concern].compactMap(\.self)
+        let concerns = quarters + [feed.concern, nodes.concern].compactMap(\.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
     }
 

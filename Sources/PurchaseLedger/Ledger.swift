@@ -387,6 +387,9 @@ extension Ledger {
     /// A warning for the operator about a ledger that still works, as a sentence; `nil` if there is none.
     public var concern: String? { storage.concern }
 
+    /// Whether a part of the ledger cannot be read or written at present, see ``LedgerStorage/isDegraded``.
+    public var isDegraded: Bool { storage.isDegraded }
+
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents, see
     /// ``LedgerStorage/lastNotification(among:)``.
     public func lastNotification(among count: Int) async throws -> Timestamp? {

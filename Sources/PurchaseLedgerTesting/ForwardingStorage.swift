@@ -105,4 +105,6 @@ extension ForwardingStorage {
     public func prepare(at now: Timestamp) async { await inner.prepare(at: now) }
 
     public var concern: String? { inner.concern }
+
+    public var isDegraded: Bool { inner.isDegraded }
 }

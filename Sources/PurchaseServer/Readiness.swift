@@ -37,7 +37,8 @@ final class Readiness: Sendable {
         let last = state.withLock { $0.answer }
         if let last, now >= last.at, now < last.until { return last.error }
         let failure = recentFailure(at: now)
-        let fault = await trial() ?? failure
+        // If a part of the ledger is away, commits about it fail, and say nothing about the others.
+        let fault = await trial() ?? (ledger.isDegraded ? nil : failure)
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault
     }

@@ -40,7 +40,7 @@ import Testing
             WHERE partmethod = 'hash' AND (key <> 'home' OR collname <> 'C')
             """
         #expect(try database.psql(homeless) == "0")
-        #expect(try database.psql("SELECT count(*) FROM pg_dist_partition WHERE partmethod = 'hash'") == "8")
+        #expect(try database.psql("SELECT count(*) FROM pg_dist_partition WHERE partmethod = 'hash'") == "9")
     }
 
     @Test func `a node that may not distribute the tables says which one may`() async throws {
@@ -69,6 +69,18 @@ import Testing
         for statement in statements {
             #expect(CitusPlan(statement).refusal == nil, "\(statement)")
         }
+        // Only a test displaces a document that it has not found before.
+        let changes = statements.filter {
+            $0.contains(#/(INTO|UPDATE|DELETE FROM) quittance\.(documents|mentions)/#)
+                && !$0.contains("wording IS NOT NULL AND is_pinned IS NULL")
+        }
+        #expect(changes.count >= 9)
+        for statement in changes { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }
+    }
+
+    /// Numbering is left out: it reads the outbox of all nodes, for many intakes together.
+    private static func isAnswered(_ statement: String) -> Bool {
+        statement.contains("$1") && !statement.contains("outbox JOIN")
     }
 
     @Test func `all statements of an intake are about one node`() async throws {
@@ -91,13 +103,165 @@ import Testing
             for _ in 0..<2 { _ = try await ledger.record([#require(Evidence(verified))], at: world.now) }
             if round % 2 == 0 { try world.cancel(id) } else { try world.resume(id) }
         }
-        // Numbering events reads the outbox of all nodes, for many intakes together.
-        let statements = try Self.statements(server).filter { $0.contains("$1") && !$0.contains("outbox JOIN") }
+        let statements = try Self.statements(server).filter(Self.isAnswered)
         #expect(statements.count { $0.contains("INSERT INTO quittance.documents") } == 1)
         #expect(statements.contains { $0.hasPrefix("SELECT signed_date, digest FROM quittance.documents") })
         for statement in statements { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }
+        // What was known is confirmed by the node that has it.
+        #expect(statements.contains { $0.hasPrefix("INSERT INTO quittance.confirmations") })
         let page = try await ledger.events(of: app.bundleId, limit: 100)
         #expect(page.events.count >= 3)
+    }
+
+    @Test func `a customer's read and erasure are about one node each, with two statements for each document`()
+        async throws
+    {
+        let server = try TestPostgres(loading: "pg_stat_statements")
+        try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
+        let (database, store) = (try server.database(), try TestStore())
+        try CitusStandIn.install(in: database)
+        let ledger = Ledger(storage: try await database.storage())
+        let app = AppIdentity(bundleId: "com.example", appAppleId: 1)
+        var world = World(selling: [.subscription("month", Period(1, .month))], in: app, at: TestStore.start)
+        var scope: LedgerScope?
+        for _ in 0..<20 {
+            _ = try world.sell("month")
+            let notification = try store.signer.notification(
+                try #require(world.occurrences.last), from: world.catalogue)
+            let verified = try await store.verifier().verify(notification: notification.utf8, at: world.now)
+            let evidence = try #require(Evidence(verified))
+            scope = evidence.scope
+            _ = try await ledger.record([evidence], claimedBy: "anna", at: world.now)
+        }
+        let counted = "SELECT count(*) FROM quittance.documents"
+        let documents = try #require(Int(try database.psql(counted)))
+        #expect(documents >= 40)
+        for erases in [false, true] {
+            try server.psql("postgres", "SELECT pg_stat_statements_reset()")
+            if erases {
+                let report = try await ledger.delete("anna", in: #require(scope), at: world.now)
+                #expect(report?.purchases == 20 && report?.erasedDocuments == documents)
+            } else {
+                let answer = try await ledger.customer("anna", in: #require(scope), at: world.now)
+                #expect(answer?.ids == ["anna"])
+            }
+            let statements = try Self.statements(server).filter(Self.isAnswered)
+            #expect(statements.count >= 2)
+            for statement in statements { #expect(CitusPlan(statement).isOnOneNode, "\(statement)") }
+        }
+        #expect(try database.psql(counted) == "0")
+        let calls = """
+            SELECT sum(calls) FROM pg_stat_statements
+            WHERE query ~ 'quittance.(documents|mentions)' AND query ~ 'digest ='
+            """
+        #expect(try server.psql("postgres", calls) == "\(2 * documents)")
+    }
+
+    /// A document of one chain, at its home, and an event.
+    private static func add(_ number: Int, to key: ChainKey, through storage: PostgresLedgerStorage) async throws {
+        let evidence = Evidence(.receipt, Array("\(number)".utf8), key.scope, nil) { name in
+            ([], [RenewalFact(provenance: name, chain: key.name)])
+        }
+        let query = LedgerQuery {
+            ($0.chains, $0.names, $0.arriving) = ([key], [evidence.provenance], [evidence])
+        }
+        let time = Timestamp(milliseconds: Int64(number))
+        try await storage.commit(query) { snapshot in
+            var changes = LedgerChanges()
+            guard !snapshot.names.contains(evidence.provenance) else { return .commit(changes, ()) }
+            changes.chains = [snapshot.chains[key] ?? ChainRecord(key)]
+            changes.documents = [NewDocument(evidence, for: [key], receivedAt: time)]
+            changes.events = [LedgerEvent(.purchased, in: key.scope, at: time, chainName: key.name)]
+            return .commit(changes, ())
+        }
+    }
+
+    @Test func `with one of two nodes away, what lives on the other one is answered`() async throws {
+        let database = try Self.database()
+        let storage = try await database.storage()
+        let keys = (0..<100).map { TroubleTests.key($0) }
+        let here = try #require(try keys.first { try CitusStandIn.node(of: $0.name, in: database) == "1" })
+        let away = try #require(try keys.first { try CitusStandIn.node(of: $0.name, in: database) == "2" })
+        try await Self.add(1, to: here, through: storage)
+        try await Self.add(2, to: away, through: storage)
+        #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 2)
+        try await storage.proveWritable()
+        #expect(storage.concern == nil && !storage.isDegraded)
+
+        try CitusStandIn.stop(2, in: database)
+        // What waits for its number there cannot be read.
+        try database.psql(
+            """
+            CREATE FUNCTION away() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+                BEGIN RAISE EXCEPTION 'connection to the remote node failed' USING ERRCODE = '08006'; END $$;
+            ALTER TABLE quittance.outbox RENAME TO waiting;
+            CREATE VIEW quittance.outbox AS SELECT * FROM quittance.waiting WHERE public.away()
+            """)
+        try await storage.proveWritable()
+        #expect(storage.isDegraded)
+        #expect(storage.concern?.contains("1 of 2 nodes") == true)
+        #expect(storage.concern?.contains("worker-2:5432") == true && storage.concern?.contains("worker-1") == false)
+        // The second time it is known.
+        for _ in 0..<2 { try await Self.add(3, to: here, through: storage) }
+        await #expect(throws: LedgerStorageError.self) { try await Self.add(4, to: away, through: storage) }
+        #expect(try await storage.load(LedgerQuery { $0.evidence = [here] }).evidence[here]?.count == 2)
+        #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 2)
+
+        try CitusStandIn.stop(1, in: database)
+        await #expect(throws: LedgerStorageError.self) { try await storage.proveWritable() }
+        for node in [1, 2] { try CitusStandIn.start(node, in: database) }
+        try database.psql("DROP VIEW quittance.outbox; ALTER TABLE quittance.waiting RENAME TO outbox")
+        try await storage.proveWritable()
+        #expect(storage.concern == nil && !storage.isDegraded)
+        #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 3)
+    }
+
+    /// The tables as the version before distributed them.
+    private static let distributedBefore =
+        ["apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof", "retention"]
+        .map { "SELECT create_reference_table('quittance.\($0)');" }
+        + ["counter", "events", "epochs"].map {
+            "SELECT create_distributed_table('quittance.\($0)', NULL, NULL, 'none');"
+        }
+        + ["chains", "transactions", "documents", "mentions", "customers", "outbox", "jobs"].map {
+            "SELECT create_distributed_table('quittance.\($0)', 'home', colocate_with => 'none');"
+        }
+
+    @Test(arguments: [true, false])
+    func `documents of a ledger of an earlier version are found at their homes`(isDistributed: Bool) async throws {
+        let database = try Self.database()
+        try await MigrationTests.migrate(database, by: 10)
+        if isDistributed { try database.psql(Self.distributedBefore.joined()) }
+        // One of two chains, one of a subscription that was migrated, and one of a chain alone.
+        try database.psql(
+            """
+            INSERT INTO quittance.apps (bundle_id) VALUES ('com.example');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
+            INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content)
+            VALUES (1, sha256('1'), '10', 1, NULL, 'receipt', 1, ''),
+                (2, sha256('2'), '10', 1, '11', 'receipt', 1, ''), (3, sha256('3'), '11', 1, '11', 'receipt', 1, '');
+            INSERT INTO quittance.mentions (home, scope, signed_date, digest)
+            VALUES ('10', 1, 1, sha256('1')), ('11', 1, 1, sha256('1'))
+            """)
+        let storage = try await database.storage()
+        let keys = ["10", "11"].map { ChainKey($0, in: TroubleTests.scope) }
+        func evidence() async throws -> [[Int64]] {
+            let found = try await storage.load(LedgerQuery { $0.evidence = Set(keys) }).evidence
+            return keys.map { (found[$0] ?? []).map(\.name.signedDate.milliseconds) }
+        }
+        #expect(try await evidence() == [[1], [1, 2, 3]])
+        let table = "SELECT partmethod FROM pg_dist_partition WHERE logicalrelid = 'quittance.proof'::regclass"
+        #expect(try database.psql(table) == "one")
+        for (key, left) in zip(keys.reversed(), [[[1], []], [[], []]] as [[[Int64]]]) {
+            try await storage.commit(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }) { _ in
+                var changes = LedgerChanges()
+                changes.erasedChains = [key]
+                return .commit(changes, ())
+            }
+            #expect(try await evidence() == left)
+        }
+        #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "0")
+        try await storage.proveWritable()
     }
 
     @Test(arguments: [
@@ -118,6 +282,8 @@ import Testing
         ("SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2", false),
         ("INSERT INTO quittance.documents (signed_date, home) SELECT $1, $2", false),
         ("SELECT last FROM quittance.counter WHERE id = $1", true),
+        ("SELECT id FROM quittance.apps WHERE bundle_id = $1", true),
+        ("INSERT INTO quittance.apps (bundle_id) VALUES ($1) ON CONFLICT DO NOTHING", false),
     ])
     func `what asks all nodes is noticed`(statement: String, isOnOneNode: Bool) {
         #expect(CitusPlan(statement).isOnOneNode == isOnOneNode)

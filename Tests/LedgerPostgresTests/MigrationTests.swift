@@ -28,6 +28,7 @@ import Testing
                 "fc4da6c6d8dcda28", "cd79e0f17dbee1eb", "f01274da50d57604", "b3bad3d60ac94a73", "dee3bcae116498da",
                 "8da4b5948f1fa2e6", "92217aceaaf52ee6", "cfe61342c0281f75", "a684471d4e381fed", "3acf924b4c3062cf",
                 "b20c67b4ee03fb37", "f214bc3d0e78a41c", "601e1c10bb88689d", "d070b551eeb2f223", "86f9c279fb6e7130",
+                "5e536c57ae0206d3", "a9a873e1f03b5588",
             ])
     }
 

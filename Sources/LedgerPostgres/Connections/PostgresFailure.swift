@@ -35,12 +35,14 @@ extension PostgresFailure {
     }
 
     /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, a
-    /// prepared statement no longer fits the tables, or a pooler passes requests to another database.
+    /// prepared statement no longer fits the tables, or a pooler passes requests to another database. With 08006 Citus
+    /// says that another node is away.
     var endsConnection: Bool {
         switch self {
         case .lost, .late, .behind, .unconfirmed: true
         case .refused(let state, _):
-            ["57P", "08"].contains { state.hasPrefix($0) } || ["25006", "0A000", "26000", "22P02"].contains(state)
+            ["57P", "08"].contains { state.hasPrefix($0) } && state != "08006"
+                || ["25006", "0A000", "26000", "22P02"].contains(state)
         case .unavailable, .untrusted, .outdated, .settings: false
         }
     }

@@ -10,8 +10,7 @@ import PurchaseLedger
 
 extension LoadPlan {
     /// For Citus, which plans subqueries in its own way.
-    private static let plainName =
-        "SELECT signed_date, digest FROM quittance.documents WHERE signed_date = $1 AND digest = $2"
+    private static let plainName = "SELECT signed_date, digest FROM quittance.documents WHERE "
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
 
@@ -49,10 +48,8 @@ extension LoadPlan {
             shares
             ? [Self.names.statement(names.map(\.key))]
             : names.map { name in
-                // With the home one node is asked instead of all.
-                let home = homes?[name].map { PostgresValue.text($0) }
-                let sql = Self.plainName + (home == nil ? "" : " AND home = $3")
-                return PostgresStatement(sql, name.key + [home].compactMap(\.self))
+                let place = name.condition(at: homes?[name])
+                return PostgresStatement(Self.plainName + place.sql, place.parameters)
             }
         for statement in statements {
             add(statement) { rows, loaded in loaded.names.formUnion(try rows.map { try $0.name() }) }
@@ -109,6 +106,7 @@ extension LoadPlan {
                         let key = WordingKey(Wording(digest: wording), about: ChainKey(chain, in: scope))
                         let isPinned = try row.next(Int64?.self) != nil
                         let document = WordedDocument(try row.name(), isPinned: isPinned)
+                        loaded.homes?[document.name] = chain
                         loaded.wordings[key, default: []].append(document)
                     }
                 }
@@ -117,7 +115,8 @@ extension LoadPlan {
     }
 
     mutating func load(_ name: Provenance) {
-        add(DocumentSearch.columns + " WHERE signed_date = $1 AND digest = $2", name.key) { rows, loaded in
+        let place = name.condition(at: homes?[name])
+        add("\(DocumentSearch.columns) WHERE \(place.sql)", place.parameters) { rows, loaded in
             loaded.rows[name] = try rows.map { try DocumentRow(&$0) }.first
         }
     }
@@ -128,13 +127,18 @@ extension LoadPlan {
             switch part {
             case .piece(let digest):
                 ("SELECT content FROM quittance.pieces WHERE digest = $1", [PostgresValue.bytes(digest)])
-            case .document(let name):
-                ("SELECT content FROM quittance.documents WHERE signed_date = $1 AND digest = $2", name.key)
+            case .document(let name): Self.content(name.condition(at: homes?[name]))
             }
         add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 
-    /// Materialized, so that Citus may join it. What is mentioned may have been detached, see ``Schema``.
+    private static func content(
+        _ place: (sql: String, parameters: [PostgresValue])
+    ) -> (String, [PostgresValue]) {
+        ("SELECT content FROM quittance.documents WHERE \(place.sql)", place.parameters)
+    }
+
+    /// What is mentioned may have been detached, see ``Schema``. See ``loadEvidenceAtHome(for:)``.
     private static let evidence = """
         WITH mentioned AS MATERIALIZED (
             SELECT signed_date, digest FROM quittance.mentions WHERE home = $1 AND scope = $2),
@@ -179,15 +183,6 @@ extension Provenance {
     }
 }
 
-extension PostgresRow {
-    /// A document's name.
-    mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
-}
-
-extension Provenance {
-    var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
-}
-
 // MARK: - Committing
 
 extension CommitPlan {
@@ -201,15 +196,9 @@ extension CommitPlan {
         ])
 
     /// The date is in a subquery, as where documents are looked up.
-    private static let lockHere = """
+    private static let keep = """
         WITH kept AS (
             SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
-        SELECT 1 / count(*) FROM kept
-        """
-
-    /// The same on one node: Citus locks no row whose node the statement does not name.
-    private static let lockAtHome = """
-        WITH kept AS (SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2 AND home = $3 FOR SHARE)
         SELECT 1 / count(*) FROM kept
         """
 
@@ -219,12 +208,6 @@ extension CommitPlan {
         WHERE NOT EXISTS (
             SELECT 1 FROM quittance.documents WHERE signed_date = $1 AND digest = $2 AND chain = $3 AND scope = $4)
         ON CONFLICT DO NOTHING
-        """
-
-    /// The same, also if the document itself names the chain, which is then named twice. Citus has no plan for the
-    /// other statement that stays on one node.
-    private static let plainMention = """
-        INSERT INTO quittance.mentions (signed_date, digest, home, scope) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
         """
 
     mutating func putDocuments(_ changes: LedgerChanges) throws {
@@ -239,33 +222,42 @@ extension CommitPlan {
         }
         try pack(new)
         for (name, document) in new.sorted(by: { $0.key < $1.key }) {
+            if isDistributed {
+                putAtHome(document, isStored: loaded.names.contains(name))
+                continue
+            }
             if loaded.names.contains(name) {
                 // It is still there, and stays until the commit.
-                if !document.chains.isEmpty { lockDocument(document.evidence) }
+                if !document.chains.isEmpty { add(Self.keep, name.key) }
                 if document.evidence.parts.isEmpty { pin(document.evidence, unless: document.wordingKey) }
             } else {
                 insert(document)
                 if document.chains.count == 1 { continue }
             }
             for chain in document.chains.sorted() {
-                add(
-                    isDistributed ? Self.plainMention : Self.mention,
-                    name.key + [.text(chain.name), .integer(scopes.scope(chain.scope))])
+                add(Self.mention, name.key + [.text(chain.name), .integer(scopes.scope(chain.scope))])
             }
         }
-        for (old, key) in changes.movedEvidence.sorted(by: { $0.key < $1.key }) { moveEvidence(from: old, to: key) }
-        eraseEvidence(for: changes.erasedChains)
+        let moved = changes.movedEvidence.sorted { $0.key < $1.key }
+        if isDistributed {
+            for (old, key) in moved { moveEvidenceAtHome(from: old, to: key, Array(new.values)) }
+            eraseEvidenceAtHome(for: changes.erasedChains, Array(new.values))
+        } else {
+            for (old, key) in moved { moveEvidence(from: old, to: key) }
+            eraseEvidence(for: changes.erasedChains)
+        }
         for name in changes.displacedDocuments.sorted() {
+            let place = name.condition(at: loaded.homes?[name])
             add(
                 """
                 DELETE FROM quittance.documents
-                WHERE signed_date = $1 AND digest = $2 AND wording IS NOT NULL AND is_pinned IS NULL
-                """, name.key)
+                WHERE \(place.sql) AND wording IS NOT NULL AND is_pinned IS NULL
+                """, place.parameters)
         }
     }
 
     /// Pins a document that was stored before, unless it was stored in the same way.
-    private mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
+    mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =
             evidence.provenance.key + [(key?.wording.digest).parameter, (key?.chain.name).parameter, scope]
@@ -286,14 +278,6 @@ extension CommitPlan {
         WHERE \(place) AND digest = $2 AND coalesce(wording, $3::bigint) IS NOT NULL
             AND (wording IS NULL OR $3::bigint IS NULL OR chain IS DISTINCT FROM $4 OR scope IS DISTINCT FROM $5)
         """
-    }
-
-    private mutating func lockDocument(_ evidence: Evidence) {
-        if isDistributed {
-            add(Self.lockAtHome, evidence.provenance.key + [.text(evidence.home)])
-        } else {
-            add(Self.lockHere, evidence.provenance.key)
-        }
     }
 
     /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
@@ -323,7 +307,7 @@ extension CommitPlan {
         }
     }
 
-    private mutating func insert(_ new: NewDocument) {
+    mutating func insert(_ new: NewDocument) {
         let evidence = new.evidence
         let only = new.chains.count == 1 ? new.chains.first?.name : nil
         add(
@@ -352,7 +336,6 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
     }
 
-    /// An update, since Citus locks no row whose node the statement does not name.
     private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
 
     /// Locks the documents first. The statements after that see what other commits made of them.
@@ -387,20 +370,30 @@ enum DocumentSearch {
         """
 
     /// The names of the documents after a cursor, which is the name of the last one.
-    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+    ///
+    /// - Parameter columns: ``name``, or ``nameAndHome``.
+    static func scan(after cursor: ScanCursor?, limit: Int, _ columns: String = name) -> PostgresStatement {
         let place = cursor.flatMap { Provenance($0.rawValue) }
         let key = place?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
             """
-            SELECT signed_date, digest FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)
+            SELECT \(columns) FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)
             ORDER BY signed_date, digest LIMIT $3
             """,
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// The names in an answer to ``scan(after:limit:)``.
+    /// The columns of a document's name, and those with its home.
+    static let (name, nameAndHome) = ("signed_date, digest", "signed_date, digest, home")
+
+    /// The names in an answer to ``scan(after:limit:_:)``.
     static func names(_ rows: PostgresRows) throws -> [Provenance] {
         try rows.map { try $0.name() }
+    }
+
+    /// The homes in an answer with ``nameAndHome``.
+    static func homes(_ rows: PostgresRows) throws -> [Provenance: String] {
+        Dictionary(try rows.map { (try $0.name(), try $0.next(String.self)) }) { first, _ in first }
     }
 
     /// The last arrival of a notification among the documents that were signed last.
@@ -415,11 +408,13 @@ enum DocumentSearch {
     }
 
     /// The names of the documents of an environment that were signed last.
-    static func newest(in environment: Environment, limit: Int, among count: Int) -> PostgresStatement {
+    static func newest(
+        in environment: Environment, limit: Int, among count: Int, _ columns: String = name
+    ) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT signed_date, digest FROM (
-                SELECT signed_date, digest, scope FROM quittance.documents
+            SELECT \(columns) FROM (
+                SELECT \(columns), scope FROM quittance.documents
                 ORDER BY signed_date DESC, digest DESC LIMIT $1
             ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
             WHERE environment = $2 ORDER BY signed_date DESC, digest DESC LIMIT $3

@@ -250,7 +250,7 @@ struct WaitingEvents {
     static let needsConfirmation =
         "NOT pg_is_in_recovery() AND current_setting('synchronous_standby_names') <> ''"
 
-    /// Reads the answer to ``EventSequencer/waiting(since:)`` or ``EventSequencer/waitingOnNodes``.
+    /// Reads the answer to ``EventSequencer/waiting(since:)`` or ``EventSequencer/assumed``.
     init(_ rows: PostgresRows) throws {
         let found =
             try rows.map { row in
@@ -301,9 +301,13 @@ extension EventSequencer {
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }
 
-    /// As ``waiting(since:)``. Each node may have a standby of its own.
-    static let waitingOnNodes = PostgresStatement(
-        "SELECT count(*), 0::bigint, false, true FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
+    /// Takes the place of ``waiting(since:)``, which would ask all nodes for each page. Events may wait, and each node
+    /// may have a standby of its own.
+    static let assumed = PostgresStatement("SELECT 1::bigint, 0::bigint, false, true")
+
+    /// Whether events wait for their numbers. Asks all nodes.
+    static let isAnyWaiting = PostgresStatement(
+        "SELECT count(*) FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
 
     /// Removes the events that ``oldest`` found.
     static func remove(_ rows: PostgresRows) -> [PostgresStatement] {

@@ -73,7 +73,7 @@ extension LoadPlan {
             FROM asked, LATERAL (
                 SELECT signed_date, digest, chain, scope FROM quittance.documents
                 WHERE documents.chain = asked.home AND documents.scope = asked.scope OFFSET 0) AS found
-            UNION
+            UNION ALL
             SELECT asked.home, asked.scope, found.*
             FROM asked, LATERAL (
                 SELECT signed_date, digest FROM quittance.mentions

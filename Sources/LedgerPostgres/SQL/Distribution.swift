@@ -8,18 +8,17 @@ import PurchaseLedger
 /// `home`, or about tables of which each node has a copy. It refuses to lock rows, and to join, over several nodes.
 /// What the statements do about that is in the files in `Rows`, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
-    /// The tables that each node has a copy of. Writing one locks it, so no intake does.
-    private static let copied = [
-        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "proof", "retention", "unfinished_copy",
+    /// The tables that each node has a copy of. Writing one locks it and is a commit of all nodes, so no intake does.
+    static let copied = [
+        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "retention", "unfinished_copy",
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
-    static let together = ["counter", "events", "epochs"]
+    static let together = ["counter", "events", "epochs", "proof"]
 
     /// The tables that are distributed by `home`.
     static let distributed = [
-        "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox",
-        "jobs",
+        "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox", "confirmations", "jobs",
     ]
 
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")
@@ -70,7 +69,7 @@ enum Distribution {
         [
             "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
         ]
-        + PeopleViews.drop
+        + PeopleViews.drop + Schema.homes + [Schema.fillHomes]
         + copied.map { "SELECT create_reference_table('quittance.\($0)')::text" }
         + together.map { table in
             let other = table == together[0] ? "none" : "quittance.\(together[0])"

@@ -13,7 +13,8 @@ enum Schema {
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, outboxInOrder,
-        unfinishedCopy, PeopleViews.migration, vacuuming,
+        unfinishedCopy, PeopleViews.migration, vacuuming, homesIfDistributed,
+        [fillHomes],
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -113,6 +114,72 @@ enum Schema {
         "ALTER TABLE quittance.documents ADD wording bigint, ADD is_pinned bigint",
         "CREATE INDEX documents_by_wording ON quittance.documents (chain, scope, wording) WHERE wording IS NOT NULL",
     ]
+
+    /// What only distributed tables have. `also` names the chains that a document is evidence for besides `chain`, as
+    /// ``StoredCustomer`` does; `mentions.document` is the home of the document. So the one is found from the home of
+    /// the other, see ``DocumentPlace``. A write of `confirmations` waits for the standby of one node.
+    static let homes = [
+        "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
+        "ALTER TABLE quittance.mentions ADD COLUMN IF NOT EXISTS document text COLLATE \"C\"",
+        """
+        CREATE TABLE IF NOT EXISTS quittance.confirmations (
+            home text COLLATE "C" PRIMARY KEY, written bigint NOT NULL)
+        """,
+    ]
+
+    /// For tables that were distributed before. `proof` was a table of which each node has a copy; its rows mean
+    /// nothing.
+    private static let homesIfDistributed = [
+        """
+        DO $$ BEGIN
+            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
+                    PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+                    \(homes.joined(separator: ";\n"));
+                    PERFORM create_distributed_table(
+                        'quittance.confirmations', 'home', colocate_with => 'quittance.chains');
+                    DROP TABLE quittance.proof;
+                    CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL);
+                    PERFORM create_distributed_table(
+                        'quittance.proof', NULL, distribution_type => NULL, colocate_with => 'quittance.counter');
+                END IF;
+            END IF;
+        END $$
+        """
+    ]
+
+    /// Fills in ``homes``, if there are the columns, for documents about several chains or with another home than their
+    /// chain's. There are few, and each is found on all nodes. Those that were detached are left out.
+    static let fillHomes = """
+        DO $$ DECLARE
+            stored record; at_home text; names text[];
+        BEGIN
+            IF NOT EXISTS (
+                SELECT 1 FROM pg_attribute WHERE attrelid = 'quittance.documents'::regclass AND attname = 'also') THEN
+                RETURN;
+            END IF;
+            PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+            FOR stored IN SELECT DISTINCT signed_date, digest FROM quittance.mentions LOOP
+                SELECT documents.home INTO at_home FROM quittance.documents
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                CONTINUE WHEN at_home IS NULL;
+                SELECT array_agg(environment || ' ' || mentions.home) INTO names
+                FROM quittance.mentions JOIN quittance.scopes ON scopes.id = scope
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                UPDATE quittance.mentions SET document = at_home
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                UPDATE quittance.documents SET also = names
+                WHERE signed_date = stored.signed_date AND digest = stored.digest AND home = at_home;
+            END LOOP;
+            FOR stored IN
+                SELECT chain, scope, signed_date, digest, home FROM quittance.documents WHERE chain <> home
+            LOOP
+                INSERT INTO quittance.mentions (home, scope, signed_date, digest, document)
+                VALUES (stored.chain, stored.scope, stored.signed_date, stored.digest, stored.home)
+                ON CONFLICT DO NOTHING;
+            END LOOP;
+        END $$
+        """
 
     /// An index by arrival was a sixth of what storing a document costs, and served one search, for the newest
     /// notification. A server of the version before finds it without the index too, but reads the whole table once.

@@ -127,6 +127,10 @@ public protocol LedgerStorage: Sendable {
 
     /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.
     var concern: String? { get }
+
+    /// Whether a part of the records cannot be read or written at present, and others can. It is found out by
+    /// ``proveWritable()``, and ``concern`` says which part.
+    var isDegraded: Bool { get }
 }
 
 extension LedgerStorage {
@@ -135,6 +139,9 @@ extension LedgerStorage {
 
     /// No warning.
     public var concern: String? { nil }
+
+    /// All records are together.
+    public var isDegraded: Bool { false }
 
     /// Loads the chains and counts, for storages whose loads cost next to nothing.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+// What each node of Citus must show by itself, if it distributes the tables: that it takes writes, and that its standby
+// has something.
+
+extension PostgresLedgerStorage {
+    /// Whether some nodes of Citus take no writes.
+    public var isDegraded: Bool { nodes.concern != nil }
+}
+
+// MARK: - Writing
+
+/// A home whose rows are on a certain node.
+private struct NodeProbe: Sendable {
+    let home: String
+    /// The host and port of the node.
+    let node: String
+
+    struct Failure: Sendable {
+        let node: String
+        let error: any Error
+    }
+
+    /// As many homes as nearly always are on all nodes: they are spread over at most 128 shards.
+    private static let homes = 256
+
+    static let find = PostgresStatement(
+        """
+        SELECT DISTINCT ON (nodename, nodeport) home, nodename || ':' || nodeport
+        FROM (
+            SELECT number::text AS home,
+                get_shard_id_for_distribution_column('quittance.confirmations'::regclass, number::text) AS shardid
+            FROM generate_series(1, $1::bigint) AS number) AS homes
+        JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
+        WHERE noderole = 'primary' ORDER BY nodename, nodeport, home
+        """, [.integer(Int64(homes))])
+
+    /// Several homes, if the database does not say on which nodes they are.
+    static let unknown = (1...8).map { NodeProbe(home: "\($0)", node: "unknown") }
+}
+
+extension PostgresLedgerStorage {
+    /// A write of one node, which tells that this node takes writes, and waits for its standby.
+    static let confirmationAtHome = """
+        INSERT INTO quittance.confirmations AS c (home, written) VALUES ($1, 1)
+        ON CONFLICT (home) DO UPDATE SET written = c.written + 1
+        """
+
+    /// How long a node may take: an answer about all nodes should not wait as long as a client does for the slowest.
+    private static let probeLimit = Duration.seconds(3)
+
+    /// Writes a row on each node.
+    ///
+    /// - Throws: `PostgresFailure` if no node takes a write.
+    func proveNodesWritable() async throws {
+        let probes = try await probes()
+        let failures = await withTaskGroup(of: NodeProbe.Failure?.self) { group in
+            for probe in probes { group.addTask { await self.failure(of: probe) } }
+            var failures: [NodeProbe.Failure] = []
+            for await failure in group { if let failure { failures.append(failure) } }
+            return failures
+        }
+        if failures.count == probes.count, let first = failures.first { throw first.error }
+        nodes.note(failed: failures.map(\.node), of: probes.count)
+    }
+
+    private func failure(of probe: NodeProbe) async -> NodeProbe.Failure? {
+        let statement = PostgresStatement(Self.confirmationAtHome, [.text(probe.home)])
+        do {
+            try await requests.send(.transaction([statement], limit: Self.probeLimit))
+            return nil
+        } catch {
+            return NodeProbe.Failure(node: probe.node, error: error)
+        }
+    }
+
+    private func probes() async throws -> [NodeProbe] {
+        do {
+            let found = try await requests.read(NodeProbe.find).map { row in
+                NodeProbe(home: try row.next(), node: try row.next())
+            }
+            return found.isEmpty ? NodeProbe.unknown : found
+        } catch PostgresFailure.refused(let state, _) where state.hasPrefix("42") {
+            // The role may not read about nodes, or this version of Citus names them in another way.
+            return NodeProbe.unknown
+        }
+    }
+}
+
+// MARK: - Confirming
+
+extension PostgresLedgerStorage {
+    /// Waits until the synchronous standbys of some nodes have what was loaded.
+    ///
+    /// - Parameter homes: Homes on those nodes. Without any it is the node that numbers events.
+    func confirm(atHomes homes: Set<String>, in epoch: Int) async throws {
+        let statements = homes.sorted().map { PostgresStatement(Self.confirmationAtHome, [.text($0)]) }
+        let request = PostgresRequest.transaction(
+            statements.isEmpty ? [PostgresStatement(Self.proofOfWriting, [.integer(proof)])] : statements)
+        try await requests.send(request.during(epoch))
+    }
+}
+
+extension [LedgerQuery] {
+    /// The homes of the records that works name.
+    var namedHomes: Set<String> {
+        reduce(into: []) { homes, query in
+            for key in query.chains.union(query.evidence) { homes.insert(key.name) }
+            for customer in query.customers { homes.insert(customer.id) }
+            for transaction in query.transactions { homes.insert(transaction.transactionId) }
+            for job in query.jobs { homes.insert(job.name) }
+            for document in query.arriving { homes.insert(document.home) }
+        }
+    }
+}

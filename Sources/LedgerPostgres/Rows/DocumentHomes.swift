@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Documents and the chains that they are evidence for, if Citus distributes the tables: each statement is about one
+// home.
+//
+// A row of `documents` is at the home of the document, and names in `chain` and `also` all chains that it is evidence
+// for. A row of `mentions` is at the home of a chain, and says where a document is that is not there under this chain's
+// name. So a chain leads to its documents, and a document tells whether any chain is left. What a chain leads to does
+// not change before a commit that checks the chain's version.
+
+// MARK: - Loading
+
+extension LoadPlan {
+    private static let ownEvidence = """
+        SELECT signed_date, digest, coalesce(also, '{}') FROM quittance.documents
+        WHERE home = $1 AND chain = $1 AND scope = $2
+        """
+
+    private static let mentions = """
+        SELECT signed_date, digest, document FROM quittance.mentions
+        WHERE home = $1 AND scope = $2 AND document IS NOT NULL
+        """
+
+    /// Loads the evidence for a chain that is at the chain's home, and where the rest of it is.
+    mutating func loadEvidenceAtHome(for key: ChainKey) {
+        let chain: [PostgresValue] = [.text(key.name), .integer(scopes.scope(key.scope))]
+        add(Self.ownEvidence, chain) { rows, loaded in
+            loaded.evidence[key] = try rows.map { row in
+                let name = try row.name()
+                loaded.homes?[name] = key.name
+                let also = try row.texts().compactMap { ChainName.key($0, key.scope.bundleId) }
+                return DocumentReference(name, about: Set(also + [key]))
+            }
+        }
+        add(Self.mentions, chain) { rows, loaded in
+            let places = try rows.map { DocumentPlace(name: try $0.name(), home: try $0.next()) }
+            loaded.mentions[key] = places
+            for place in places { loaded.homes?[place.name] = place.home }
+        }
+    }
+
+    private static let subjects = """
+        SELECT chain, bundle_id, environment, coalesce(also, '{}')
+        FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
+        WHERE signed_date = $1 AND digest = $2 AND home = $3
+        """
+
+    /// Loads the chains that a document is evidence for. It may have been detached, see ``Schema``.
+    mutating func load(_ place: DocumentPlace) {
+        add(Self.subjects, place.key) { rows, loaded in
+            loaded.subjects[place] = try rows.map { row in
+                let (chain, scope) = (try row.next(String?.self), try row.scope())
+                let also = try row.texts().compactMap { ChainName.key($0, scope.bundleId) }
+                return Set(also + [chain.map { ChainKey($0, in: scope) }].compactMap(\.self))
+            }.first
+        }
+    }
+}
+
+extension LoadedRecords {
+    /// Adds the documents that are not at the home of their chain.
+    mutating func addMentionedEvidence() {
+        for (key, places) in mentions {
+            var found = Dictionary((evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
+            for place in places where found[place.name] == nil {
+                found[place.name] = subjects[place].map { DocumentReference(place.name, about: $0) }
+            }
+            evidence[key] = found.values.sorted { $0.name < $1.name }
+        }
+    }
+
+    /// Where the documents are that are evidence for a chain, also those that were not found.
+    fileprivate func places(of key: ChainKey) -> [DocumentPlace] {
+        (evidence[key] ?? []).compactMap { document in
+            homes?[document.name].map { DocumentPlace(name: document.name, home: $0) }
+        } + (mentions[key] ?? [])
+    }
+}
+
+// MARK: - Committing
+
+extension CommitPlan {
+    private static let setChains = """
+        UPDATE quittance.documents SET also = $4 WHERE signed_date = $1 AND digest = $2 AND home = $3
+        """
+
+    /// Fails with a division by zero if the document is not there any more.
+    private static let addChain = """
+        WITH kept AS (
+            UPDATE quittance.documents SET also = array_append(array_remove(also, $4::text), $4::text)
+            WHERE signed_date = $1 AND digest = $2 AND home = $3 RETURNING 1)
+        SELECT 1 / count(*) FROM kept
+        """
+
+    private static let mention = """
+        INSERT INTO quittance.mentions (home, scope, signed_date, digest, document) VALUES ($1, $2, $3, $4, $5)
+        ON CONFLICT (home, scope, signed_date, digest) DO UPDATE SET document = excluded.document
+        """
+
+    /// - Parameter isStored: Whether it is there already, and only gets further chains.
+    mutating func putAtHome(_ new: NewDocument, isStored: Bool) {
+        let (place, chains) = (DocumentPlace(new.evidence), new.chains.sorted())
+        if isStored {
+            // It stays until the commit.
+            for chain in chains { add(Self.addChain, place.key + [.text(ChainName.text(chain))]) }
+            if new.evidence.parts.isEmpty { pin(new.evidence, unless: new.wordingKey) }
+        } else {
+            insert(new)
+            if chains.count > 1 { add(Self.setChains, place.key + [.texts(chains.map(ChainName.text))]) }
+            if chains.count == 1, chains[0].name == place.home { return }
+        }
+        for chain in chains { mention(place, for: chain) }
+    }
+
+    private mutating func mention(_ place: DocumentPlace, for chain: ChainKey) {
+        add(
+            Self.mention,
+            [.text(chain.name), .integer(scopes.scope(chain.scope))] + place.name.key + [.text(place.home)])
+    }
+
+    private mutating func removeMentions(of key: ChainKey) {
+        add(
+            "DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2",
+            [.text(key.name), .integer(scopes.scope(key.scope))])
+    }
+
+    /// The documents that are evidence for some chains once others were stored, each with those chains.
+    private func places(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentPlace, [ChainKey])] {
+        var found: [DocumentPlace: Set<ChainKey>] = [:]
+        for key in keys {
+            for place in loaded.places(of: key) { found[place, default: []].insert(key) }
+            for document in new where document.chains.contains(key) {
+                found[DocumentPlace(document.evidence), default: []].insert(key)
+            }
+        }
+        return found.sorted { $0.key < $1.key }.map { ($0.key, $0.value.sorted()) }
+    }
+
+    private static let moveChain = """
+        UPDATE quittance.documents SET chain = CASE WHEN chain = $4 AND scope = $5 THEN $6 ELSE chain END,
+            also = array_replace(also, $7::text, $8::text)
+        WHERE signed_date = $1 AND digest = $2 AND home = $3
+        """
+
+    /// Makes the documents of one chain evidence for another one.
+    mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
+        let scope = PostgresValue.integer(scopes.scope(old.scope))
+        let names = [old, new].map { PostgresValue.text(ChainName.text($0)) }
+        for (place, _) in places(of: [old], documents) {
+            add(Self.moveChain, place.key + [.text(old.name), scope, .text(new.name)] + names)
+            mention(place, for: new)
+        }
+        removeMentions(of: old)
+    }
+
+    private static let removeChain = """
+        UPDATE quittance.documents SET chain = CASE WHEN chain = $4 AND scope = $5 THEN NULL ELSE chain END,
+            also = array_remove(also, $6::text)
+        WHERE signed_date = $1 AND digest = $2 AND home = $3
+        """
+
+    private static let removeUnlessNeeded = """
+        DELETE FROM quittance.documents
+        WHERE signed_date = $1 AND digest = $2 AND home = $3 AND chain IS NULL AND coalesce(cardinality(also), 0) = 0
+        """
+
+    /// Removes some chains from their documents, and those documents that are then evidence for none: two statements
+    /// for a document of one chain. The first one locks it, so that the other one sees what other commits made of it.
+    mutating func eraseEvidenceAtHome(for keys: Set<ChainKey>, _ documents: [NewDocument]) {
+        let places = places(of: keys, documents)
+        for (place, keys) in places {
+            for key in keys {
+                let scope = PostgresValue.integer(scopes.scope(key.scope))
+                add(Self.removeChain, place.key + [.text(key.name), scope, .text(ChainName.text(key))])
+            }
+        }
+        for key in keys.sorted() { removeMentions(of: key) }
+        for (place, _) in places { add(Self.removeUnlessNeeded, place.key) }
+    }
+}
+
+/// How `documents.also` names a chain: by its environment and id.
+private enum ChainName {
+    static func text(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.name)" }
+
+    /// - Parameter bundleId: The app of the document.
+    static func key(_ text: String, _ bundleId: String) -> ChainKey? {
+        guard let space = text.firstIndex(of: " "), let environment = Environment(rawValue: String(text[..<space]))
+        else { return nil }
+        let scope = LedgerScope(bundleId: bundleId, environment: environment)
+        return ChainKey(String(text[text.index(after: space)...]), in: scope)
+    }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Hummingbird
+import HummingbirdTesting
+import PurchaseLedger
+import PurchaseLedgerTesting
+import Testing
+
+@testable import PurchaseServer
+
+/// Tests a server with a ledger of which a part is away.
+@Suite struct DegradedTests {
+    private struct HalfStorage: ForwardingStorage {
+        let inner: any LedgerStorage = MemoryLedgerStorage()
+        var isDegraded: Bool { true }
+        var concern: String? { "1 of 2 nodes is away." }
+
+        func lastNotification(among count: Int) async throws -> Timestamp? {
+            throw LedgerStorageError(.unavailable, "a test")
+        }
+    }
+
+    @Test func `it is degraded instead of unavailable, also after a commit to the missing part failed`() async throws {
+        let server = try await LedgerRoutesTests.World().server(keeping: Ledger(storage: HalfStorage()))
+        server.ledger?.readiness.committed(LedgerStorageError(.unavailable, "a test"))
+        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            let response = try await client.execute(uri: "/health/ready", method: .get)
+            #expect(response.status == .ok)
+            let body = try JSONValue(parsing: response.body.readableBytesView)
+            #expect(body["status"]?.string == "degraded")
+            #expect(body["concern"]?.string == "1 of 2 nodes is away.")
+            #expect(body["lastNotificationAccepted"] == .null)
+        }
+    }
+}
