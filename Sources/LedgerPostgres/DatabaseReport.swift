@@ -6,6 +6,9 @@ import PurchaseLedger
 public struct DatabaseReport: Sendable {
     /// Names and values, in the order in which to show them.
     public fileprivate(set) var facts: [(name: String, value: String)] = []
+    /// The value of a fact; `nil` if there is none of that name.
+    public func fact(_ name: String) -> String? { facts.first { $0.name == name }?.value }
+
     /// What is not safe, and what to do about it: a sentence each.
     public fileprivate(set) var warnings: [String] = []
 }
@@ -33,7 +36,8 @@ extension PostgresLedgerStorage {
 
     private static let quarterFacts = PostgresStatement.once(
         """
-        SELECT coalesce(min(substr(relname, 11)), ''), coalesce(max(substr(relname, 11)), ''),
+        SELECT coalesce(string_agg(substr(relname, 11), ' ' ORDER BY relname), ''),
+            coalesce(max(substr(relname, 11)), ''),
             to_char(date_trunc('quarter', now() AT TIME ZONE 'UTC') + interval '3 months', 'YYYY"q"Q'),
             (SELECT has_quarters FROM quittance.retention), (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class
                 WHERE oid = 'quittance.documents'::regclass)
@@ -61,15 +65,16 @@ private struct ServerFacts {
 }
 
 private struct QuarterFacts {
-    /// The first and the last quarter that has a table of its own, and the quarter after the present one.
-    let first, last, next: String
+    /// The quarters that have a table of their own, with blanks between them; the last of them, and the quarter after
+    /// the present one.
+    let all, last, next: String
     /// Whether the ledger has tables for quarters.
     let areUsed: Bool
     /// Whether the role may add tables.
     let mayAdd: Bool
 
     init(_ row: inout PostgresRow) throws {
-        first = try row.next()
+        all = try row.next()
         last = try row.next()
         next = try row.next()
         areUsed = try row.next()
@@ -85,7 +90,7 @@ extension DatabaseReport {
             ("standbys", "\(server.standbys)"),
             ("synchronousStandbys", server.standbyNames.isEmpty ? "none" : server.standbyNames),
             ("statementTimeout", server.statementTimeout == "0" ? "none" : server.statementTimeout),
-            ("quarters", quarters.first.isEmpty ? "none" : "\(quarters.first) to \(quarters.last)"),
+            ("quarters", quarters.all.isEmpty ? "none" : quarters.all),
         ]
         warn(about: server, session)
         if quarters.areUsed, quarters.last < quarters.next, !quarters.mayAdd {

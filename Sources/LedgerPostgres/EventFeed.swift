@@ -188,14 +188,12 @@ extension EventFeed {
     ) async throws -> NumberedPage {
         let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page }
-        guard !isDistributed else {
-            // If a node is away, what waits on others cannot be put in order with what waits there.
-            guard (try? await isAnyWaiting()) == true, (try? await number()) != nil else { return page }
-            return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
-        }
         do {
-            try await number()
+            // If a node is away, what waits on others cannot be put in order with what waits there.
+            let isAnyWaiting = isDistributed ? try await self.isAnyWaiting() : true
+            if isAnyWaiting { try await number() }
             state.withLock { $0.failure = nil }
+            guard isAnyWaiting else { return page }
         } catch let failure as PostgresFailure {
             state.withLock { $0.failure = failure.message }
             return page
@@ -222,7 +220,11 @@ extension EventFeed {
         func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
         let (erased, last) = (try number(0), try number(1))
         let waiting = try WaitingEvents(answers[3])
-        if let transaction = waiting.emptyBefore { noteEmpty(before: transaction, in: epoch) }
+        if let transaction = waiting.emptyBefore {
+            noteEmpty(before: transaction, in: epoch)
+            // Another server has numbered what this one could not.
+            state.withLock { $0.failure = nil }
+        }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))

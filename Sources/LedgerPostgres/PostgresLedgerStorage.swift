@@ -141,7 +141,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// The version of the tables in a database; `nil` if it has no ledger.
     ///
-    /// - Throws: `LedgerStorageError`, as ``init(_:upgrades:clock:random:)`` does.
+    /// - Throws: `LedgerStorageError`, as ``init(_:upgrades:continuesCopy:clock:random:)`` does.
     public static func version(
         in settings: PostgresSettings, clock: ContinuousClock, random: some RandomNumberGenerator
     ) async throws -> Int? {

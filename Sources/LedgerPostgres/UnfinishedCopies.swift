@@ -40,7 +40,10 @@ extension PostgresLedgerStorage {
     /// Gathers statistics of all tables that grow. PostgreSQL plans prepared statements anew afterwards: a plan that
     /// was made while a table was empty reads all of it.
     public func adaptToSize() async throws {
-        let tables = ["chains", "transactions", "documents", "mentions", "customers", "jobs", "outbox", "events"]
+        let tables = [
+            "chains", "transactions", "documents", "pieces", "mentions", "customers", "holdings", "jobs", "outbox",
+            "events",
+        ]
         let statements = tables.map { PostgresStatement.once("ANALYZE quittance.\($0)") }
         try await translated {
             // A transaction for each, so that no lock lasts longer than it must.
@@ -49,7 +52,7 @@ extension PostgresLedgerStorage {
     }
 
     /// Runs what takes as long as tables are large, also if an operator allows a server's statements less.
-    private func long(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
+    func long(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
         let unlimited = PostgresStatement.once("SET LOCAL statement_timeout = 0")
         return try await requests.send(.transaction([unlimited] + statements, limit: Migrator.limit))
     }

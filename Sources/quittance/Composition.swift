@@ -181,6 +181,14 @@ extension Composition {
         }
     }
 
+    /// What is wrong with a file, or with what a database keeps besides the records: a sentence each.
+    func faults(in storage: any LedgerStorage) async throws -> [String] {
+        #if PostgreSQL
+        if let storage = storage as? PostgresLedgerStorage { return try await storage.faults() }
+        #endif
+        return try await (storage as? SQLiteLedgerStorage)?.faults() ?? []
+    }
+
     /// Whether two addresses have led to one database.
     func areSame(_ first: any LedgerStorage, _ second: any LedgerStorage) async -> Bool {
         #if PostgreSQL
@@ -255,9 +263,9 @@ extension Composition {
     /// Makes the ledger of a database, or brings it up to date, as the owner of its tables.
     ///
     /// - Parameter role: A role that gets the rights of a server; `nil` for none.
-    /// - Returns: What was done: a sentence each. Then what is not safe.
+    /// - Returns: What was done: a sentence each. What is not safe. What is missing; `nil` if nothing is.
     /// - Throws: Exit status 1 if that fails. Wrong usage unless the ledger is in a database.
-    func migrate(servingAs role: String?) async throws -> (done: [String], warnings: [String]) {
+    func migrate(servingAs role: String?) async throws -> Migration {
         guard case .postgresql(let uri) = configuration.database else {
             throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")
         }
@@ -271,11 +279,20 @@ extension Composition {
                 try await storage.grantServing(to: role)
                 done.append("The role \(role) may read and write rows, as a server does.")
             }
+            // Somebody may hold a lock for some seconds.
+            for attempt in 1...Self.quarterAttempts {
+                await storage.prepare(at: SystemClock.now())
+                guard storage.concern != nil, attempt < Self.quarterAttempts else { break }
+                try await clock.sleep(for: .seconds(1))
+            }
             let report = try await storage.report()
-            if let quarters = report.facts.last { done.append("Quarters of documents: \(quarters.value).") }
-            return (done, report.warnings)
+            if let quarters = report.fact("quarters") { done.append("Quarters of documents: \(quarters).") }
+            return Migration(done: done, warnings: report.warnings, missing: storage.concern)
         }
     }
+
+    /// How often tables of quarters are added before a lock of somebody else is reported. Each attempt waits 2 seconds.
+    private static let quarterAttempts = 5
 
     private static func sentence(from before: Int?, to after: Int) -> String {
         switch before {
@@ -304,7 +321,7 @@ extension Composition {
         throw withoutPostgres
     }
 
-    func migrate(servingAs role: String?) async throws -> (done: [String], warnings: [String]) { throw withoutPostgres }
+    func migrate(servingAs role: String?) async throws -> Migration { throw withoutPostgres }
 
     func reportDatabase(_ storage: any LedgerStorage, _ logger: Logger) async {}
 
@@ -312,6 +329,16 @@ extension Composition {
         ValidationError("This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
     }
     #endif
+}
+
+/// What `quittance migrate` did.
+struct Migration: Sendable {
+    /// A sentence each.
+    var done: [String]
+    /// What is not safe: a sentence each.
+    var warnings: [String]
+    /// What could not be done, with what mends it; `nil` if nothing is missing.
+    var missing: String?
 }
 
 /// A storage that the program closes before it ends.

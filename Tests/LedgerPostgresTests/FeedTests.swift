@@ -89,12 +89,14 @@ import Testing
 
     /// Runs `body` while a transaction is open that has run some statements.
     private static func during(
-        _ statements: [String], in database: TestDatabase, _ body: () async throws -> Void
+        _ statements: [String], in database: TestDatabase, isSnapshot: Bool = false, _ body: () async throws -> Void
     ) async throws {
         let owner = try await database.storage { $0.connections = 1 }
         let sleep = "SELECT pg_sleep(3600)::text"
-        let request = PostgresRequest.transaction(
-            (statements + [sleep]).map { .once($0) }, limit: .seconds(3600))
+        let all = (statements + [sleep]).map { PostgresStatement.once($0) }
+        let request =
+            isSnapshot
+            ? PostgresRequest.snapshot(all, limit: .seconds(3600)) : .transaction(all, limit: .seconds(3600))
         let holder = Task { try await owner.requests.pool.run(request) }
         let sleeping = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
         while try database.psql("SELECT count(*) \(sleeping)") == "0" { try await Task.sleep(for: .milliseconds(5)) }
@@ -160,8 +162,7 @@ import Testing
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
         let database = try await Self.database(on: server)
         let storage = try await database.storage()
-        let snapshot = ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM quittance.outbox"]
-        try await Self.during(snapshot, in: database) {
+        try await Self.during(["SELECT count(*) FROM quittance.outbox"], in: database, isSnapshot: true) {
             try Self.put(10...10_009, into: database)
             let epoch = try await storage.events(of: Self.app, after: nil, limit: 1).next.epoch
             let end = EventCursor(10_004, epoch: epoch)

@@ -130,6 +130,30 @@ import Testing
         #expect(try database.psql(orphans) == "0")
     }
 
+    @Test func `a holding that is missing is a fault, which a rebuild mends`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.sell(0..<5, through: storage)
+        #expect(try await storage.faults() == [])
+        try database.psql("DELETE FROM quittance.holdings WHERE chain >= '2000000003'")
+        let faults = try await storage.faults()
+        #expect(faults.count == 2 && faults.contains { $0.contains("2000000003") && $0.contains("quittance rebuild") })
+        #expect(try await Self.held(storage).count == 3)
+        try await storage.completeViews()
+        #expect(try await storage.faults() == [])
+        #expect(try await Self.held(storage).count == 5)
+    }
+
+    /// An old server may have made it a moment ago, and go on.
+    @Test func `a ledger of the version before that has no customer yet keeps the lists`() async throws {
+        let database = try TestPostgres.database()
+        try await MigrationTests.migrate(database, by: Schema.unmarked)
+        let storage = try await database.storage()
+        try await Self.sell(0..<1, through: storage)
+        #expect(try database.psql("SELECT cardinality(chains) FROM quittance.customers") == "1")
+        #expect(try database.psql("SELECT customers FROM quittance.forms") == "0")
+    }
+
     /// A server of the version before reads and writes `customers.chains`.
     @Test func `servers of the version before and of this one see each other's purchases`() async throws {
         let database = try TestPostgres.database()

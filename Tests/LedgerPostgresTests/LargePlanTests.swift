@@ -143,7 +143,9 @@ import Testing
         private func sortsMany(_ place: Int) -> Bool {
             guard lines[place].contains(#/^\s*(-> +)?(Incremental )?Sort\b(?! Key)/#) else { return false }
             let below = lines[(place + 1)...].prefix { Self.depth($0) > Self.depth(lines[place]) }
-            guard !below.contains(where: { $0.contains("Index Cond: ((home = ") }) else { return false }
+            guard !below.contains(where: { $0.contains("Index Cond: ((home = ") || $0.contains("CTE Scan on") }) else {
+                return false
+            }
             return below.contains { line in
                 guard let match = line.firstMatch(of: #/Scan\w* .*?on (\w+)/#) else { return false }
                 return !FullDatabase.smallTables.contains(String(match.1)) && !line.contains("CTE Scan")

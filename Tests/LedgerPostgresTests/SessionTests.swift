@@ -200,7 +200,8 @@ import Testing
     /// As many as an App Store sends at once.
     @Test func `a locked row fails the works that need it, and no other of their group`() async throws {
         let database = try TestPostgres.database()
-        let storage = try await database.storage()
+        // However long the first attempt takes.
+        let storage = try await database.storage { $0.limits.group = .seconds(3600) }
         for chain in 0..<20 { try await TroubleTests.add(chain, to: chain, through: storage) }
         let holder = try await database.storage { $0.connections = 1 }
         let lock = PostgresStatement(
@@ -233,7 +234,9 @@ import Testing
 
     @Test func `a load that takes too long fails no other of its group`() async throws {
         let database = try TestPostgres.database()
-        let storage = try await database.storage { $0.limits.sharedRead = .milliseconds(100) }
+        let storage = try await database.storage {
+            ($0.limits.sharedRead, $0.limits.group) = (.milliseconds(100), .seconds(3600))
+        }
         for chain in 0..<8 { try await TroubleTests.add(chain, to: chain, through: storage) }
         // Only what looks at jobs waits.
         let holder = try await database.storage { $0.connections = 1 }

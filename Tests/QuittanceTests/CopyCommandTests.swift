@@ -131,7 +131,7 @@ import Testing
         let (file, missing) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("missing.sqlite"))")
         for (source, target, message) in [
             (file, file, "--to is the ledger itself"), (missing, "sqlite:\(folder.path("x"))", "There is no ledger at"),
-            (file, "ledger.sqlite", "--to takes sqlite:PATH"), (file, nil, "--to"),
+            (file, "ledger.sqlite", "--to: Expected sqlite:PATH"), (file, nil, "--to"),
         ] {
             let outcome = try folder.run("copy", source, to: target)
             #expect(outcome.status == 2 && outcome.error.contains(message), "\(outcome.error)")

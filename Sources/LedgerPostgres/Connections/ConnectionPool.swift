@@ -20,6 +20,7 @@ final class ConnectionPool: Sendable {
 
     /// The schema of the ledger, see ``LedgerSchema``.
     let schema: String
+    let clock: ContinuousClock
     private let loops: [ConnectionLoop]
     private let opener: ConnectionOpener
     private let turn = Atomic(0)
@@ -39,7 +40,8 @@ final class ConnectionPool: Sendable {
                     opener, width: width * (place + 1) / count - width * place / count,
                     waitingLimit: Self.waitingLimit / count, clock: clock))
         }
-        (self.loops, self.opener, schema) = (loops, opener, settings.schema ?? LedgerSchema.usual)
+        (self.loops, self.opener, self.clock) = (loops, opener, clock)
+        schema = settings.schema ?? LedgerSchema.usual
     }
 
     /// Sends a request, on a connection of the loop on which the task runs if it runs on one.

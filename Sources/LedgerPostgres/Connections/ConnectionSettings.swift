@@ -18,7 +18,8 @@ public struct PostgresSettings: Sendable {
     /// schema in which a version without schemas has made the ledger.
     public var schema: String?
     /// How long the database may take to answer a request: longer than any takes, and shorter than a server's client
-    /// waits.
+    /// waits. Once it is set, a statement and a wait for a lock may take nine tenths of it, also of requests that share
+    /// their statements: it is for a program that has the database to itself, such as a copy.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }

@@ -68,7 +68,15 @@ extension PostgresFailure {
     var storageError: LedgerStorageError {
         switch self {
         case .refused("53100", let message): LedgerStorageError(.full, "PostgreSQL 53100: \(message)")
-        case .refused("25006", let message): LedgerStorageError(.readOnly, "PostgreSQL 25006: \(message)")
+        case .refused("25006", let message):
+            LedgerStorageError(
+                .readOnly,
+                "PostgreSQL 25006: \(message). The database takes no writes, as a standby does: name the primary in "
+                    + "the address, or all hosts with target_session_attrs=read-write")
+        case .refused("42501", let message):
+            LedgerStorageError(
+                .readOnly,
+                "PostgreSQL 42501: \(message). quittance migrate --server-role gives a role the rights of a server")
         case .refused("26000", let message):
             LedgerStorageError(
                 .unavailable,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import PurchaseLedger
+public import PurchaseLedger
 
 // Holdings: the chains that each customer ever owned. The chains themselves say who owns them now.
 
@@ -53,7 +53,7 @@ extension LoadPlan {
 
     static let holdings = """
         SELECT environment, chain FROM quittance.holdings JOIN quittance.scopes ON scopes.id = scope
-        WHERE holdings.home = $1 AND environment = ANY($2::text[])
+        WHERE home = $1 AND environment = ANY($2::text[])
         """
 
     /// Finds the chains that a customer may own.
@@ -123,6 +123,46 @@ extension CommitPlan {
         guard forms.listsChains else { return }
         let changed = after.customers.filter { loaded.customers[$0.key]?.ids != $0.value.ids }.map(\.value.number)
         for number in Set(changed).union(gained.keys.map(\.number)).sorted() { add(Self.list, [.integer(number)]) }
+    }
+}
+
+extension PostgresLedgerStorage {
+    /// The owners of chains whose holding is missing: nobody but `psql` or damage removes one.
+    private static let missing = """
+        FROM quittance.chains,
+        LATERAL unnest(array_append(string_to_array(other_owners, ' ')::bigint[], owner)) AS owners (number)
+        WHERE owner IS NOT NULL
+            AND EXISTS (SELECT 1 FROM quittance.customers WHERE customers.number = owners.number)
+            AND NOT EXISTS (
+                SELECT 1 FROM quittance.holdings
+                WHERE holdings.home = owners.number::text AND holdings.scope = chains.scope
+                    AND holdings.chain = chains.home)
+        """
+
+    /// How many faults are listed at most.
+    private static let mostFaults = 100
+
+    /// Purchases that reads of their owners do not find, at most 100: a sentence each. On Citus none is looked for.
+    public func faults() async throws -> [String] {
+        guard !isDistributed else { return [] }
+        let search = PostgresStatement.once(
+            "SELECT chains.home, owners.number \(Self.missing) LIMIT \(Self.mostFaults)")
+        return try await translated {
+            try await self.long([search]).last?.map { row in
+                "The purchase \(try row.next(String.self)) is missing among those of its owner, customer number "
+                    + "\(try row.next(Int64.self)): quittance rebuild adds it"
+            } ?? []
+        }
+    }
+
+    /// Adds the holdings that are missing. Nothing else may wait for it: nobody removes an owner's holding.
+    func completeHoldings() async throws {
+        let insert = PostgresStatement.once(
+            """
+            INSERT INTO quittance.holdings (home, scope, chain)
+            SELECT owners.number::text, chains.scope, chains.home \(Self.missing) ON CONFLICT DO NOTHING
+            """)
+        try await translated { _ = try await self.long([insert]) }
     }
 }
 

@@ -12,7 +12,8 @@ extension PostgresLedgerStorage {
     /// How many chains are read at once.
     private static let shownPage = 100
 
-    /// Writes the columns that views show, where they are missing or differ; see `LedgerStorage`. Citus has no views.
+    /// Writes the columns that views show, where they are missing or differ, and holdings that are missing; see
+    /// `LedgerStorage`. Citus has no views.
     public func completeViews() async throws {
         guard !isDistributed else { return }
         var cursor: ScanCursor?
@@ -23,6 +24,7 @@ extension PostgresLedgerStorage {
             }
             cursor = page.next
         } while cursor != nil
+        try await completeHoldings()
     }
 
     private func complete(_ chains: [String], in scope: LedgerScope) async throws {

@@ -11,6 +11,9 @@ struct Migrator {
     /// How often to start again after another server was faster, or held a lock for too long.
     private static let attempts = 60
 
+    /// How long others may go on before it waits for a lock again.
+    private static let pause = Duration.seconds(3)
+
     /// How long a migration may take: long enough for an index of the largest table.
     static let limit = Duration.seconds(3600)
 
@@ -21,7 +24,8 @@ struct Migrator {
                 try await step()
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
-                continue
+                // Those who wait behind the lock that it has waited for go on meanwhile.
+                if failure.isTimeout { try await pool.clock.sleep(for: Self.pause) }
             } catch PostgresFailure.refused("42501", let message) {
                 throw LedgerStorageError(
                     .readOnly,
@@ -43,9 +47,11 @@ struct Migrator {
         case .ledger(migrations.count): return
         case .ledger:
             throw LedgerStorageError(
-                .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
+                .readOnly,
+                "The ledger is of an older version: quittance serve, or quittance migrate as its owner, brings it up "
+                    + "to date")
         case .nothing, .others:
-            throw LedgerStorageError(.readOnly, "The ledger is missing: quittance serve makes it")
+            throw LedgerStorageError(.readOnly, "The ledger is missing: quittance serve makes it, or quittance migrate")
         }
     }
 

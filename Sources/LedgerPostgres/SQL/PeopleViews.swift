@@ -21,13 +21,13 @@ enum PeopleViews {
     static let drop = names.map { "DROP VIEW IF EXISTS quittance.\($0)" }
 
     /// The index leads from a customer's chains to their transactions. It costs some 40 bytes of the log for each new
-    /// transaction.
-    ///
+    /// transaction. A migration of its own, since commits wait while it is made.
+    static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
+
     /// In the schema of a ledger that was made without one of its own there may be tables of the operator's with these
     /// names, and a view of the operator's may read `periods`. Then these stay, and ours are left out.
     static let migration = [
         "ALTER TABLE quittance.chains " + addedColumns,
-        "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)",
         """
         DO $$ BEGIN
             IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN

@@ -12,8 +12,8 @@ enum Schema {
     /// The statements of each migration.
     static let migrations: [[String]] = [
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
-        documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, outboxInOrder,
-        unfinishedCopy, PeopleViews.migration, vacuuming, homesIfDistributed,
+        documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, holdingsBefore,
+        outboxInOrder, unfinishedCopy, [PeopleViews.index], PeopleViews.migration, vacuuming, homesIfDistributed,
         [fillHomes],
     ]
 
@@ -246,8 +246,8 @@ enum Schema {
     /// each chain once. `home` is the customer's number.
     ///
     /// `forms.customers` says where servers write them: 0 also in `customers.chains`, 1 in this table alone. Servers of
-    /// the version before read and write the lists. What they write gets here by the trigger, which a ledger without
-    /// them does not need.
+    /// the version before read and write the lists, and may do so at any time in a ledger that they have made. What
+    /// they write gets here by the triggers. A ledger that was made with its marker needs neither: they refuse it.
     private static let holdings = [
         """
         CREATE TABLE quittance.holdings (
@@ -260,7 +260,8 @@ enum Schema {
         "ALTER TABLE quittance.forms ADD customers bigint NOT NULL DEFAULT 1",
         """
         UPDATE quittance.forms SET customers = 0
-        WHERE EXISTS (SELECT 1 FROM quittance.customers) OR EXISTS (SELECT 1 FROM quittance.api_keys)
+        WHERE NOT (SELECT attnotnull FROM pg_attribute
+                   WHERE attrelid = 'quittance.schema_version'::regclass AND attname = 'ledger')
         """,
         """
         CREATE FUNCTION quittance.hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -287,17 +288,25 @@ enum Schema {
                 END IF;
             END IF;
             IF (SELECT customers FROM quittance.forms) = 0 THEN
-                CREATE TRIGGER hold AFTER INSERT OR DELETE OR UPDATE OF number, chains ON quittance.customers
+                CREATE TRIGGER hold AFTER INSERT OR DELETE ON quittance.customers
                     FOR EACH ROW EXECUTE FUNCTION quittance.hold();
+                CREATE TRIGGER hold_changes AFTER UPDATE OF number, chains ON quittance.customers FOR EACH ROW
+                    WHEN (OLD.number <> NEW.number OR OLD.chains <> NEW.chains)
+                    EXECUTE FUNCTION quittance.hold();
             END IF;
         END $$
         """,
+    ]
+
+    /// After the trigger was committed, so that intakes go on meanwhile: what changes then gets here by the trigger.
+    private static let holdingsBefore = [
         """
         INSERT INTO quittance.holdings
         SELECT DISTINCT number::text, scopes.id, substr(name, strpos(name, ' ') + 1)
         FROM quittance.customers, unnest(chains) AS name
         JOIN quittance.scopes ON environment = split_part(name, ' ', 1) WHERE scopes.app = customers.app
-        """,
+        ON CONFLICT DO NOTHING
+        """
     ]
 
     private static let event = """

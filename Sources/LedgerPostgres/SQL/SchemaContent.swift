@@ -50,7 +50,7 @@ enum SchemaContent: Equatable {
 
     private struct Shape {
         var name: String
-        /// How many tables, indexes, views and sequences it has, without those of extensions.
+        /// How many tables, views, sequences and functions it has, without those of extensions.
         var relations: Int
         /// Whether it has the tables and columns by which a ledger is known, also one without a marker.
         var isLedger: Bool
@@ -72,13 +72,17 @@ enum SchemaContent: Equatable {
         let statement = PostgresStatement.once(
             """
             SELECT nspname::text,
-                (SELECT count(*) FROM pg_class WHERE relnamespace = pg_namespace.oid AND NOT EXISTS (
+                (SELECT count(*) FROM pg_class
+                    WHERE relnamespace = pg_namespace.oid AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f') AND NOT EXISTS (
                     SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid
+                        AND deptype = 'e'))
+                + (SELECT count(*) FROM pg_proc WHERE pronamespace = pg_namespace.oid AND NOT EXISTS (
+                    SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid
                         AND deptype = 'e')),
                 (SELECT count(*) FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
                     WHERE relnamespace = pg_namespace.oid AND relkind IN ('r', 'p') AND NOT attisdropped
                         AND atttypid = 'bigint'::regtype AND relname || '.' || attname = ANY ($2))
-            FROM pg_namespace WHERE \(condition)
+            FROM pg_namespace WHERE \(condition) ORDER BY array_position(current_schemas(false), nspname)
             """, [.text(name), .texts(columns)])
         return try await RepeatedRequests(pool: pool).read(statement).map { row in
             let (name, relations) = (try row.next(String.self), try row.next(Int.self))

@@ -7,14 +7,15 @@ enum ServerRole {
     /// The statements that give a role its rights, also to tables that later versions make. The owner runs them.
     ///
     /// - Parameters:
-    ///   - role: The name of the role.
+    ///   - role: The name of the role. A dot in it is written as an escape, so that no part of it is taken for the
+    ///     schema of a table, see ``LedgerSchema``.
     ///   - schema: The schema of the ledger.
     static func grants(to role: String, in schema: String) -> [String] {
-        let (role, schema) = (quoted(role), quoted(schema))
+        let (role, schema) = (quoted(role), "\"\(schema)\"")
         return [
             "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \(schema) TO \(role)",
-            "REVOKE INSERT, UPDATE, DELETE ON \(schema).schema_version FROM \(role)",
+            "REVOKE INSERT, UPDATE, DELETE ON quittance.schema_version FROM \(role)",
             """
             ALTER DEFAULT PRIVILEGES IN SCHEMA \(schema)
                 GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO \(role)
@@ -22,7 +23,10 @@ enum ServerRole {
         ]
     }
 
-    private static func quoted(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }
+    private static func quoted(_ name: String) -> String {
+        let escaped = name.replacing("\\", with: "\\\\").replacing("\"", with: "\"\"").replacing(".", with: "\\002E")
+        return "U&\"\(escaped)\""
+    }
 }
 
 extension PostgresLedgerStorage {

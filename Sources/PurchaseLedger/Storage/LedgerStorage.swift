@@ -113,8 +113,8 @@ public protocol LedgerStorage: Sendable {
     /// is another one: a database plans its statements by that.
     func adaptToSize() async throws
 
-    /// Writes what the storage shows to people besides the records, such as the columns of a view, wherever a version
-    /// without it has left it out. If nothing is missing, writes nothing.
+    /// Writes what the storage keeps besides the records, such as the columns of a view or a table by which records are
+    /// found, wherever it is missing. If nothing is missing, writes nothing.
     func completeViews() async throws
 
     /// Finds out whether writing is possible, by a write that changes no record.

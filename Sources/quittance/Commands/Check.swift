@@ -26,7 +26,7 @@ struct Check: AsyncParsableCommand {
         let storage = try await composition.openStorage(isReadOnly: true)
         let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
-            let file = try await (storage as? SQLiteLedgerStorage)?.faults() ?? []
+            let file = try await composition.faults(in: storage)
             for fault in file { Terminal.printError("quittance: \(fault)") }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }

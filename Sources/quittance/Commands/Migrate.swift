@@ -25,8 +25,11 @@ struct Migrate: AsyncParsableCommand {
     var serverRole: String?
 
     func run() async throws {
-        let (done, warnings) = try await options.composition().migrate(servingAs: serverRole)
-        try Terminal.print(done.joined(separator: "\n"))
-        for warning in warnings { Terminal.printError("quittance: \(warning)") }
+        let migration = try await options.composition().migrate(servingAs: serverRole)
+        try Terminal.print(migration.done.joined(separator: "\n"))
+        for warning in migration.warnings { Terminal.printError("quittance: \(warning)") }
+        guard let missing = migration.missing else { return }
+        Terminal.printError("quittance: \(missing)")
+        throw ExitCode(1)
     }
 }

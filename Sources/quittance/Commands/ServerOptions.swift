@@ -20,7 +20,7 @@ struct ServerOptions: ParsableArguments {
         help: """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
             database for any number of servers. Behind a pooler that does not keep prepared statements, with \
-            ?prepared_statements=false.
+            ?prepared_statements=false. The tables are in the schema quittance, or with ?schema=NAME in another one.
             """,
         completion: .file())
     var database: String?
