@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import PurchaseLedger
 import TestPostgres
+import TestProcess
 import Testing
 
 @testable import LedgerPostgres
@@ -99,7 +100,9 @@ import Testing
             ? PostgresRequest.snapshot(all, limit: .seconds(3600)) : .transaction(all, limit: .seconds(3600))
         let holder = Task { try await owner.requests.pool.run(request) }
         let sleeping = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
-        while try database.psql("SELECT count(*) \(sleeping)") == "0" { try await Task.sleep(for: .milliseconds(5)) }
+        while try await aside({ try database.psql("SELECT count(*) \(sleeping)") }) == "0" {
+            try await Task.sleep(for: .milliseconds(20))
+        }
         try await body()
         try database.psql("SELECT pg_terminate_backend(pid, 60000) \(sleeping)")
         await #expect(throws: PostgresFailure.self) { try await holder.value }

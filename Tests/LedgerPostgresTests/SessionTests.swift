@@ -5,6 +5,7 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 import TestPostgres
+import TestProcess
 import Testing
 
 @testable import LedgerPostgres
@@ -30,16 +31,7 @@ import Testing
 
     /// Waits until SQL answers a text.
     private static func wait(for answer: String, to sql: String, in database: TestDatabase) async throws {
-        while try database.psql(sql) != answer { try await Task.sleep(for: .milliseconds(5)) }
-    }
-
-    /// Runs what blocks its thread where no task waits for that thread.
-    private static func aside<Value: Sendable>(
-        _ body: @escaping @Sendable () throws -> Value
-    ) async throws -> Value {
-        try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue.global().async { continuation.resume(with: Result { try body() }) }
-        }
+        while try await aside({ try database.psql(sql) }) != answer { try await Task.sleep(for: .milliseconds(20)) }
     }
 
     // MARK: - Sessions
@@ -82,7 +74,7 @@ import Testing
             }
             group.addTask {
                 for _ in 0..<40 {
-                    counts.see(try await Self.aside { Int(try database.psql(Self.sessions)) ?? 0 })
+                    counts.see(try await aside { Int(try database.psql(Self.sessions)) ?? 0 })
                 }
             }
             try await group.waitForAll()
@@ -135,7 +127,7 @@ import Testing
             }
             group.addTask {
                 while !counts.found.isOver {
-                    counts.see(try await Self.aside { Int(try database.psql(Self.sessions)) ?? 0 })
+                    counts.see(try await aside { Int(try database.psql(Self.sessions)) ?? 0 })
                     try await Task.sleep(for: .milliseconds(50))
                 }
             }

@@ -406,7 +406,7 @@ import Testing
         // As a worker does it that goes on for as long as it may.
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
         let leased = try #require(
-            try await ledger.lease(.subscriptionStatus, in: scope, until: now.advanced(by: .seconds(120)), at: now)
+            try await ledger.lease(.subscriptionStatus, in: scope, until: now.advanced(by: .seconds(175)), at: now)
                 .first)
         try storage.close()
 

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import NIOHTTP1
 import TestPostgres
+import TestProcess
 import TestWorld
 import Testing
 
@@ -64,11 +65,13 @@ struct DatabasePageTests {
         /// Runs the commands below a heading.
         ///
         /// - Returns: What they print.
-        @discardableResult func run(_ heading: String, at instant: String = "") throws -> String {
+        @discardableResult func run(_ heading: String, at instant: String = "") async throws -> String {
             let blocks = page.texts("sh", below: heading) + operations.texts("sh", below: heading)
             #expect(!blocks.isEmpty, "\(heading)")
             run.formUnion(blocks)
-            return try blocks.map { try machines.run($0, ["2026-11-25 10:15:00+00": instant]) }.joined()
+            return try await aside { [machines] in
+                try blocks.map { try machines.run($0, ["2026-11-25 10:15:00+00": instant]) }.joined()
+            }
         }
 
         /// The commands that did not run.
@@ -161,12 +164,12 @@ struct DatabasePageTests {
     @Test func `each command of the pages works, and followers and customers hear what the pages say`() async throws {
         let site = try Operator()
         for heading in ["Make it", "Certificates", "Network, role and database", "The service"] {
-            try site.run(heading)
+            try await site.run(heading)
         }
         try site.configure()
         let first = try await site.serve()
         // The key is in a line of its own.
-        let printed = try site.run("An API key")
+        let printed = try await site.run("An API key")
         let key = try #require(printed.split(separator: "\n").map(String.init).first { $0.hasPrefix("qt_") })
         try await site.sell(6, to: ["anna", "bert"], on: first, key)
 
@@ -179,7 +182,7 @@ struct DatabasePageTests {
         #expect(rows.count == 3 + heard && rows.contains("purchase.linked|anna||active"), "\(rows)")
 
         // A restore to an instant between two events.
-        try site.run("Archive the WAL, and make a base backup")
+        try await site.run("Archive the WAL, and make a base backup")
         try await site.sell(4, on: first, key)
         let shared = try #require(try await Self.follow(first, key).cursors.last)
         let instant = try site.machines.psql("SELECT clock_timestamp()", on: "a")
@@ -187,7 +190,7 @@ struct DatabasePageTests {
         try await site.sell(5, to: ["cora"], on: first, key)
         let lost = try #require(try await Self.follow(first, key).cursors.last)
         #expect(first.terminate() == 0)
-        let report = try site.run("Restore to an instant", at: instant)
+        let report = try await site.run("Restore to an instant", at: instant)
         #expect(report.contains("1 deleted customer erased again."), "\(report)")
         let second = try await site.serve()
         for (id, count) in [("anna", 0), ("bert", 1), ("cora", 0)] {
@@ -203,12 +206,12 @@ struct DatabasePageTests {
         #expect(try await Self.follow(second, key, after: shared).cursors == Array(all[(place + 1)...]))
 
         // A failover to the standby loses nothing, and the server finds it.
-        try site.run("A standby")
+        try await site.run("A standby")
         let synchronous = "SELECT application_name || ' ' || sync_state FROM pg_stat_replication"
-        #expect(try site.machines.psql(synchronous, on: "a") == "b sync")
+        while try site.machines.psql(synchronous, on: "a") != "b sync" { try await Task.sleep(for: .milliseconds(100)) }
         try await site.sell(3, to: ["dora"], on: second, key)
         let before = try await Self.follow(second, key).cursors
-        try site.run("Failover")
+        try await site.run("Failover")
         try await site.sell(3, on: second, key)
         let after = try await Self.follow(second, key).cursors
         #expect(Array(after.prefix(before.count)) == before && after.count > before.count)
@@ -217,7 +220,7 @@ struct DatabasePageTests {
 
         // A dump, which makes another database.
         #expect(second.terminate() == 0)
-        try site.run("A dump")
+        try await site.run("A dump")
         let third = try await site.serve()
         #expect(try await Self.follow(third, key).cursors == after)
         try await site.sell(2, to: [Self.unusual], on: third, key)
@@ -234,7 +237,7 @@ struct DatabasePageTests {
             grep -rlaF \(Self.unusual) "$PGDATA/base" | wc -l
             """
         #expect(try site.machines.run(search) != "0\n")
-        try site.run("What an erasure leaves")
+        try await site.run("What an erasure leaves")
         #expect(try site.machines.run(search) == "0\n")
         #expect(site.left == [])
     }
