@@ -116,7 +116,7 @@ enum Schema {
     ]
 
     /// What only distributed tables have. `also` names the chains that a document is evidence for besides `chain`, as
-    /// ``StoredCustomer`` does; `mentions.document` is the home of the document. So the one is found from the home of
+    /// `DocumentHomes` does; `mentions.document` is the home of the document. So the one is found from the home of
     /// the other, see ``DocumentPlace``. A write of `confirmations` waits for the standby of one node.
     static let homes = [
         "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
