@@ -13,7 +13,10 @@ import Testing
 
 /// Tests that what a killed `quittance copy` leaves is refused as a ledger, and that the next run completes it.
 @Suite struct KilledCopyTests {
-    private static let rounds = Seeds.isSoak ? 40 : 4
+    /// Halves to find.
+    private static let rounds = Seeds.isSoak ? 40 : 3
+    /// Kills for them: a copy is half for at least a tenth of its time, so that one in 10^9 runs finds too few.
+    private static let maximumAttempts = rounds * 80
 
     /// A place for a ledger, and how to look into it.
     private enum Place {
@@ -96,43 +99,61 @@ import Testing
         return try await LedgerContent(of: storage)
     }
 
+    private static func run(_ arguments: [String]) async throws -> CommandLineTests.Outcome {
+        try await aside { try CommandLineTests.run(arguments) }
+    }
+
+    /// Kills copies at random moments of the time that a whole one takes, each into a new ledger; goes on with each
+    /// half that is left.
     private static func killAndContinue(_ make: (Source, Int) throws -> Place) async throws {
         let source = try await Source()
         defer { try? FileManager.default.removeItem(at: source.folder) }
         let content = try await content(source.path("ledger.sqlite"))
-        var (halves, random) = (0, SeededRandom(seed: Seeds.first(1)[0]))
-        for round in 0..<rounds {
-            let target = try make(source, round)
-            // Until a kill has left half a copy: where one hits depends on how fast the machine is.
-            for _ in 0..<50 {
-                let copy = try TestProcess([CommandLineTests.program.path] + source.copy(to: target.address))
-                try await Task.sleep(for: .milliseconds(20 + random.next() % 1000))
-                copy.send(SIGKILL)
-                copy.wait()
-                guard let place = try await target.halfOf() else { continue }
+        let whole = try make(source, 0)
+        let start = ContinuousClock.now
+        #expect(try await run(source.copy(to: whole.address)).status == 0)
+        let duration = start.duration(to: .now)
+        var halves = 0
+        var kills = 0
+        var random = SeededRandom(seed: Seeds.first(1)[0])
+        for attempt in 1...maximumAttempts where halves < rounds {
+            let target = try make(source, attempt)
+            let copy = try TestProcess([CommandLineTests.program.path] + source.copy(to: target.address))
+            try await Task.sleep(for: duration * Int(random.next() % 100) / 100)
+            copy.send(SIGKILL)
+            copy.wait()
+            kills += 1
+            let half = try await target.halfOf()
+            if let half {
                 halves += 1
-                try expectRefusals(source, target, halfOf: place)
-                break
+                try await expectRefusals(source, target, halfOf: half)
             }
-            let outcome = try CommandLineTests.run(source.copy(to: target.address))
-            #expect(outcome.status == 0, "\(outcome.error)")
-            #expect(try await target.halfOf() == nil)
-            var path = source.path("back\(round).sqlite")
-            if case .file(let own) = target {
-                path = own
-            } else {
-                let back = ["copy", "--database", target.address, "--to", "sqlite:\(path)"] + source.roots
-                #expect(try CommandLineTests.run(back).status == 0)
-            }
-            #expect(try await Self.content(path) == content)
+            guard half != nil || attempt <= rounds else { continue }
+            try await expectCompletion(of: target, from: source, content)
         }
-        #expect(halves > 0, "no kill has left half a copy")
+        print("\(kills) kills have left \(halves) half copies")
+        #expect(halves == rounds)
     }
 
-    private static func expectRefusals(_ source: Source, _ target: Place, halfOf place: String) throws {
+    /// Runs the copy once more, and compares what it makes, copied back into a file, with the source's content.
+    private static func expectCompletion(of target: Place, from source: Source, _ content: LedgerContent) async throws {
+        let outcome = try await run(source.copy(to: target.address))
+        #expect(outcome.status == 0, "\(outcome.error)")
+        #expect(try await target.halfOf() == nil)
+        var path = source.path("back \(UUID().uuidString)")
+        if case .file(let own) = target {
+            path = own
+        } else {
+            let back = ["copy", "--database", target.address, "--to", "sqlite:\(path)"] + source.roots
+            #expect(try await run(back).status == 0)
+        }
+        #expect(try await Self.content(path) == content)
+    }
+
+    private static func expectRefusals(_ source: Source, _ target: Place, halfOf place: String) async throws {
         #expect(place == "sqlite:\(URL(fileURLWithPath: source.path("ledger.sqlite")).standardizedFileURL.path)")
         for command in refusals(source, target) {
-            let outcome = try CommandLineTests.run(command)
+            let outcome = try await run(command)
             #expect(outcome.status == 1 && outcome.output.isEmpty, "\(command[0]): \(outcome.output)")
             #expect(outcome.error.contains("This is half a copy of \(place)"), "\(command[0]): \(outcome.error)")
         }
