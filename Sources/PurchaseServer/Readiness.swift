@@ -5,7 +5,7 @@ import PurchaseLedger
 import Synchronization
 
 /// Finds out whether the ledger can be written, by a small write. The ledger does not count as ready soon after a
-/// commit failed, since on a disk that is nearly full small writes still succeed.
+/// commit failed for a reason that lasts, since on a disk that is nearly full small writes still succeed.
 ///
 /// An answer is cached for a second, so that frequent checks cost nothing.
 final class Readiness: Sendable {
@@ -77,6 +77,8 @@ final class Readiness: Sendable {
 
     /// Records the outcome of a commit: its error, or `nil` if it succeeded.
     func committed(_ failure: LedgerStorageError?) {
+        // What passes by itself, such as a lock that others hold on a record, says nothing about other commits.
+        if failure?.isPassing == true { return }
         state.withLock { state in
             state.failure = failure
             state.failureEnds = nil

@@ -246,6 +246,12 @@ import Testing
         #expect(await readiness.fault(at: TestStore.day(10)) == nil)
     }
 
+    @Test func `a commit that waited too long for others does not count for readiness`() async throws {
+        let readiness = Readiness(Ledger(storage: MemoryLedgerStorage()))
+        readiness.committed(LedgerStorageError(.unavailable, "a test"))
+        #expect(await readiness.fault(at: TestStore.day(50)) == nil)
+    }
+
     @Test func `of two servers whose clocks differ, one corrects the other at most once a minute`() async throws {
         let machine = Machine()
         let storage = MemoryLedgerStorage()
