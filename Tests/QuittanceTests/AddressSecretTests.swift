@@ -34,6 +34,8 @@ import Testing
         defer { try? FileManager.default.removeItem(at: folder) }
         let file = folder.appendingPathComponent("quittance.json").path
         try JSONSerialization.data(withJSONObject: ["database": address]).write(to: URL(filePath: file))
+        let name = folder.appendingPathComponent("name.json").path
+        try JSONSerialization.data(withJSONObject: [address: "database"]).write(to: URL(filePath: name))
         let app = ["--bundle-id", "com.example.notes"]
         let commands: [([String], [String: String])] = [
             (["serve", "--port", "0"] + app + ["--database", address], [:]),
@@ -44,7 +46,7 @@ import Testing
             (["check", "--database=\(address)"], [:]), (["verify", address] + app, [:]),
             (["restore", address, "--database", "sqlite:\(folder.path)/l"], [:]),
             (["copy", "--database", "sqlite:\(folder.path)/l", "--to", address], [:]),
-            (["migrate", "--database", address], [:]),
+            (["migrate", "--database", address], [:]), (["check", "--config", name], [:]),
         ]
         // Each address with some of the commands, each command with some of the addresses; with QUITTANCE_SOAK all.
         let place = (Self.addresses + Self.away).firstIndex(of: address) ?? 0

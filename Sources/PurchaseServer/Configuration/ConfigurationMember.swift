@@ -172,7 +172,10 @@ extension ConfigurationMember {
         }
         let place = path.reduce(into: "") { place, step in
             switch step {
-            case .member(let name, _): place += place.isEmpty ? name : ".\(name)"
+            case .member(let given, _):
+                // An address may stand in the place of its setting's name.
+                let name = given.mayHavePassword ? "…" : given
+                place += place.isEmpty ? name : ".\(name)"
             case .element(let index): place += "[\(index)]"
             }
         }
