@@ -116,9 +116,14 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
+            // Refused before it is changed.
+            if !continuesCopy, try await migrator.version() != nil,
+                let copy = try await Self.unfinishedCopy(requests)
+            {
+                throw LedgerStorageError(copy)
+            }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
-            if !continuesCopy, let copy = try await Self.unfinishedCopy(requests) { throw LedgerStorageError(copy) }
             forms = isDistributed ? .onNodes : try await StoredForms.read(requests)
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.

@@ -5,6 +5,9 @@ public import PurchaseLedger
 // Half a copy is no ledger: the note of a copy that has not ended.
 
 extension PostgresLedgerStorage {
+    private static let exists = PostgresStatement(
+        "SELECT 1::bigint WHERE to_regclass('quittance.unfinished_copy') IS NOT NULL")
+
     private static let found = PostgresStatement("SELECT source, began_at FROM quittance.unfinished_copy")
 
     /// The note of a copy into this ledger that has not ended.
@@ -12,8 +15,11 @@ extension PostgresLedgerStorage {
         try await translated { try await Self.unfinishedCopy(self.requests) }
     }
 
+    /// The same of a ledger of any version. Earlier ones have no such note.
     static func unfinishedCopy(_ requests: RepeatedRequests) async throws -> UnfinishedCopy? {
-        try await requests.read(found).map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
+        let isThere = try await requests.read(exists).map { try $0.next(Int64.self) }.first != nil
+        let copies = isThere ? try await requests.read(found) : PostgresRows()
+        return try copies.map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
     }
 
     /// Writes the note, or removes it.

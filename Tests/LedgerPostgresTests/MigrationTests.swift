@@ -53,6 +53,17 @@ import Testing
         try await database.storage(upgrades: false).proveWritable()
     }
 
+    @Test func `half a copy of an earlier version is refused before it is brought up to date`() async throws {
+        let database = try TestPostgres.database()
+        let earlier = Schema.migrations.count - 1
+        try await Self.migrate(database, by: earlier)
+        try database.psql("INSERT INTO quittance.unfinished_copy (id, source, began_at) VALUES (1, 'sqlite:a', 0)")
+        await #expect { _ = try await database.storage() } throws: { error in
+            (error as? LedgerStorageError)?.code == .unfinishedCopy
+        }
+        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(earlier)")
+    }
+
     /// Statements that servers have prepared refer to the tables as they were.
     @Test func `servers that are running go on while and after another one adds to the tables`() async throws {
         let database = try TestPostgres.database()

@@ -62,6 +62,7 @@ public struct PostgresSettings: Sendable {
 extension PostgresSettings {
     /// Which database this is, for people: its name and its hosts, and neither the user nor a secret.
     public var place: String {
+        // For a message about something else, an address that libpq does not understand is only not named.
         guard let given = try? PostgresConnection.parameters(of: address) else { return "a PostgreSQL database" }
         let environment = PostgresConnection.defaults
         let name = given["dbname"] ?? environment["dbname"]
@@ -117,7 +118,7 @@ extension PostgresSettings {
     /// Whether a host of the address does not answer, or is still starting. False if each one answers, also with a
     /// refusal, and for settings that are not safe.
     public func isAway(clock: ContinuousClock) async -> Bool {
-        // Connecting waits, also for the system's look-up of the host's name.
+        // Connecting waits, also for the system's look-up of a name. Who connects next reports unsafe settings.
         await withCheckedContinuation { continuation in
             DispatchQueue(label: "LedgerPostgres.question").async {
                 continuation.resume(returning: (try? isAwayNow(clock)) ?? false)
