@@ -116,14 +116,11 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
-            // Refused before it is changed.
-            if !continuesCopy, try await migrator.version() != nil,
-                let copy = try await Self.unfinishedCopy(requests)
-            {
-                throw LedgerStorageError(copy)
-            }
+            // Before anything is changed, and again, since a copy may have begun while this waited for its tables.
+            if !continuesCopy, try await migrator.version() != nil { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
+            if !continuesCopy { try await Self.requireWhole(requests) }
             forms = isDistributed ? .onNodes : try await StoredForms.read(requests)
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.
@@ -400,7 +397,9 @@ extension PostgresLedgerStorage {
     /// - Parameter queries: What was loaded.
     private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {
         guard !isDistributed else { return try await confirm(atHomes: queries.namedHomes, in: epoch) }
-        let search = PostgresStatement("SELECT \(WaitingEvents.needsConfirmation)")
+        // A standby cannot say whether the others have it: there the write fails.
+        let search = PostgresStatement(
+            "SELECT pg_is_in_recovery() OR current_setting('synchronous_standby_names') <> ''")
         let answers = try await requests.read([search], during: epoch)
         let isRequired = try answers[0].map { try $0.next(Bool.self) }.first
         if isRequired == true { try await awaitStandby(in: epoch) }

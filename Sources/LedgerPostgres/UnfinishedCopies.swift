@@ -15,8 +15,13 @@ extension PostgresLedgerStorage {
         try await translated { try await Self.unfinishedCopy(self.requests) }
     }
 
-    /// The same of a ledger of any version. Earlier ones have no such note.
-    static func unfinishedCopy(_ requests: RepeatedRequests) async throws -> UnfinishedCopy? {
+    /// - Throws: `LedgerStorageError`: `unfinishedCopy` if the ledger, of any version, is half a copy.
+    static func requireWhole(_ requests: RepeatedRequests) async throws {
+        if let copy = try await unfinishedCopy(requests) { throw LedgerStorageError(copy) }
+    }
+
+    /// Earlier versions have no such note.
+    private static func unfinishedCopy(_ requests: RepeatedRequests) async throws -> UnfinishedCopy? {
         let isThere = try await requests.read(exists).map { try $0.next(Int64.self) }.first != nil
         let copies = isThere ? try await requests.read(found) : PostgresRows()
         return try copies.map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first

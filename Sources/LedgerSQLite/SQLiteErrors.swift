@@ -32,8 +32,11 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
+        // Others may give a lock back. An error of the disk stays, such as that of a user whose quota is used up.
+        let isPassing = [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode)
         // The error's own description would quote the SQL statement.
         return LedgerStorageError(
-            code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")\(advice)")
+            code, "SQLite \(error.extendedResultCode.rawValue): \(error.message ?? "no message")\(advice)",
+            isPassing: isPassing)
     }
 }

@@ -67,6 +67,17 @@ import Testing
         while try await Self.details(storage) != ["1", "2", "3", "4"] { try await Task.sleep(for: .milliseconds(5)) }
     }
 
+    @Test func `a standby acknowledges no document, also none that it has`() async throws {
+        let primary = try TestPostgres()
+        let database = try primary.database()
+        try await TroubleTests.add(1, to: 1, through: database.storage())
+        let standby = try TestPostgres(following: primary)
+        let storage = try await standby.existing(database).storage()
+        #expect(try await TroubleTests.numbers(in: storage)[1] == [1])
+        await #expect(throws: LedgerStorageError.self) { try await TroubleTests.add(1, to: 1, through: storage) }
+        try standby.promote()
+    }
+
     /// A full disk, a statement that is ended, a lock that is not got, and another transaction that was faster.
     @Test(arguments: ["53100", "57014", "55P03", "40001"])
     func `if numbering fails, numbered events are answered, and the next reader tries again`(state: String) async throws

@@ -144,6 +144,17 @@ import Testing
         #expect(try await Self.held(storage).count == 5)
     }
 
+    @Test func `a holding of a customer who was erased is a fault, which a rebuild mends`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        try await Self.sell(0..<1, through: storage)
+        try database.psql("INSERT INTO quittance.holdings SELECT '999', scope, '12' FROM quittance.holdings")
+        #expect(try await storage.faults().map { $0.contains("purchase 12") && $0.contains("999") } == [true])
+        try await storage.completeViews()
+        #expect(try await storage.faults() == [])
+        #expect(try await Self.held(storage).count == 1)
+    }
+
     /// An old server may have made it a moment ago, and go on.
     @Test func `a ledger of the version before that has no customer yet keeps the lists`() async throws {
         let database = try TestPostgres.database()
@@ -185,6 +196,23 @@ import Testing
         #expect(try await Self.held(storage).count == 2)
         try database.psql("DELETE FROM quittance.customers")
         #expect(try database.psql("SELECT count(*) FROM quittance.holdings") == "0")
+    }
+
+    /// The others may be in a transaction of the upgrade that has not ended.
+    @Test func `what a server of the version before adds to a list gets here, and no more`() async throws {
+        let database = try TestPostgres.database()
+        try await MigrationTests.migrate(database, by: Schema.unmarked)
+        try database.psql(
+            """
+            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.scope.bundleId)');
+            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
+            VALUES ('anna', 1, 1, 7, true, '{anna}', '{Production 1000}')
+            """)
+        _ = try await database.storage()
+        try database.psql("DELETE FROM quittance.holdings")
+        try database.psql("UPDATE quittance.customers SET chains = '{Production 1000,Production 1001}'")
+        #expect(try database.psql("SELECT chain FROM quittance.holdings") == "1001")
     }
 
     /// Prints the times of a read of a customer with many purchases, and compares them with those of a file.

@@ -140,6 +140,8 @@ import Testing
         #expect(made.status == 0, "\(made.error)")
         #expect(made.output.contains("The ledger was made, with version"), "\(made.output)")
         #expect(made.output.contains("Quarters of documents: 20"), "\(made.output)")
+        let itself = try CommandLineTests.run(owner + ["--server-role", "postgres"])
+        #expect(itself.status == 1 && itself.error.contains("owns the tables"), "\(itself.error)")
         let again = try CommandLineTests.run(owner)
         #expect(again.output.contains("nothing to do"), "\(again.output)")
 

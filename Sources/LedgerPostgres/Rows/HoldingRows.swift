@@ -139,30 +139,49 @@ extension PostgresLedgerStorage {
                     AND holdings.chain = chains.home)
         """
 
+    /// The holdings of customers who were erased while the upgrade copied them.
+    private static let orphans = """
+        FROM quittance.holdings
+        WHERE NOT EXISTS (SELECT 1 FROM quittance.customers WHERE customers.number::text = holdings.home)
+        """
+
     /// How many faults are listed at most.
     private static let mostFaults = 100
 
-    /// Purchases that reads of their owners do not find, at most 100: a sentence each. On Citus none is looked for.
+    /// Purchases that reads of their owners do not find, and those of customers who were erased, at most 100 of each: a
+    /// sentence each. On Citus none is looked for.
     public func faults() async throws -> [String] {
         guard !isDistributed else { return [] }
-        let search = PostgresStatement.once(
-            "SELECT chains.home, owners.number \(Self.missing) LIMIT \(Self.mostFaults)")
+        let missing = try await sentences("chains.home, owners.number::text \(Self.missing)") { purchase, customer in
+            "The purchase \(purchase) is missing among those of its owner, customer number \(customer): quittance "
+                + "rebuild adds it"
+        }
+        let orphans = try await sentences("chain, home \(Self.orphans)") { purchase, customer in
+            "The purchase \(purchase) is still among those of customer number \(customer), who was erased: quittance "
+                + "rebuild removes it"
+        }
+        return missing + orphans
+    }
+
+    private func sentences(
+        _ search: String, _ sentence: @Sendable (_ purchase: String, _ customer: String) -> String
+    ) async throws -> [String] {
+        let statement = PostgresStatement.once("SELECT \(search) LIMIT \(Self.mostFaults)")
         return try await translated {
-            try await self.long([search]).last?.map { row in
-                "The purchase \(try row.next(String.self)) is missing among those of its owner, customer number "
-                    + "\(try row.next(Int64.self)): quittance rebuild adds it"
-            } ?? []
+            try await self.long([statement]).last?.map { sentence(try $0.next(), try $0.next()) } ?? []
         }
     }
 
-    /// Adds the holdings that are missing. Nothing else may wait for it: nobody removes an owner's holding.
+    /// Adds the holdings that are missing, and removes those of customers who were erased. Nothing else may wait for
+    /// it: nobody removes an owner's holding, and nobody gets the number of an erased customer.
     func completeHoldings() async throws {
         let insert = PostgresStatement.once(
             """
             INSERT INTO quittance.holdings (home, scope, chain)
             SELECT owners.number::text, chains.scope, chains.home \(Self.missing) ON CONFLICT DO NOTHING
             """)
-        try await translated { _ = try await self.long([insert]) }
+        let remove = PostgresStatement.once("DELETE \(Self.orphans)")
+        try await translated { for statement in [insert, remove] { _ = try await self.long([statement]) } }
     }
 }
 

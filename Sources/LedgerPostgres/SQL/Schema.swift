@@ -247,7 +247,8 @@ enum Schema {
     ///
     /// `forms.customers` says where servers write them: 0 also in `customers.chains`, 1 in this table alone. Servers of
     /// the version before read and write the lists, and may do so at any time in a ledger that they have made. What
-    /// they write gets here by the triggers. A ledger that was made with its marker needs neither: they refuse it.
+    /// they write gets here by the triggers: only what is new in a list, so that nobody waits for `holdingsBefore`. A
+    /// ledger that was made with its marker needs neither: they refuse it.
     private static let holdings = [
         """
         CREATE TABLE quittance.holdings (
@@ -273,7 +274,9 @@ enum Schema {
                 INSERT INTO quittance.holdings
                 SELECT NEW.number::text, scopes.id, substr(name, strpos(name, ' ') + 1)
                 FROM unnest(NEW.chains) AS name JOIN quittance.scopes ON environment = split_part(name, ' ', 1)
-                WHERE scopes.app = NEW.app ON CONFLICT DO NOTHING;
+                WHERE scopes.app = NEW.app
+                    AND (TG_OP = 'INSERT' OR NEW.number <> OLD.number OR name <> ALL (OLD.chains))
+                ON CONFLICT DO NOTHING;
             END IF;
             RETURN NULL;
         END $$

@@ -23,6 +23,9 @@ enum ServerRole {
         ]
     }
 
+    static let owner = PostgresStatement(
+        "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'quittance.schema_version'::regclass")
+
     private static func quoted(_ name: String) -> String {
         let escaped = name.replacing("\\", with: "\\\\").replacing("\"", with: "\"\"").replacing(".", with: "\\002E")
         return "U&\"\(escaped)\""
@@ -32,8 +35,18 @@ enum ServerRole {
 extension PostgresLedgerStorage {
     /// Gives a role the rights that a server needs. Only the owner of the tables can.
     ///
-    /// - Throws: `LedgerStorageError`: `unavailable` also if there is no such role.
+    /// - Throws: `LedgerStorageError`: `unavailable` also if there is no such role, or if it owns the tables: then it
+    ///   would lose rights that migrations need.
     public func grantServing(to role: String) async throws {
+        let owner = try await translated {
+            try await self.requests.read(ServerRole.owner).map { try $0.next(String.self) }.first
+        }
+        guard role != owner else {
+            throw LedgerStorageError(
+                .unavailable,
+                "The role \(role) owns the tables, so it has all rights already: name another role for the servers",
+                isPassing: false)
+        }
         let grants = ServerRole.grants(to: role, in: requests.pool.schema).map { PostgresStatement.once($0) }
         try await translated { _ = try await self.requests.send(.transaction(grants)) }
     }
