@@ -40,7 +40,9 @@ final class ConnectionPool: Sendable {
                     opener, width: width * (place + 1) / count - width * place / count,
                     waitingLimit: Self.waitingLimit / count, clock: clock))
         }
-        (self.loops, self.opener, self.clock) = (loops, opener, clock)
+        self.loops = loops
+        self.opener = opener
+        self.clock = clock
         schema = settings.schema ?? LedgerSchema.usual
     }
 

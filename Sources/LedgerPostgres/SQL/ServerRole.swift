@@ -11,7 +11,8 @@ enum ServerRole {
     ///     schema of a table, see ``LedgerSchema``.
     ///   - schema: The schema of the ledger.
     static func grants(to role: String, in schema: String) -> [String] {
-        let (role, schema) = (quoted(role), "\"\(schema)\"")
+        let role = quoted(role)
+        let schema = "\"\(schema)\""
         return [
             "GRANT USAGE ON SCHEMA \(schema) TO \(role)",
             "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \(schema) TO \(role)",
