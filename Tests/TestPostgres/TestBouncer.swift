@@ -39,7 +39,8 @@ package final class TestBouncer: Sendable {
         start() {
             rm -f bouncer.pid .s.PGSQL.5432
             as_user pgbouncer -q -d bouncer.ini
-            until [ -S .s.PGSQL.5432 ]; do sleep 0.01; done
+            # The socket is there before it listens.
+            until pg_isready -q -h "$folder"; do sleep 0.01; done
         }
         stop() { kill -KILL "$(cat bouncer.pid)"; }
         restart() { stop && start; }
