@@ -91,15 +91,13 @@ public struct ServerApplication: Sendable {
     ) async throws {
         if let ledger { await ledger.logLastNotification(to: logger) }
         var services: [any Service] = []
-        // A thread of its own, so that health checks are answered while all other threads are busy.
-        let healthLoops = healthPort.map { _ in MultiThreadedEventLoopGroup(numberOfThreads: 1) }
-        if let healthPort, let healthLoops {
+        if let healthPort {
             let address = ListeningAddress(hostname: healthHostname ?? hostname, port: healthPort)
             let settings = ListeningSettings(
                 hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                application(settings, healthRouter().completed(), address, healthLoops, counter) {
+                application(settings, healthRouter().completed(), address, Self.healthLoops, counter) {
                     onListening(.health, $0)
                 })
         }
@@ -124,14 +122,13 @@ public struct ServerApplication: Sendable {
             },
             gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
-        do {
-            try await ServiceGroup(configuration: configuration).run()
-        } catch {
-            try? await healthLoops?.shutdownGracefully()
-            throw error
-        }
-        try await healthLoops?.shutdownGracefully()
+        try await ServiceGroup(configuration: configuration).run()
     }
+
+    /// A thread of its own, so that health checks are answered while all other threads are busy. As that of all other
+    /// connections, it stays as long as the process: a loop that was shut down while a connection still ends prints a
+    /// line of its own into the log.
+    private static let healthLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     private func application(
         _ settings: ListeningSettings, _ router: Router<BasicRequestContext>, _ address: ListeningAddress,
@@ -147,12 +144,7 @@ public struct ServerApplication: Sendable {
             server: HTTPServerBuilder { EventLoopChannel($0, bounds, budget, counter: counter) },
             configuration: .init(
                 address: .hostname(address.hostname, port: address.port), serverName: Self.serverName),
-            onServerRunning: { [logger] channel in
-                let port = channel.localAddress?.port ?? address.port
-                let address = ListeningAddress(hostname: address.hostname, port: port)
-                logger.info("The server listens", metadata: ["address": "\(address)"])
-                onListening(port)
-            },
+            onServerRunning: { channel in onListening(channel.localAddress?.port ?? address.port) },
             eventLoopGroupProvider: .shared(loops), logger: quiet)
         return NamingListener(application: application, settings: settings, address: address)
     }

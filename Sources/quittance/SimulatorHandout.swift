@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import Foundation
+import Logging
 import PurchaseServer
 import SimulatorServer
 
@@ -27,6 +28,12 @@ struct SimulatorHandout {
                 ("bundleId", catalogue.bundleId), ("appAppleId", "\(catalogue.appAppleId)"),
                 ("issuerId", key.issuer), ("keyId", key.id),
             ] + (simulator.store.sharedSecret.map { [("sharedSecret", $0)] } ?? [])
+    }
+
+    /// The addresses, for the log.
+    var addresses: Logger.Metadata {
+        let addresses = members.filter { $0.value.hasPrefix("http://") }
+        return Logger.Metadata(uniqueKeysWithValues: addresses.map { ($0.name, .string($0.value)) })
     }
 
     /// The lines that the program prints once it listens.

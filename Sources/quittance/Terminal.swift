@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
+import Logging
 
 #if canImport(Glibc)
 import Glibc
@@ -75,6 +76,15 @@ enum Terminal {
             rest = rest.dropFirst(max(0, count))
         }
         return true
+    }
+}
+
+extension Logger {
+    /// Logs a notice whatever the lowest level is: what a program waits for that started this one.
+    func always(_ message: Message, metadata: Metadata) {
+        var logger = self
+        logger.logLevel = min(logger.logLevel, .notice)
+        logger.notice(message, metadata: metadata)
     }
 }
 

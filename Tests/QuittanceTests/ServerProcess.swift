@@ -39,17 +39,17 @@ final class ServerProcess: Sendable {
         var text = ""
         for _ in 0..<360_000 {
             text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
-            let isComplete = environment["QUITTANCE_HEALTH_PORT"] == nil || text.contains("/health/live.")
-            if text.contains("listens on http://"), text.contains("\n"), isComplete { break }
+            let isComplete = environment["QUITTANCE_HEALTH_PORT"] == nil || text.contains("/health/live")
+            if text.contains(/listens" address=\S+\n/), isComplete { break }
             guard process.isRunning else { throw NotListening(output: text) }
             try await Task.sleep(for: .milliseconds(10))
         }
-        guard let found = text.firstMatch(of: /listens on (http:\/\/\S+:([0-9]+))/), let port = Int(found.2) else {
-            throw NotListening(output: text)
-        }
+        guard let found = text.firstMatch(of: /listens" address=(http:\/\/\S+:([0-9]+))\n/),
+            let port = Int(found.2)
+        else { throw NotListening(output: text) }
         address = String(found.1)
         self.port = port
-        healthAddress = text.firstMatch(of: /answered on (http:\S+\/health\/live)/).map { String($0.1) }
+        healthAddress = text.firstMatch(of: /health checks" address=(http:\S+\/health\/live)/).map { String($0.1) }
     }
 
     /// What it has printed so far, on standard output and standard error.

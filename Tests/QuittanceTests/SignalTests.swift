@@ -146,7 +146,7 @@ import Testing
         try await Self.withFolder { folder in
             let process = try StartingProcess(Self.commands[0], in: folder)
             while !process.text.contains("Quittance starts") { try await Task.sleep(for: .milliseconds(1)) }
-            while process.process.isRunning, !process.text.contains("listens on http://") {
+            while process.process.isRunning, !process.text.contains("The server listens") {
                 process.send(SIGHUP)
                 try await Task.sleep(for: .milliseconds(1))
             }

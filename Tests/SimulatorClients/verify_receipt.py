@@ -36,7 +36,7 @@ class Server:
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in self.process.stdout:
             self.lines.append(line)
-            if found := re.search(r"listens on (http://[0-9.]+:[0-9]+)", line):
+            if found := re.search(r'listens" address=(http://[0-9.]+:[0-9]+)', line):
                 self.address = found[1]
                 return
         raise AssertionError("".join(self.lines))

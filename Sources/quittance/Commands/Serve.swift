@@ -214,7 +214,7 @@ struct Serve: AsyncParsableCommand {
                 healthHostname: configuration.healthHostname, healthPort: configuration.healthPort
             ) { listener, port in
                 if listener == .requests { ServerSignals.handle { reloadKeys(of: service, logger) } }
-                announce(listener, port: port, configuration)
+                announce(listener, port: port, configuration, logger)
             }
         } catch let error as ListeningError {
             throw ValidationError("\(configuration.place(of: error.setting)): \(error.message)")
@@ -239,16 +239,25 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Prints the address of a listener. The server runs even if standard output cannot be written.
-    private func announce(_ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration) {
+    /// Says where a listener is: with a first request to a person at a terminal, and in the log otherwise, so that all
+    /// that a program reads has the format of the log. The server runs even if standard output cannot be written.
+    private func announce(
+        _ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration, _ logger: Logger
+    ) {
         switch listener {
         case .requests:
-            let address = ListeningAddress(hostname: configuration.hostname, port: port)
-            try? Terminal.print(welcome("http://\(address)", configuration))
+            let address = "http://\(ListeningAddress(hostname: configuration.hostname, port: port))"
+            guard Terminal.isInteractive else {
+                return logger.always("The server listens", metadata: ["address": .string(address)])
+            }
+            try? Terminal.print(welcome(address, configuration))
         case .health:
             let hostname = configuration.healthHostname ?? configuration.hostname
-            let address = ListeningAddress(hostname: hostname, port: port)
-            try? Terminal.print("Health checks are also answered on http://\(address)/health/live.\n")
+            let address = "http://\(ListeningAddress(hostname: hostname, port: port))/health/live"
+            guard Terminal.isInteractive else {
+                return logger.always("The server listens for health checks", metadata: ["address": .string(address)])
+            }
+            try? Terminal.print("Health checks are also answered on \(address).\n")
         }
     }
 

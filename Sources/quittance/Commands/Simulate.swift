@@ -166,8 +166,9 @@ struct Simulate: AsyncParsableCommand {
         if check, load { return try await runLoad() }
         if check { return try await runCheck() }
         ServerSignals.ignoreHangup()
+        let format = try Self.logFormat()
         var logger = Logger(label: "quittance") { _ in
-            LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
+            LineLogHandler(format, now: SystemClock.now, write: Terminal.printError)
         }
         logger.logLevel = .info
         let simulator = try simulator()
@@ -190,6 +191,15 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 
+    /// The format of the log, from the same variable as that of a server.
+    private static func logFormat() throws -> LogFormat {
+        guard let text = ProcessInfo.processInfo.environment["QUITTANCE_LOG_FORMAT"] else { return .text }
+        guard let format = LogFormat(rawValue: text) else {
+            throw ValidationError("QUITTANCE_LOG_FORMAT takes text or json.")
+        }
+        return format
+    }
+
     /// The option that gives what cannot be listened on.
     private static func option(of error: SimulatorListeningError) -> String {
         if error.isAboutHostname { return "--host" }
@@ -208,6 +218,9 @@ struct Simulate: AsyncParsableCommand {
                 if let out { try handout.write(to: out) }
             } catch {
                 Terminal.printError("quittance: Cannot write to \(out ?? ""): \(error)")
+            }
+            guard Terminal.isInteractive else {
+                return logger.always("The simulated App Store listens", metadata: handout.addresses)
             }
             // The simulator runs even if standard output cannot be written.
             try? Terminal.print(handout.welcome(folder: out, notifies: notify != nil || sandboxNotify != nil))
