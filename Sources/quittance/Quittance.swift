@@ -13,9 +13,9 @@ struct Quittance: AsyncParsableCommand {
             Verifies what the App Store signed, records it, and answers what each customer owns.
 
               quittance inspect receipt.b64
-              quittance verify receipt.b64 --bundle-id com.example.notes --environment sandbox
+              quittance verify receipt.b64 --bundle-id com.example.notes
               quittance convert receipt.b64 --to modern
-              quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
+              quittance serve --config quittance.json
               quittance simulate --notify http://127.0.0.1:8080/notifications/v2
 
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
@@ -27,6 +27,7 @@ struct Quittance: AsyncParsableCommand {
             Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
             Simulate.self,
             Watch.self,
+            ConfigTopic.self,
         ]
     )
 
@@ -37,6 +38,7 @@ struct Quittance: AsyncParsableCommand {
         var isRunning = false
         do {
             try requireNoKeyAsOption()
+            try Suggestion.requireCommands(Array(CommandLine.arguments.dropFirst()), of: Self.self)
             var command = try parseAsRoot()
             isRunning = true
             if var asynchronous = command as? any AsyncParsableCommand {
@@ -51,7 +53,7 @@ struct Quittance: AsyncParsableCommand {
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
-            let text = isRunning ? message(for: error) : withoutUsage(fullMessage(for: error))
+            let text = isRunning ? message(for: error) : explained(fullMessage(for: error))
             // ArgumentParser's own prefix is another than that of all other messages.
             let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
             Terminal.printError("quittance: " + message.withoutAPIKeys)
@@ -65,10 +67,14 @@ struct Quittance: AsyncParsableCommand {
         throw ValidationError("An API key has no hyphen before it.")
     }
 
-    /// The message without all options of the command, which the last line says how to get.
-    private static func withoutUsage(_ message: String) -> String {
-        message.split(separator: "\n", omittingEmptySubsequences: false).filter { !$0.hasPrefix("Usage: ") }
-            .joined(separator: "\n")
+    /// The parser's message with the option that a mistyped one may have meant, and without the usage: its last line
+    /// says how to get that.
+    private static func explained(_ message: String) -> String {
+        let lines = message.split(separator: "\n", omittingEmptySubsequences: false)
+        let usage = lines.firstIndex { $0.hasPrefix("Usage: ") } ?? lines.endIndex
+        let rest = lines[usage...].drop { !$0.hasPrefix("  See '") }
+        let text = (lines[..<usage] + rest).joined(separator: "\n")
+        return Suggestion.namingOption(in: text, for: Array(CommandLine.arguments.dropFirst()), of: Self.self)
     }
 }
 

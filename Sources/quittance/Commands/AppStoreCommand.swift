@@ -26,9 +26,9 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     /// The options of all these commands.
     struct Options: ParsableArguments {
-        @OptionGroup var server: ServerOptions
-        @OptionGroup var trust: TrustOptions
-        @OptionGroup var appStoreServer: AppStoreServerOptions
+        @OptionGroup(visibility: .inTopic) var server: ServerOptions
+        @OptionGroup(visibility: .inTopic) var trust: TrustOptions
+        @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
         @Option(help: "The app. May be omitted if the configuration has only one.")
         var bundleId: String?
@@ -108,7 +108,12 @@ struct AppStoreCommand: AsyncParsableCommand {
     struct Order: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Look up the transactions of the order id in a customer's e-mail. Production only.",
-            discussion: "  quittance app-store order MV5G8XK2PQ --config quittance.json")
+            usage: "quittance app-store order <order-id> [options]",
+            discussion: """
+                  quittance app-store order MV5G8XK2PQ --config quittance.json
+
+                \(ConfigTopic.appStoreOptions)
+                """)
 
         @Argument(help: "The order id.")
         var orderId: String
@@ -134,7 +139,12 @@ struct AppStoreCommand: AsyncParsableCommand {
     struct Refunds: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Read all refunds of the customer of a transaction.",
-            discussion: "  quittance app-store refunds 410000000000001 --config quittance.json")
+            usage: "quittance app-store refunds <transaction-id> [options]",
+            discussion: """
+                  quittance app-store refunds 410000000000001 --config quittance.json
+
+                \(ConfigTopic.appStoreOptions)
+                """)
 
         @Argument(help: "Any transaction id of the customer.")
         var transactionId: String
@@ -186,7 +196,16 @@ struct AppStoreCommand: AsyncParsableCommand {
     struct Extend: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Extend the renewal date of a subscription. It cannot be undone.",
-            discussion: "  quittance app-store extend 410000000000001 --days 7 --reason 3 --config quittance.json")
+            usage: """
+                quittance app-store extend <original-transaction-id> --days <days>
+                    --reason <reason> [options]
+                """,
+            discussion: """
+                  quittance app-store extend 410000000000001 --days 7 --reason 3 \\
+                      --config quittance.json
+
+                \(ConfigTopic.appStoreOptions)
+                """)
 
         @Argument(help: "The subscription's originalTransactionId.")
         var originalTransactionId: String
@@ -209,11 +228,18 @@ struct AppStoreCommand: AsyncParsableCommand {
     struct ExtendAll: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Extend the renewal dates of all active subscribers of a product. It cannot be undone.",
+            usage: """
+                quittance app-store extend-all <product-id> --days <days>
+                    --reason <reason> [options]
+                """,
             discussion: """
                 It says how many active subscriptions of the product the ledger has, and asks. It takes hours or days; \
                 quittance app-store extension-status shows how far it is.
 
-                  quittance app-store extend-all com.example.notes.pro --days 2 --reason 3 --config quittance.json
+                  quittance app-store extend-all com.example.notes.pro --days 2 --reason 3 \\
+                      --config quittance.json
+
+                \(ConfigTopic.appStoreOptions)
                 """)
 
         @Argument(help: "The product.")
@@ -254,7 +280,12 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     struct ExtensionStatus: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Say how far an extension for all subscribers is.")
+            abstract: "Say how far an extension for all subscribers is.",
+            usage: """
+                quittance app-store extension-status <product-id>
+                    <request-identifier> [options]
+                """,
+            discussion: ConfigTopic.appStoreOptions)
 
         @Argument(help: "The product.")
         var productId: String
@@ -276,7 +307,12 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     struct SetAppAccountToken: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Set the appAccountToken of a purchase, such as of one made outside the app.")
+            abstract: "Set the appAccountToken of a purchase, such as of one made outside the app.",
+            usage: """
+                quittance app-store set-app-account-token <original-transaction-id>
+                    <app-account-token> [options]
+                """,
+            discussion: ConfigTopic.appStoreOptions)
 
         @Argument(help: "The purchase's originalTransactionId.")
         var originalTransactionId: String

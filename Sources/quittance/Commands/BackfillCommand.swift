@@ -11,6 +11,7 @@ struct BackfillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backfill",
         abstract: "Bring customers' whole histories from the App Store into the ledger.",
+        usage: "quittance backfill [<file>] [options]",
         discussion: """
             Reads a list with one customer a line: a transaction id, an order id, an app receipt or an old transaction \
             receipt in base64, or a signed transaction, in any order. Asks the App Store for all transactions of that \
@@ -29,14 +30,16 @@ struct BackfillCommand: AsyncParsableCommand {
 
               quittance backfill ids.txt --config quittance.json
               quittance backfill ids.txt --config quittance.json --dry-run
+
+            \(ConfigTopic.appStoreOptions)
             """)
 
     @Argument(help: "The list; omit it or pass - for standard input.", completion: .file())
     var file: String?
 
-    @OptionGroup var options: ServerOptions
-    @OptionGroup var trust: TrustOptions
-    @OptionGroup var appStoreServer: AppStoreServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var trust: TrustOptions
+    @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
     @Option(help: "The app. May be omitted if the configuration has only one.")
     var bundleId: String?

@@ -10,6 +10,7 @@ import PurchaseServer
 struct Backup: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a ledger into one file. The server may run meanwhile.",
+        usage: "quittance backup <target> [options]",
         discussion: """
             The copy contains everything that the server confirmed before the command started. The command writes a \
             temporary file, checks it, flushes it to disk and then renames it to TARGET. Only you can read the file \
@@ -26,12 +27,14 @@ struct Backup: ParsableCommand {
             wrong usage.
 
               quittance backup /backups/monday.sqlite --database sqlite:quittance.sqlite
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
     @Argument(help: "The file to write.", completion: .file())
     var target: String
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     @Flag(
         help: """

@@ -10,6 +10,7 @@ import PurchaseServer
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
+        usage: "quittance check [options]",
         discussion: """
             The command does not change the ledger. It also works on a damaged file. Of a database it reads what is \
             stored; PostgreSQL's own checks are pg_amcheck and data checksums.
@@ -17,9 +18,11 @@ struct Check: AsyncParsableCommand {
             Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
 
               quittance check --database sqlite:quittance.sqlite
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     func run() async throws {
         let composition = try options.composition()
@@ -55,6 +58,7 @@ func endingOnDamage(_ body: () async throws -> Void) async throws {
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",
+        usage: "quittance rebuild [options]",
         discussion: """
             Normally nothing differs, and the command writes nothing. It corrects purchases that differ and publishes \
             events about them. If the file is damaged or a document does not verify, it changes nothing. The server \
@@ -64,9 +68,11 @@ struct Rebuild: AsyncParsableCommand {
             error; 2 wrong usage.
 
               quittance rebuild --database sqlite:quittance.sqlite
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     func run() async throws {
         var composition = try options.composition()

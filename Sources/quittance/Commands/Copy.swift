@@ -10,6 +10,7 @@ import PurchaseServer
 struct Copy: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a ledger from a file into a database, or back. Stop all servers first.",
+        usage: "quittance copy --to <to> [options]",
         discussion: """
             Copies everything: documents, purchases, customers, API keys, jobs, and events under their cursors, so \
             that clients go on where they are. Each document is verified on the way; pass the same roots as to the \
@@ -26,9 +27,11 @@ struct Copy: AsyncParsableCommand {
 
               quittance copy --database sqlite:quittance.sqlite --to postgresql:///ledger
               quittance copy --database postgresql:///ledger --to sqlite:quittance.sqlite
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     @Option(help: "Where to copy the ledger: sqlite:PATH or postgresql://….", completion: .file())
     var to: String

@@ -17,6 +17,8 @@ struct Jobs: AsyncParsableCommand {
 
               quittance jobs --failed --config quittance.json
               quittance jobs retry --kind parkedDocument --config quittance.json
+
+            \(ConfigTopic.ledgerOptions)
             """,
         subcommands: [List.self, Retry.self], defaultSubcommand: List.self)
 
@@ -72,14 +74,17 @@ struct Jobs: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List jobs: kind, app, environment, name, when it is due, attempts, and why the last one failed.",
+            usage: "quittance jobs list [options]",
             discussion: """
                 Below is the number of each kind, with the time at which the first is due, or for how long it has been \
                 due. The line of a notificationHistory also has how far the history was read, and when it was last \
                 read to its end. The name of a subscriptionStatus is an originalTransactionId, that of a \
                 parkedDocument the SHA-256 of the document.
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
         @OptionGroup var filter: Filter
 
         @Flag(help: "Print one JSON object per job, and nothing else.")
@@ -104,12 +109,15 @@ struct Jobs: AsyncParsableCommand {
     struct Retry: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make jobs due now. A running server does them within a second or two.",
+            usage: "quittance jobs retry [<name>] [options]",
             discussion: """
                 Without a server they are done once one starts. Jobs that are due within three minutes stay as they \
                 are: a server may be doing them, and would do them twice.
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
         @OptionGroup var filter: Filter
 
         @Argument(help: "The name of a job in quittance jobs. Omit it to retry all that the options name.")

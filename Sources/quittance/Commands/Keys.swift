@@ -20,15 +20,18 @@ struct Keys: AsyncParsableCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a key. It is shown once: the ledger stores only its hash.",
+            usage: "quittance keys create --name <name> --role <role> [options]",
             discussion: """
                 The key goes to standard output, and is valid if the exit status is 0.
 
-                  quittance keys create --name backend --role server --bundle-id com.example.notes \
-                --config quittance.json
-                  quittance keys create --name ios --role client --bundle-id com.example.notes --config quittance.json
+                  quittance keys create --name backend --role server --config quittance.json
+                  quittance keys create --name ios --role client \\
+                      --bundle-id com.example.notes --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
         @Option(help: "A name for the key, such as the program that uses it.")
         var name: String
@@ -87,9 +90,11 @@ struct Keys: AsyncParsableCommand {
     }
 
     struct List: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "List all keys, without their secrets.")
+        static let configuration = CommandConfiguration(
+            abstract: "List all keys, without their secrets.", usage: "quittance keys list [options]",
+            discussion: ConfigTopic.ledgerOptions)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
         func run() async throws {
             let storage = try await options.composition().openStorage(isReadOnly: true)
@@ -104,15 +109,18 @@ struct Keys: AsyncParsableCommand {
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke a key. A running server refuses it within a second.",
+            usage: "quittance keys revoke (<key> | --id <id>) [options]",
             discussion: """
                 Pass the whole key, or - to read it from standard input, which keeps it out of the history of your \
                 shell. If you do not have the key, pass the id that quittance keys list shows.
 
                   quittance keys revoke - --config quittance.json
                   quittance keys revoke --id 5tnvindf --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
         // Several are parsed and then refused here, since the parser would print those that it does not expect.
         @Argument(help: ArgumentHelp("The whole key, or - for standard input. It is not printed.", valueName: "key"))
@@ -160,14 +168,17 @@ struct Keys: AsyncParsableCommand {
     struct CustomerToken: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Create a customer token for tests, as your backend does.",
+            usage: "quittance keys customer-token --customer <customer> [options]",
             discussion: """
                 If an app has customerProof in the configuration, requests with its client keys need a customer token \
                 in the header Quittance-Customer-Token. docs/customer-proof.md shows how your backend creates one.
 
                   quittance keys customer-token --customer anna --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
-        @OptionGroup var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
         @Option(help: "The customer's id in your app.")
         var customer: String

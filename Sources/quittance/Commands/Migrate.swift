@@ -6,6 +6,7 @@ import ArgumentParser
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make or upgrade the tables of a ledger in a database, as their owner.",
+        usage: "quittance migrate [options]",
         discussion: """
             For servers whose role may read and write rows, and not change tables: run this as the owner before the \
             first server starts, before servers of a new version start, and before each quarter, whose table of \
@@ -16,10 +17,13 @@ struct Migrate: AsyncParsableCommand {
 
             Exit status: 0 the tables are up to date; 1 not, with the reason on standard error; 2 wrong usage.
 
-              quittance migrate --database postgresql://owner@db.example/ledger --server-role ledger
+              quittance migrate --database postgresql://owner@db.example/ledger \\
+                  --server-role ledger
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     @Option(name: .customLong("server-role"), help: "A role of the database that gets the rights of a server.")
     var serverRole: String?

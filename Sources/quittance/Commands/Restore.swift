@@ -12,6 +12,7 @@ import PurchaseServer
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Restore a ledger from a backup. Stop the server first.",
+        usage: "quittance restore (<backup> | --new-epoch) [options]",
         discussion: """
             With BACKUP, a copy that quittance backup made: the command checks it, with all signatures, and puts it in \
             the place of the ledger. The files that were there are moved to FILE.replaced-TIME and kept.
@@ -27,12 +28,14 @@ struct Restore: AsyncParsableCommand {
 
               quittance restore /backups/monday.sqlite --database sqlite:quittance.sqlite
               quittance restore --new-epoch --database postgresql:///ledger
+
+            \(ConfigTopic.ledgerOptions)
             """)
 
     @Argument(help: "The backup.", completion: .file())
     var backup: String?
 
-    @OptionGroup var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     @Flag(
         name: .customLong("new-epoch"),

@@ -14,18 +14,19 @@ import PurchaseServer
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the server: verifyReceipt, Apple's notifications, and your customers' purchases.",
+        usage: "quittance serve [options]",
         discussion: """
-            POST /verifyReceipt             Apple's request, response and status codes, for --environment
-            POST /sandbox/verifyReceipt     the same for sandbox receipts
-            GET  /health/live               200 while the server runs
-            GET  /health/ready              200 while the ledger can be written
+              POST /verifyReceipt             as Apple's, for --environment
+              POST /sandbox/verifyReceipt     the same for sandbox receipts
+              GET  /health/live               200 while the server runs
+              GET  /health/ready              200 while the ledger can be written
 
             With a ledger (--database) and an app (--bundle-id, or apps in the configuration) also:
 
-            POST /notifications/v2, /v1     Apple's server notifications; 200 once they are on disk
-            POST /v1/customers/ID/purchases submits a purchase: {"document": …}, with an API key
-            GET  /v1/customers/ID           entitlements, subscriptions and purchases of a customer
-            GET  /v1/events                 changes, page by page
+              POST /notifications/v2, /v1     Apple's notifications; 200 once on disk
+              POST /v1/customers/ID/purchases submits a purchase, with an API key
+              GET  /v1/customers/ID           what a customer may use and has bought
+              GET  /v1/events                 changes, page by page
 
             As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
             response. Sandbox and production purchases are kept apart. On SIGTERM or SIGINT the server finishes \
@@ -33,14 +34,17 @@ struct Serve: AsyncParsableCommand {
             keys again; to change anything else, restart it.
 
               quittance serve
-              quittance serve --database sqlite:quittance.sqlite --bundle-id com.example.notes
+              quittance serve --database sqlite:quittance.sqlite \\
+                  --bundle-id com.example.notes
               quittance serve --database postgresql:///ledger --bundle-id com.example.notes
               quittance serve --config quittance.json
+
+            \(ConfigTopic.appStoreOptions)
             """)
 
-    @OptionGroup var options: ServerOptions
-    @OptionGroup var trust: TrustOptions
-    @OptionGroup var appStoreServer: AppStoreServerOptions
+    @OptionGroup(visibility: .inTopic) var options: ServerOptions
+    @OptionGroup(visibility: .inTopic) var trust: TrustOptions
+    @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
     @Option(help: "The port to listen on; 0 takes any free port. Default: 8080.")
     var port: Int?

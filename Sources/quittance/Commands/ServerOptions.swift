@@ -5,29 +5,30 @@ import Foundation
 public import PurchaseLedger
 public import PurchaseServer
 
-/// The options of all commands that use a ledger or its configuration.
+/// The options of all commands that use a ledger or its configuration. ``ConfigTopic`` shows them; elsewhere the group
+/// is hidden, so that each command's help is about that command.
 struct ServerOptions: ParsableArguments {
     @Option(
-        help: """
-            The configuration file (JSON) with settings, apps and products. An environment variable such as \
-            QUITTANCE_PORT overrides the file, and an option overrides both.
-            """,
+        help: ArgumentHelp("The configuration file (JSON), with settings, apps and products.", valueName: "file"),
         completion: .file(extensions: ["json"]))
     var config: String?
 
     // A text, since the parser's own error would repeat the value, which may have a password.
     @Option(
-        help: """
+        help: ArgumentHelp(
+            """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
             database for any number of servers. Behind a pooler that does not keep prepared statements, with \
             ?prepared_statements=false. The tables are in the schema quittance, or with ?schema=NAME in another one.
-            """,
+            """, valueName: "ledger"),
         completion: .file())
     var database: String?
 
     @Option(
         name: .customLong("root"),
-        help: "A root certificate (PEM or DER) to trust instead of Apple's, for tests. May be repeated.",
+        help: ArgumentHelp(
+            "A root certificate (PEM or DER) to trust instead of Apple's, for tests. May be repeated.",
+            valueName: "file"),
         completion: .file())
     var roots: [String] = []
 

@@ -24,7 +24,7 @@ struct Sign: AsyncParsableCommand {
 
     /// The options of all signatures.
     struct Options: ParsableArguments {
-        @OptionGroup var server: ServerOptions
+        @OptionGroup(visibility: .inTopic) var server: ServerOptions
 
         @Option(help: "The app. May be omitted if the configuration has only one.")
         var bundleId: String?
@@ -103,9 +103,16 @@ struct Sign: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "promotional-offer",
             abstract: "Sign a promotional offer.",
+            usage: """
+                quittance sign promotional-offer --product-id <product-id>
+                    --offer-identifier <offer-identifier> [options]
+                """,
             discussion: """
-                quittance sign promotional-offer --product-id com.example.notes.pro --offer-identifier stay3 \
-                --transaction-id 2000000123456789 --config quittance.json
+                  quittance sign promotional-offer --product-id com.example.notes.pro \\
+                      --offer-identifier stay3 --transaction-id 2000000123456789 \\
+                      --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
         @OptionGroup var options: Options
@@ -152,9 +159,15 @@ struct Sign: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "introductory-offer",
             abstract: "Sign whether a customer may have a subscription's introductory offer.",
+            usage: """
+                quittance sign introductory-offer --product-id <product-id>
+                    --transaction-id <transaction-id> (--allow | --no-allow) [options]
+                """,
             discussion: """
-                quittance sign introductory-offer --product-id com.example.notes.pro --transaction-id 2000000123456789 \
-                --allow --config quittance.json
+                  quittance sign introductory-offer --product-id com.example.notes.pro \\
+                      --transaction-id 2000000123456789 --allow --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
         @OptionGroup var options: Options
@@ -181,11 +194,14 @@ struct Sign: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "advanced-commerce",
             abstract: "Sign a request of the Advanced Commerce API that the app sends.",
+            usage: "quittance sign advanced-commerce [<file>] [options]",
             discussion: """
                 Reads the request as JSON, with its operation, such as CREATE_SUBSCRIPTION, and checks it against \
                 Apple's rules.
 
                   quittance sign advanced-commerce request.json --config quittance.json
+
+                \(ConfigTopic.ledgerOptions)
                 """)
 
         @OptionGroup var options: Options

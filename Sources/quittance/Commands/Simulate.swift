@@ -13,14 +13,17 @@ import SimulatorServer
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run an App Store simulator: sell, renew, refund, and see what your server does.",
+        usage: "quittance simulate [options]",
         discussion: """
             Three ports on this machine: the App Store's production routes (App Store Server API and verifyReceipt), \
             its sandbox routes, and control. Open the control port in a browser, or command it with curl; GET \
             /commands lists all commands.
 
-              quittance simulate --notify http://127.0.0.1:8080/notifications/v2 --out simulator
+              quittance simulate --out simulator \\
+                  --notify http://127.0.0.1:8080/notifications/v2
               curl -d '{"name":"anna"}' localhost:9000/customers
-              curl -d '{"product":"com.example.notes.pro.monthly"}' localhost:9000/customers/anna/buy
+              curl -d '{"product":"com.example.notes.pro.monthly"}' \\
+                  localhost:9000/customers/anna/buy
               curl -d '{"days":31}' localhost:9000/clock/advance
 
             In the server under test, set the App Store Server API's address to the production or sandbox port, and \

@@ -9,6 +9,7 @@ import PurchaseServer
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Verify that the App Store signed a document for your app and environment.",
+        usage: "quittance verify [<file>] --bundle-id <bundle-id> ... [options]",
         discussion: """
             Reads an app receipt (binary or base64), an old transaction receipt, any compact JWS, or JSON that has \
             them inside, such as {"signedPayload": …}, a verifyReceipt request or answer, and pages of the App Store \
@@ -23,8 +24,9 @@ struct Verify: AsyncParsableCommand {
             the transaction with the same originalTransactionId too. Of many documents the worst counts: 2, 1, 3, 0.
 
               quittance verify receipt.b64 --bundle-id com.example.notes
-              quittance verify - --bundle-id com.example.notes --environment sandbox --json < transaction.jws
-              quittance verify xcode.jws --bundle-id com.example.notes --environment xcode --root StoreKitTest.cer
+              quittance verify - --bundle-id com.example.notes --json < transaction.jws
+              quittance verify xcode.jws --bundle-id com.example.notes \\
+                  --environment xcode --root StoreKitTest.cer
             """)
 
     @Argument(help: "The file with the document; omit it or pass - for standard input.")

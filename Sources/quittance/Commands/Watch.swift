@@ -13,12 +13,14 @@ import PurchaseServer
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print what a customer may use, and each change of it.",
+        usage: "quittance watch <customer> [options]",
         discussion: """
             Asks a running server twice a second, and prints a line when the answer changes. Counts the environments \
             that the server counts for your app. Ends with Ctrl-C, or after the first answer with --once.
 
               quittance watch anna --key qt_…
-              QUITTANCE_KEY=qt_… quittance watch anna --server https://purchases.example.com --json
+              QUITTANCE_KEY=qt_… quittance watch anna --json \\
+                  --server https://purchases.example.com
 
             Exit status: 0 with --once; 1 if the server refuses the request; 2 if it does not answer.
             """)
