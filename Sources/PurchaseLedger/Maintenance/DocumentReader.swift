@@ -37,7 +37,7 @@ struct DocumentReader {
             switch result {
             case .success(let verified): add(Reading(stored: document, verified: verified), nil, document.name)
             case .failure(let fault):
-                add(nil, Ledger.Fault(document: document.name, error: fault.message), document.name)
+                add(nil, Ledger.Fault(fault.code, document: document.name, error: fault.message), document.name)
             }
         }
         count += unread.count

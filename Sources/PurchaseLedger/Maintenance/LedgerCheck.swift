@@ -26,7 +26,7 @@ extension Ledger {
             for case (let document, .failure(let fault)) in zip(
                 page.items, await Evidence.verify(page.items, by: verifier))
             {
-                faults.append(Fault(document: document.name, error: fault.message))
+                faults.append(Fault(fault.code, document: document.name, error: fault.message))
             }
             count += page.items.count
             onDocuments(count)
@@ -44,7 +44,9 @@ extension Ledger {
             notes += page.items.filter { $0.id.kind == .trustAnchors }
             cursor = page.next
         } while cursor != nil
-        if let refusal = Self.refusal(of: roots, by: notes) { faults.append(Fault(error: refusal.message)) }
+        if let refusal = Self.refusal(of: roots, by: notes) {
+            faults.append(Fault("otherRoots", error: refusal.message))
+        }
         return faults
     }
 

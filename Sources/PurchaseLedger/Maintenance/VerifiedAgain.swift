@@ -8,12 +8,17 @@ import AppStoreTrust
 extension Ledger {
     /// A document that was changed or cannot be verified, or a purchase that cannot be read.
     public struct Fault: Hashable, Sendable {
+        /// What kind of fault it is, for programs and summaries: a code of `VerificationError`, `wrongDigest` for a
+        /// changed document, `damaged` for a document or purchase that cannot be read, `differing` for a purchase whose
+        /// facts are not those in its documents, or `otherRoots`.
+        public var code: String
         /// The name of the document; `nil` for a purchase, or if the name cannot be read.
         public var document: Provenance?
         /// What is wrong, as a sentence.
         public var error: String
 
-        init(document: Provenance? = nil, error: String) {
+        init(_ code: String = "damaged", document: Provenance? = nil, error: String) {
+            self.code = code
             self.document = document
             self.error = error
         }
@@ -27,13 +32,16 @@ extension Ledger {
         /// A purchase whose facts are not those in its documents.
         init(differing key: ChainKey) {
             let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
-            self.init(error: "The purchase \(name) differs from its documents: quittance rebuild corrects it")
+            self.init(
+                "differing", error: "The purchase \(name) differs from its documents: quittance rebuild corrects it")
         }
     }
 }
 
 /// Why a document does not verify any more.
 struct DocumentFault: Error {
+    /// As ``Ledger/Fault/code``.
+    var code: String
     var message: String
 }
 
@@ -55,7 +63,7 @@ extension Evidence {
                 group.addTask { (index, await verify(document, by: verifier)) }
             }
             var results = [Result<VerifiedAgain, DocumentFault>](
-                repeating: .failure(DocumentFault(message: "")), count: documents.count)
+                repeating: .failure(DocumentFault(code: "", message: "")), count: documents.count)
             for await (index, result) in group { results[index] = result }
             return results
         }
@@ -65,7 +73,7 @@ extension Evidence {
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<VerifiedAgain, DocumentFault> {
         guard DocumentDigest(stored.document, stored.kind) == stored.id else {
-            return .failure(DocumentFault(message: "Its bytes do not match its digest."))
+            return .failure(DocumentFault(code: "wrongDigest", message: "Its bytes do not match its digest."))
         }
         do throws(VerificationError) {
             let (token, time) = (stored.document, stored.receivedAt)
@@ -85,7 +93,8 @@ extension Evidence {
                 return .success(.evidence(Evidence(try await verifier.verify(receipt: token, at: time))))
             }
         } catch {
-            return .failure(DocumentFault(message: "\(error.code.rawValue): \(error.message)"))
+            return .failure(
+                DocumentFault(code: error.code.rawValue, message: "\(error.code.rawValue): \(error.message)"))
         }
     }
 }

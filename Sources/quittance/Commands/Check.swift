@@ -15,7 +15,8 @@ struct Check: AsyncParsableCommand {
             The command does not change the ledger. It also works on a damaged file. Of a database it reads what is \
             stored; PostgreSQL's own checks are pg_amcheck and data checksums.
 
-            Exit status: 0 the ledger is valid; 1 it has faults, which standard error lists; 2 wrong usage.
+            Exit status: 0 the ledger is valid; 1 it has faults; 2 wrong usage. Standard error has how many faults of \
+            each kind there are, and the first \(FaultList.listed) of them.
 
               quittance check --database sqlite:quittance.sqlite
 
@@ -23,6 +24,9 @@ struct Check: AsyncParsableCommand {
             """)
 
     @OptionGroup(visibility: .inTopic) var options: ServerOptions
+
+    @Flag(help: "List all faults.")
+    var all = false
 
     func run() async throws {
         let composition = try options.composition()
@@ -33,7 +37,7 @@ struct Check: AsyncParsableCommand {
             for fault in file { Terminal.printError("quittance: \(fault)") }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
-            for fault in checked.faults { Terminal.printError("quittance: \(fault.sentence)") }
+            FaultList(checked.faults).print(all: all, rest: "--all lists all")
             try storage.close()
             let faults = file.count + checked.faults.count
             let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
@@ -108,7 +112,7 @@ struct Rebuild: AsyncParsableCommand {
     }
 
     private func report(_ rebuilt: RebuildReport) throws {
-        for fault in rebuilt.faults { Terminal.printError("quittance: \(fault.sentence)") }
+        FaultList(rebuilt.faults).print(rest: "quittance check --all lists all")
         for key in rebuilt.differing {
             Terminal.printError(
                 "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
@@ -123,11 +127,6 @@ struct Rebuild: AsyncParsableCommand {
                     ? "nothing differs." : "purchases that differed: \(rebuilt.differing.count)."))
         if !rebuilt.differing.isEmpty { throw ExitCode(1) }
     }
-}
-
-extension Ledger.Fault {
-    /// What is wrong, after the document that it is about.
-    var sentence: String { document.map { "document \($0): \(error)" } ?? error }
 }
 
 /// Reports the progress of long work on standard error.

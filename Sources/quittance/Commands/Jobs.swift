@@ -72,14 +72,18 @@ struct Jobs: AsyncParsableCommand {
     }
 
     struct List: AsyncParsableCommand {
+        /// How many jobs are listed unless all are asked for: with their summary they fit on a screen.
+        private static let listed = 20
+
         static let configuration = CommandConfiguration(
             abstract: "List jobs: kind, app, environment, name, when it is due, attempts, and why the last one failed.",
             usage: "quittance jobs list [options]",
             discussion: """
-                Below is the number of each kind, with the time at which the first is due, or for how long it has been \
-                due. The line of a notificationHistory also has how far the history was read, and when it was last \
-                read to its end. The name of a subscriptionStatus is an originalTransactionId, that of a \
-                parkedDocument the SHA-256 of the document.
+                First comes the number of each kind, with the time at which the first is due, or for how long it has \
+                been due, and the reasons of failures; then the first \(listed) jobs. The line of a \
+                notificationHistory also has how far the history was read, and when it was last read to its end. The \
+                name of a subscriptionStatus is an originalTransactionId, that of a parkedDocument the SHA-256 of the \
+                document.
 
                 \(ConfigTopic.ledgerOptions)
                 """)
@@ -87,22 +91,31 @@ struct Jobs: AsyncParsableCommand {
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
         @OptionGroup var filter: Filter
 
-        @Flag(help: "Print one JSON object per job, and nothing else.")
+        @Flag(help: "List all jobs.")
+        var all = false
+
+        @Flag(help: "Print one JSON object per job, of all jobs, and nothing else.")
         var json = false
 
         func run() async throws {
             let composition = try options.composition()
             let storage = try await composition.openStorage(isReadOnly: true)
             defer { try? storage.close() }
-            var summary = JobSummary()
-            try await filter.forEach(in: Ledger(storage: storage)) { job in
+            let ledger = Ledger(storage: storage)
+            guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print($0.json) } }
+            var (summary, first) = (JobSummary(), [Job]())
+            try await filter.forEach(in: ledger) { job in
                 summary.add(job)
-                try Terminal.print(json ? job.json : job.line)
+                if first.count < Self.listed { first.append(job) }
             }
-            guard !json else { return }
             // The list needs no simulator that runs, whose time it would take.
             let now = composition.configuration.simulatorClock == nil ? SystemClock.now() : nil
-            for line in summary.lines(at: now) { try Terminal.print(line) }
+            let left = summary.count - first.count
+            for line in summary.lines(at: now, withExamples: left > 0 && !all) { try Terminal.print(line) }
+            // Read again, since there may be more than fit into memory.
+            if all, left > 0 { return try await filter.forEach(in: ledger) { try Terminal.print($0.line) } }
+            for job in first { try Terminal.print(job.line) }
+            if left > 0 { try Terminal.print("\(left) more: --all lists all.") }
         }
     }
 
@@ -201,32 +214,64 @@ extension Job {
     }
 }
 
-/// How many jobs there are of each kind, and when the first of each is due.
+/// How many jobs there are of each kind, when the first of each is due, and why attempts failed.
 private struct JobSummary {
     private struct Count {
         var (jobs, failed) = (0, 0)
         var first: Timestamp?
+        /// By the reason of the failure; those of jobs without a failure have an empty name.
+        var examples: [String: (count: Int, line: String)] = [:]
+
+        mutating func add(_ job: Job) {
+            jobs += 1
+            failed += job.failure == nil ? 0 : 1
+            first = min(first ?? job.dueAt, job.dueAt)
+            examples[job.failure.map(JobSummary.reason(of:)) ?? "", default: (0, job.line)].count += 1
+        }
     }
 
     private var counts: [String: Count] = [:]
 
-    mutating func add(_ job: Job) {
-        var count = counts[job.id.kind.rawValue] ?? Count()
-        count.jobs += 1
-        count.failed += job.failure == nil ? 0 : 1
-        count.first = min(count.first ?? job.dueAt, job.dueAt)
-        counts[job.id.kind.rawValue] = count
+    /// How many jobs there are.
+    var count: Int { counts.values.reduce(0) { $0 + $1.jobs } }
+
+    mutating func add(_ job: Job) { counts[job.id.kind.rawValue, default: Count()].add(job) }
+
+    /// The longest code, in bytes: others are no codes.
+    private static let longestCode = 40
+
+    /// The code that a failure begins with; if it has none, `other`, so that there are few reasons.
+    private static func reason(of failure: String) -> String {
+        let code = failure.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }
+        return (1...longestCode).contains(code.count) ? String(code) : "other"
     }
 
-    /// - Parameter now: The time from which ages are counted; `nil` for none.
-    func lines(at now: Timestamp?) -> [String] {
-        let kinds = counts.sorted { $0.key < $1.key }.map { kind, count in
-            let failed = count.failed == 0 ? nil : "\(count.failed) with a failure"
-            return ["\(count.jobs) \(kind.printable)", failed, Self.age(of: count.first, at: now)]
-                .compactMap(\.self).joined(separator: ", ")
+    /// - Parameters:
+    ///   - now: The time from which ages are counted; `nil` for none.
+    ///   - hasExamples: Whether to show a job of each kind and reason.
+    func lines(at now: Timestamp?, withExamples hasExamples: Bool) -> [String] {
+        let failed = counts.values.reduce(0) { $0 + $1.failed }
+        return ["\(counted(count, "job")), \(failed) of them with a failure."]
+            + counts.sorted { $0.key < $1.key }.flatMap { kind, count in
+                [Self.line(kind, count, at: now)] + Self.reasons(count, withExamples: hasExamples)
+            }
+    }
+
+    private static func line(_ kind: String, _ count: Count, at now: Timestamp?) -> String {
+        let failed = count.failed == 0 ? nil : "\(count.failed) with a failure"
+        return "  "
+            + ["\(count.jobs) \(kind.printable)", failed, age(of: count.first, at: now)]
+            .compactMap(\.self).joined(separator: ", ")
+    }
+
+    /// The reasons of failures, the most frequent first.
+    private static func reasons(_ count: Count, withExamples hasExamples: Bool) -> [String] {
+        count.examples.sorted { ($1.value.count, $0.key) < ($0.value.count, $1.key) }.compactMap { reason, example in
+            let number = reason.isEmpty ? nil : "\(example.count) \(reason)"
+            let line = hasExamples ? "such as \(example.line)" : nil
+            let parts = [number, line].compactMap(\.self)
+            return parts.isEmpty ? nil : "      " + parts.joined(separator: ", ")
         }
-        let (jobs, failed) = counts.values.reduce((0, 0)) { ($0.0 + $1.jobs, $0.1 + $1.failed) }
-        return kinds + ["\(counted(jobs, "job")), \(failed) of them with a failure."]
     }
 
     private static func age(of first: Timestamp?, at now: Timestamp?) -> String? {

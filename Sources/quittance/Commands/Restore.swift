@@ -97,7 +97,7 @@ struct Restore: AsyncParsableCommand {
         let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
         if !checked.faults.isEmpty, !force {
             throw failure(
-                checked.faults.map(\.sentence) + [
+                FaultList(checked.faults).lines(rest: "quittance check --database sqlite:\(backup) --all lists all") + [
                     "Pass --root or --config as to the server, or --force to restore a backup with these faults."
                 ])
         }
