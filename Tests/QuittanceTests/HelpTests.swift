@@ -118,11 +118,11 @@ import Testing
     @Test(arguments: [
         (["veriffy"], "verify"), (["veriffy", "x", "--bundle-id", "y"], "verify"), (["chekc"], "check"),
         (["help", "serv"], "serve"), (["keys", "creat", "--name", "x"], "create"), (["jobs", "rety"], "retry"),
-        (["app-store", "refund", "1"], "refunds"),
+        (["app-store", "refund", "1"], "refunds"), (["prodcuts"], "products"),
         (["check", "--databse", "sqlite:x"], "--database"), (["serve", "--confg", "x"], "--config"),
         (["inspect", "--jsno", "x"], "--json"), (["jobs", "--faild"], "--failed"),
         (["jobs", "--databas=x"], "--database"),
-        (["serve", "--insecur"], "--insecure"),
+        (["serve", "--insecur"], "--insecure"), (["products", "--rooot", "x"], "--root"),
     ])
     func `a mistyped command or option is wrong usage, and the nearest one is proposed`(
         arguments: [String], meant: String

@@ -132,15 +132,17 @@ struct Rebuild: AsyncParsableCommand {
 /// Reports the progress of long work on standard error.
 struct Progress {
     private let verb: String
+    private let noun: String
     private var last = 0
 
-    init(_ verb: String) {
+    init(_ verb: String, of noun: String = "documents") {
         self.verb = verb
+        self.noun = noun
     }
 
     mutating func report(_ count: Int) {
         guard count - last >= 10_000 else { return }
         last = count
-        Terminal.printError("\(count) documents \(verb) …")
+        Terminal.printError("\(count) \(noun) \(verb) …")
     }
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+
+// Which products were bought, to compare them with the catalogue.
+
+/// What was bought of one product in one app and environment.
+package struct SoldProduct: Hashable, Sendable {
+    /// How many transactions: purchases, renewals and restores.
+    package private(set) var transactions = 0
+    /// When the last one was charged; `nil` if no document says.
+    package private(set) var lastPurchaseDate: Timestamp?
+    /// The id of the last one, as an example.
+    package private(set) var transactionId: String
+
+    fileprivate init(_ statement: TransactionStatement) {
+        transactionId = statement.transactionId
+        add(statement)
+    }
+
+    fileprivate mutating func add(_ statement: TransactionStatement) {
+        transactions += 1
+        // Of equal dates the greater id, so that the order of the chains does not matter.
+        let (last, date) = (lastPurchaseDate ?? .distantPast, statement.purchaseDate ?? .distantPast)
+        guard (date, statement.transactionId) >= (last, transactionId) else { return }
+        lastPurchaseDate = statement.purchaseDate
+        transactionId = statement.transactionId
+    }
+}
+
+/// What was bought in a ledger.
+package struct SoldProducts: Sendable {
+    /// By app and environment, and by product.
+    package private(set) var products: [LedgerScope: [String: SoldProduct]] = [:]
+    /// What could not be read, as sentences.
+    package fileprivate(set) var damage: [String] = []
+
+    fileprivate mutating func add(_ chain: Chain) {
+        for statement in chain.transactions.values.compactMap(chain.current) {
+            let id = statement.productId
+            guard products[chain.key.scope]?[id] == nil else {
+                products[chain.key.scope]?[id]?.add(statement)
+                continue
+            }
+            products[chain.key.scope, default: [:]][id] = SoldProduct(statement)
+        }
+    }
+}
+
+extension Ledger {
+    /// How many chains are read at once, as by other readings of all chains.
+    private static let soldPage = 500
+
+    /// Reads all purchases, page by page. Memory grows with the number of products alone.
+    ///
+    /// - Parameters:
+    ///   - app: The app to read; `nil` for all.
+    ///   - onPurchases: Called with the number of purchases read so far.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`.
+    package func soldProducts(
+        of app: String? = nil, onPurchases: (_ count: Int) -> Void = { _ in }
+    ) async throws -> SoldProducts {
+        var (sold, cursor, count) = (SoldProducts(), ScanCursor?.none, 0)
+        repeat {
+            let page = try await storage.scanChains(after: cursor, limit: Self.soldPage)
+            sold.damage += page.damage
+            let keys = page.items.filter { app == nil || $0.scope.bundleId == app }
+            let damaged = try await Self.skippingDamaged(keys) { keys in
+                let records = try await storage.load(LedgerQuery { $0.chains = Set(keys) }).chains
+                for record in records.values { sold.add(record.chain) }
+            }
+            sold.damage += damaged.sorted { $0.key < $1.key }.map { Fault(unreadable: $0, $1).error }
+            count += page.items.count
+            onPurchases(count)
+            cursor = page.next
+        } while cursor != nil
+        return sold
+    }
+}
