@@ -255,7 +255,7 @@ extension Ledger {
 
 extension Ledger.CustomerAnswer {
     /// - Parameter records: The customer's chains in one environment.
-    fileprivate init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
+    init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
         let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
         let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
         ids = customer.ids

@@ -2,6 +2,7 @@
 
 import AppStoreAPI
 public import AppStoreModel
+import AppStoreTrust
 import PurchaseLedger
 
 // What a backend has the App Store do or tell about its customers. What is signed in an answer is recorded; after a
@@ -27,6 +28,18 @@ extension Reconciler {
         var report = HistoryReport(in: scope.environment)
         let found = try await record(await verifier.checked(answer, at: now()), in: &report)
         return FoundTransactions(report: report, transactionIds: found.compactMap(\.transactionId))
+    }
+
+    /// Asks for the transactions of an order id, as ``lookUpOrder(_:within:)`` does, and records nothing.
+    ///
+    /// - Returns: The ids of the transactions that are valid; `nil` if the App Store does not know the order id.
+    /// - Throws: `AppStoreAPIError`.
+    package func transactionIds(ofOrder orderId: String, within limit: Duration) async throws -> [String]? {
+        let answer = try await client.send(.lookUpOrder(orderId), to: scope.environment, within: limit)
+        guard answer.isValid else { return nil }
+        return await verifier.checked(answer, at: now()).compactMap { document in
+            (try? document.result.get())?.payload.transactionId
+        }
     }
 
     /// Reads all refunds that the customer of a transaction got.

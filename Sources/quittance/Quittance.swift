@@ -28,6 +28,7 @@ struct Quittance: AsyncParsableCommand {
             Simulate.self,
             Watch.self,
             Products.self,
+            CustomerCommand.self,
             ConfigTopic.self,
         ]
     )

@@ -342,6 +342,25 @@ import Testing
         }
     }
 
+    // MARK: - customer show
+
+    @Test func `an order id leads to its customer through the App Store, and nothing is recorded`() async throws {
+        try await Self.withShop(customers: 2) { shop in
+            let order = shop.customers[0].orderId
+            let missing = try shop.run(["customer", "show", order])
+            #expect(missing.status == 1 && missing.output.isEmpty, "\(missing)")
+            let place = "The order \(order) is the transaction \(shop.customers[0].id) of "
+            #expect(missing.error.contains(place) && missing.error.contains("app-store order \(order) records it"))
+            #expect(try await shop.known([shop.customers[0].id]) == 0)
+            #expect(try shop.run(["backfill", try shop.write(shop.customers.map(\.id))]).status == 0)
+            let found = try shop.run(["customer", "show", order])
+            #expect(found.status == 0 && found.output.contains("\n  pro "), "\(found)")
+            #expect(found.output.contains(shop.customers[0].id) && !found.output.contains(shop.customers[1].id))
+            let unknown = try shop.run(["customer", "show", "ZZZZZZZZZZ"])
+            #expect(unknown.status == 1 && unknown.error.contains("The App Store knows no such order."), "\(unknown)")
+        }
+    }
+
     // MARK: - jobs
 
     @Test func `jobs are listed with their reasons, and retried on demand`() async throws {

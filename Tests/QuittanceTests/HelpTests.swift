@@ -118,7 +118,7 @@ import Testing
     @Test(arguments: [
         (["veriffy"], "verify"), (["veriffy", "x", "--bundle-id", "y"], "verify"), (["chekc"], "check"),
         (["help", "serv"], "serve"), (["keys", "creat", "--name", "x"], "create"), (["jobs", "rety"], "retry"),
-        (["app-store", "refund", "1"], "refunds"), (["prodcuts"], "products"),
+        (["app-store", "refund", "1"], "refunds"), (["customer", "shwo", "1"], "show"), (["prodcuts"], "products"),
         (["check", "--databse", "sqlite:x"], "--database"), (["serve", "--confg", "x"], "--config"),
         (["inspect", "--jsno", "x"], "--json"), (["jobs", "--faild"], "--failed"),
         (["jobs", "--databas=x"], "--database"),

@@ -6,10 +6,11 @@ import AppStoreTrust
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestPostgres
 import TestWorld
 import Testing
 
-/// Tests `quittance products`, and what `quittance check` says about many faults.
+/// Tests `quittance products` and `quittance customer show`, and what `quittance check` says about many faults.
 @Suite(.timeLimit(.minutes(10))) struct SupportCommandTests {
     /// A temporary folder with a ledger of a few customers, and the configuration of its apps.
     private final class Shop: Sendable {
@@ -130,6 +131,113 @@ import Testing
         try await shop.record([TestStore.transaction("1")], claimedBy: "anna")
         let outcome = try shop.run(["products", "--bundle-id", "com.example"])
         #expect(outcome.status == 0 && !outcome.output.contains("not in the configuration"), "\(outcome)")
+    }
+
+    // MARK: - customer show
+
+    @Test func `a customer is shown with ids, entitlements, subscriptions, purchases and documents`() async throws {
+        let shop = try Shop()
+        try await shop.fill()
+        let outcome = try shop.run(["customer", "show", "anna", "--bundle-id", "com.example"])
+        #expect(outcome.status == 0 && outcome.error.isEmpty, "\(outcome)")
+        for expected in [
+            /The customer anna of com\.example\n/, /environments that count  Production\n/,
+            /\n  pro +2297-\S+ +subscription +month +Production\n/,
+            /\n  1 +stale +month +no access +\S+ +Production\n/,
+            /\n  4 +active +month +2297-\S+ +\S+ +Production\n/,
+            /\n  5 +revoked +month +no access +\S+ +Sandbox\n/,
+            /\n  2 +month +2023-12-14\S+ +2024-01-13\S+ +over +Production\n/,
+            /\n  3 +pass +2023-11-19\S+ +bought +Production\n/,
+            /\n  5 +month +2023-11-16\S+ +2023-12-16\S+ +revoked 2023-11-17\S+ +Sandbox\n/,
+            /\n  2023-12-14\S+ +2023-11-14\S+ +transaction +\d+-[0-9a-f]{64}\n/,
+        ] { #expect(outcome.output.contains(expected), "\(outcome.output)") }
+        let found = try shop.run(["customer", "show", "anna", "--bundle-id", "com.example", "--json"]).json
+        let json = try #require(found.first)
+        #expect(found.count == 1 && json["counted"] == Self.texts("Production"))
+        let environments = json["environments"]?.array ?? []
+        #expect(environments.map { $0["environments"] } == [Self.texts("Production"), Self.texts("Sandbox")])
+        #expect(environments.first?["entitlements"]?.array?.first?["reason"]?.string == "subscription")
+        #expect(environments.first?["purchases"]?.array?.count == 4)
+        #expect(environments.first?["unknownProducts"] == Self.texts("pass"))
+        #expect(json["documents"]?.array?.count == 5)
+        // The customer's transactions lead to the same.
+        let byTransaction = try shop.run(["customer", "show", "2", "--json"]).json
+        #expect(byTransaction.first?["ids"] == Self.texts("anna"))
+        #expect(byTransaction.first?["environments"]?.array?.count == 2)
+    }
+
+    @Test func `an id that names several things is said, and all of them are shown`() async throws {
+        let shop = try Shop()
+        try await shop.fill()
+        let name = try shop.run(["customer", "show", "anna"])
+        #expect(
+            name.error == "quittance: “anna” names 2 things: the customer anna of com.example; "
+                + "the customer anna of com.example.other.\n")
+        #expect(name.status == 0 && name.output.contains("The customer anna of com.example\n"))
+        #expect(name.output.contains("The customer anna of com.example.other\n"), "\(name.output)")
+        let transaction = try shop.run(["customer", "show", "70"])
+        #expect(
+            transaction.error == "quittance: “70” names 2 things: the transaction 70 of com.example in Production; "
+                + "the transaction 70 of com.example.other in Production.\n")
+        #expect(transaction.output.contains("The purchase 70 of com.example, which belongs to no customer\n"))
+        #expect(transaction.output.contains("The customer anna of com.example.other\n"))
+        #expect(
+            try shop.run(["customer", "show", "70", "--json"]).json.map { $0["ids"] } == [
+                .array([]), Self.texts("anna"),
+            ])
+    }
+
+    @Test(arguments: ["nobody", "999", "MV5G8XK2PQ", "", "\u{1b}[31m"])
+    func `an id that names nothing is said, with status 1`(id: String) async throws {
+        let shop = try Shop()
+        try await shop.fill()
+        let outcome = try shop.run(["customer", "show", id])
+        #expect(outcome.status == 1 && outcome.output.isEmpty, "\(outcome)")
+        #expect(outcome.error.contains("names no customer and no purchase in com.example, com.example.other."))
+        #expect(!outcome.error.contains("\u{1b}"))
+        #expect(outcome.error.contains("add inAppPurchaseKey to the app") == (id == "MV5G8XK2PQ"))
+    }
+
+    @Test func `many purchases are cut to the newest, unless all are asked for`() async throws {
+        let shop = try Shop()
+        let periods = (0..<30).map { month in
+            TestStore.transaction(
+                "\(100 + month)", original: "100", from: Double(month) * 30, until: Double(month + 1) * 30,
+                signed: Double(month) * 30)
+        }
+        try await shop.record(periods, claimedBy: "anna")
+        let first = try shop.run(["customer", "show", "anna"]).output
+        #expect(first.contains("\n  129 ") && !first.contains("\n  105 "), "\(first)")
+        #expect(first.contains("  10 more: --all lists all.\n"))
+        #expect(try shop.run(["customer", "show", "anna", "--all"]).output.contains("\n  105 "))
+    }
+
+    @Test func `neither command changes a ledger`() async throws {
+        let shop = try Shop()
+        try await shop.fill()
+        let before = try Data(contentsOf: URL(fileURLWithPath: shop.path))
+        for arguments in [["products"], ["customer", "show", "anna"], ["customer", "show", "70"]] {
+            _ = try shop.run(arguments)
+        }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: shop.path)) == before)
+    }
+
+    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    func `both commands say the same of a database as of a file`() async throws {
+        let shop = try Shop()
+        try await shop.fill()
+        let database = try TestPostgres.database()
+        let uri = TestPostgres.uri(database.name, at: [database.server.folder])
+        #expect(try shop.run(["copy", "--to", uri]).status == 0)
+        for arguments in [
+            ["products"], ["products", "--json"], ["customer", "show", "anna", "--bundle-id", "com.example"],
+            ["customer", "show", "nobody"],
+        ] {
+            let (file, database) = (try shop.run(arguments), try shop.run(arguments + ["--database", uri]))
+            func withoutTime(_ text: String) -> String { text.replacing(/as of .*\n/, with: "") }
+            #expect(database.status == file.status && database.error == file.error, "\(database)")
+            #expect(withoutTime(database.output) == withoutTime(file.output))
+        }
     }
 
     // MARK: - check

@@ -119,7 +119,8 @@ enum Report {
 
     private static func pad(_ indent: Int) -> String { String(repeating: "  ", count: indent) }
 
-    private static func list(_ rows: [(name: String, value: String?)]) -> String {
+    /// Names with their values, indented. Those without a value are left out.
+    static func list(_ rows: [(name: String, value: String?)]) -> String {
         let rows = rows.compactMap { row in row.value.map { (row.name, $0) } }.filter { !$0.1.isEmpty }
         let width = rows.map(\.0.count).max() ?? 0
         return rows.map { "  \($0.padded(to: width).styled(.dim))  \($1.shortened.printable)\n" }.joined()
@@ -133,8 +134,11 @@ enum Report {
                 purchase.purchaseDate?.iso8601, purchase.expiresDate?.iso8601, purchase.cancellationDate?.iso8601,
             ].map { ($0 ?? "").shortened.printable }
         }
-        let titles = ["product", "transaction", "quantity", "bought", "expires", "cancelled"]
-        // Columns without a value are left out.
+        return "\n" + table(["product", "transaction", "quantity", "bought", "expires", "cancelled"], rows)
+    }
+
+    /// Rows below the titles of their columns, indented. Columns without a value are left out.
+    static func table(_ titles: [String], _ rows: [[String]]) -> String {
         let columns = titles.indices.filter { column in rows.contains { !$0[column].isEmpty } }
         let widths = titles.indices.map { column in
             max(titles[column].count, rows.map { $0[column].count }.max() ?? 0)
@@ -142,7 +146,7 @@ enum Report {
         func line(_ cells: [String]) -> String {
             columns.map { $0 == columns.last ? cells[$0] : cells[$0].padded(to: widths[$0]) }.joined(separator: "  ")
         }
-        return "\n  " + line(titles).styled(.dim) + "\n" + rows.map { "  " + line($0) + "\n" }.joined()
+        return "  " + line(titles).styled(.dim) + "\n" + rows.map { "  " + line($0) + "\n" }.joined()
     }
 
     private static func hex(_ bytes: ArraySlice<UInt8>) -> String {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+import AppStoreTrust
+package import PurchaseLedger
+
+/// The JSON of `quittance customer show`: what a person needs who answers a customer.
+package struct SupportBody: Encodable, Sendable {
+    /// The id by which it was found.
+    var id: String
+    var bundleId: String
+    /// All ids of the customer; empty for a purchase that belongs to no customer.
+    var ids: [String]
+    /// The environments that count for this customer in an answer that names none.
+    var counted: [String]
+    /// What the API answers about each environment in which the customer has something.
+    var environments: [CustomerBody]
+    /// The documents that were signed last, the newest first, without their bytes.
+    var documents: [DocumentBody]
+
+    /// - Parameters:
+    ///   - answers: The customer by environment.
+    ///   - counted: See ``LedgerService/countedEnvironments(for:of:)``.
+    package init(
+        _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], of bundleId: String,
+        counted: [Environment], documents: [StoredDocument], at now: Timestamp
+    ) {
+        let ids = answers.values.first?.ids ?? []
+        self.id = id
+        self.bundleId = bundleId
+        self.ids = ids
+        self.counted = counted.map(\.rawValue)
+        environments = answers.sorted { $0.key.rawValue < $1.key.rawValue }.map { environment, answer in
+            let rule = EnvironmentRule(
+                requested: .one(environment), configured: [], sandboxAccess: .none, sandboxCustomers: [])
+            return CustomerBody(ids.first ?? id, [environment: answer], rule, of: bundleId, at: now, for: .server)
+        }
+        self.documents = documents.map { DocumentBody($0) }
+    }
+
+    /// The JSON of what is known about a stored document.
+    struct DocumentBody: Encodable, Sendable {
+        var id: String
+        var kind: String
+        var environment: String
+        @Nullable var signedDate: Timestamp?
+        var receivedAt: Timestamp
+        var notificationType: String?
+        var subtype: String?
+
+        init(_ stored: StoredDocument) {
+            id = "\(stored.name)"
+            kind = stored.kind.rawValue
+            environment = stored.scope.environment.rawValue
+            signedDate = stored.signedDate
+            receivedAt = stored.receivedAt
+            notificationType = stored.notification?.type
+            subtype = stored.notification?.subtype
+        }
+    }
+}
+
+extension LedgerService {
+    /// The environments that count for a customer in an answer that names none, production first.
+    ///
+    /// - Parameter ids: All ids of the customer.
+    package func countedEnvironments(for ids: [String], of bundleId: String) -> [Environment] {
+        let app = apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+        let rule = EnvironmentRule(
+            requested: .unnamed, configured: verifier.environments, sandboxAccess: app.sandboxAccess,
+            sandboxCustomers: app.sandboxCustomers)
+        return rule.counted(for: ids)
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+
+/// `quittance customer`: what a person needs who answers a customer.
+struct CustomerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "customer",
+        abstract: "Show what a customer has, by an id, a transaction id or an order id.",
+        subcommands: [Show.self])
+
+    struct Show: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Show a customer's ids, entitlements, subscriptions, purchases and last documents.",
+            usage: "quittance customer show <id> [options]",
+            discussion: """
+                The id is one of your app's ids of the customer, a transaction id, or the order id in an e-mail of \
+                Apple's. No document in the ledger has an order id: the App Store is asked about it, with the app's \
+                inAppPurchaseKey. The command changes nothing, and records nothing. A server may run meanwhile.
+
+                Exit status: 0 shown; 1 the ledger has no such customer or purchase, or cannot be read; 2 wrong usage.
+
+                  quittance customer show anna --config quittance.json
+                  quittance customer show 410000000000001 --json --config quittance.json
+                  quittance customer show MV5G8XK2PQ --config quittance.json
+
+                For --config, --database, --root and --insecure see quittance help config.
+                """)
+
+        @Argument(help: "One of your app's ids of the customer, a transaction id, or an order id.")
+        var id: String
+
+        @OptionGroup(visibility: .inTopic) var options: ServerOptions
+        @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
+
+        @Option(help: "Only this app. Default: all apps of the configuration and of the ledger.")
+        var bundleId: String?
+
+        @Flag(help: "List all purchases.")
+        var all = false
+
+        @Flag(help: "Print one JSON object per customer, and nothing else.")
+        var json = false
+
+        /// How many documents are shown: the last weeks of a subscription that is in trouble.
+        private static let documents = 10
+
+        func run() async throws {
+            var composition = try options.composition()
+            let app = try bundleId.map { try composition.configuration.bundleId($0) }
+            try await composition.takeSimulatorTime(composition.logger())
+            let storage = try await composition.openStorage(isReadOnly: true)
+            defer { try? storage.close() }
+            let service = composition.service(storage, try composition.verifier())
+            try await endingOnDamage { [composition] in
+                let configured = composition.configuration.apps.map(\.identity.bundleId)
+                let known = try await service.ledger.apps()
+                let apps = app.map { [$0] } ?? Set(configured + known).sorted()
+                let search = SupportSearch(service: service, apps: apps, now: composition.now())
+                var (found, rest) = (try await search.found(by: id), "")
+                if found.isEmpty, SupportSearch.isOrder(id) {
+                    let reconcilers = try reconcilers(search.service, composition)
+                    found = try await search.found(byOrder: id, reconcilers)
+                    rest = reconcilers.isEmpty ? Self.withoutKey : " The App Store knows no such order."
+                }
+                guard !found.isEmpty else { throw unknown(in: apps, rest) }
+                if found.count > 1 {
+                    let things = found.map(\.sentence).joined(separator: "; ")
+                    Terminal.printError("quittance: “\(id.printable)” names \(found.count) things: \(things).")
+                }
+                for card in try await search.cards(of: found) { try await show(card, search) }
+            }
+        }
+
+        private func show(_ card: SupportCard, _ search: SupportSearch) async throws {
+            let documents = try await search.service.ledger.newestDocuments(about: card.chains, limit: Self.documents)
+            let counted = search.service.countedEnvironments(for: card.ids, of: card.bundleId)
+            guard json else { return try Terminal.print(card.text(counted, documents, at: search.now, all: all)) }
+            let body = SupportBody(
+                id, card.answers, of: card.bundleId, counted: counted, documents: documents, at: search.now)
+            try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self))
+        }
+
+        /// Ask the App Store about order ids.
+        private func reconcilers(
+            _ service: LedgerService, _ composition: Composition
+        ) throws -> [LedgerScope: Reconciler] {
+            try appStoreServer.check(composition.configuration)
+            var service = service
+            service.signing = try composition.signing()
+            return composition.questions(service).reconcilers.filter { $0.key.environment == .production }
+        }
+
+        private static let withoutKey =
+            " If it is an order id, only the App Store knows it: add inAppPurchaseKey to the app."
+
+        private func unknown(in apps: [String], _ rest: String) -> ExitCode {
+            let place = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
+            Terminal.printError("quittance: “\(id.printable)” names no customer and no purchase in \(place).\(rest)")
+            return ExitCode(1)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import PurchaseLedger
+import PurchaseServer
+import Reconciliation
+
+/// Finds what an id names in a ledger.
+struct SupportSearch {
+    let service: LedgerService
+    let apps: [String]
+    let now: Timestamp
+
+    /// One thing that an id names.
+    enum Found: Hashable {
+        case customer(id: String, bundleId: String)
+        case purchase(ChainKey, transactionId: String)
+
+        var sentence: String {
+            switch self {
+            case .customer(let id, let bundleId): "the customer \(id.printable) of \(bundleId.printable)"
+            case .purchase(let key, let id):
+                "the transaction \(id.printable) of \(key.scope.bundleId.printable) in "
+                    + key.scope.environment.rawValue
+            }
+        }
+    }
+
+    /// The longest time of a request, so that a person does not wait for long.
+    private static let limit = Duration.seconds(30)
+
+    /// Whether a text has the form of an order id.
+    static func isOrder(_ text: String) -> Bool { (try? HistoryQuestion(orderId: text)) != nil }
+
+    /// What an id names: customers and transactions of all apps.
+    func found(by id: String) async throws -> [Found] {
+        var found: [Found] = []
+        for app in apps {
+            guard try await service.ledger.holdings(of: id, of: app, in: [], at: now) != nil else { continue }
+            found.append(.customer(id: id, bundleId: app))
+        }
+        return found + (try await transactions(id, in: Environment.allCases))
+    }
+
+    /// The purchases with a transaction in one of some environments.
+    private func transactions(_ id: String, in environments: [Environment]) async throws -> [Found] {
+        // No transaction id has other characters, and each search takes time.
+        guard !id.isEmpty, id.allSatisfy({ $0.isASCII && $0.isNumber }) else { return [] }
+        var found: [Found] = []
+        for app in apps {
+            for environment in environments {
+                let scope = LedgerScope(bundleId: app, environment: environment)
+                var chain = try await service.ledger.chain(of: TransactionKey(id, in: scope))
+                // The first transaction of a purchase may be unknown.
+                if chain == nil { chain = try await service.ledger.chain(ChainKey(id, in: scope)) }
+                if let chain { found.append(.purchase(chain.key, transactionId: id)) }
+            }
+        }
+        return found
+    }
+
+    /// What an order id names, in production: the App Store is asked, since no document has it.
+    ///
+    /// - Parameter reconcilers: Those of production, each of one app.
+    /// - Throws: Exit status 1 if the App Store knows the order, and the ledger has none of its transactions.
+    func found(byOrder id: String, _ reconcilers: [LedgerScope: Reconciler]) async throws -> [Found] {
+        var found: [Found] = []
+        for (scope, reconciler) in reconcilers where apps.contains(scope.bundleId) {
+            let ids = try await reconciler.transactionIds(ofOrder: id, within: Self.limit) ?? []
+            let search = SupportSearch(service: service, apps: [scope.bundleId], now: now)
+            var known: [Found] = []
+            for id in ids { known += try await search.transactions(id, in: [.production]) }
+            guard ids.isEmpty || !known.isEmpty else {
+                Terminal.printError(
+                    """
+                    quittance: The order \(id) is the transaction \(ids.joined(separator: ", ").printable) of \
+                    \(scope.bundleId), which the ledger does not have: quittance app-store order \(id) records it.
+                    """)
+                throw ExitCode(1)
+            }
+            found += known
+        }
+        return found
+    }
+
+    /// The customers among the things found, and those that own them, each once; purchases without an owner too.
+    func cards(of found: [Found]) async throws -> [SupportCard] {
+        var (cards, shown, unowned) = ([SupportCard](), Set<CustomerID>(), Set<ChainKey>())
+        func add(_ id: String, of bundleId: String) async throws {
+            let everywhere = Set(Environment.allCases)
+            let answers = try await service.ledger.customer(id, of: bundleId, in: everywhere, at: now) ?? [:]
+            let ids = answers.values.first?.ids ?? [id]
+            guard shown.insert(CustomerID(ids[0], of: bundleId)).inserted else { return }
+            cards.append(
+                SupportCard(id: id, bundleId: bundleId, ids: ids, answers: answers.filter { !$1.purchases.isEmpty }))
+        }
+        for thing in found {
+            switch thing {
+            case .customer(let id, let bundleId): try await add(id, of: bundleId)
+            case .purchase(let key, _):
+                let owners = try await service.ledger.owners(of: key)
+                for owner in owners { if let id = owner.ids.first { try await add(id, of: key.scope.bundleId) } }
+                guard owners.isEmpty, unowned.insert(key).inserted,
+                    let answer = try await service.ledger.answer(about: key, at: now)
+                else { continue }
+                cards.append(
+                    SupportCard(
+                        id: key.originalTransactionId, bundleId: key.scope.bundleId, ids: [],
+                        answers: [key.scope.environment: answer]))
+            }
+        }
+        return cards
+    }
+}
