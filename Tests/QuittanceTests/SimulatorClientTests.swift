@@ -36,7 +36,7 @@ import Testing
         #expect(
             Set(names("signed")) == [
                 "signedTransactionInfo", "signedTransactions", "signedRenewalInfo", "signedAppTransactionInfo",
-                "signedPayload",
+                "signedPayload", "jwsRepresentation",
             ])
         #expect(Set(names("types")).isSuperset(of: Self.notifications))
         #expect(Set(names("kinds")) == ["data", "summary", "externalPurchaseToken", "appData"])

@@ -4,12 +4,13 @@
 Usage: apple_library.py QUITTANCE. Prints as JSON what it did.
 """
 
+import hashlib
 import json
 import struct
 import sys
 import uuid
 import zlib
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64decode
 from collections import Counter
 
 from appstoreserverlibrary.api_client import GetTransactionHistoryVersion
@@ -79,6 +80,27 @@ class Story:
         self.coins = [self.simulator.buy(self.name, "coins") for _ in range(22)]
         for _ in range(2):
             self.simulator.advance(**self.month)
+
+    def device(self):
+        """What StoreKit gives the app, verified as it would be by the app's server, and bound to the device."""
+        path = f"/customers/{self.name}"
+        device = self.simulator.get(path)["deviceVerificationID"]
+
+        def check(answer, verify):
+            decoded = verify(answer["jwsRepresentation"])
+            # The library's transactions lack the members that bind them to a device.
+            members = json.loads(urlsafe_b64decode(answer["jwsRepresentation"].split(".")[1] + "=="))
+            digest = hashlib.sha384((members["deviceVerificationNonce"] + device).lower().encode()).digest()
+            assert members["deviceVerification"] == b64encode(digest).decode(), members
+            self.client.signed["jwsRepresentation"] += 1
+            return decoded
+
+        verifier = self.client.verifier
+        for one in self.simulator.get(path + "/transactions"):
+            assert check(one, verifier.verify_and_decode_signed_transaction).transactionId == one["transactionId"]
+        app = self.simulator.get(path + "/app-transaction")
+        decoded = check(app, verifier.verify_and_decode_app_transaction)
+        assert decoded.appTransactionId == app["appTransactionId"] and decoded.applicationVersion is not None
 
     def transactions(self):
         answer = self.client.get_transaction_info(self.subscription)
@@ -317,8 +339,8 @@ def main(program):
         for client in [sandbox, production]:
             story = Story(simulator, client)
             for part in [
-                story.live, story.transactions, story.history, story.orders, story.statuses, story.receipts,
-                story.refunds, story.misfortunes, story.extensions, story.notifications, story.realtime,
+                story.live, story.device, story.transactions, story.history, story.orders, story.statuses,
+                story.receipts, story.refunds, story.misfortunes, story.extensions, story.notifications, story.realtime,
                 story.retention,
             ]:
                 part()

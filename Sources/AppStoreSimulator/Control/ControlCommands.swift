@@ -132,6 +132,37 @@ extension Simulator {
         return .file(try store.signer.sign(receipt), type: "application/octet-stream")
     }
 
+    /// What StoreKit gives the app: the customer's newest transactions.
+    mutating func transactions(of name: String) throws -> ControlResult {
+        let name = try customer(name).name
+        let states = try store.world.history(of: name).suffix(Self.transactions).map { _, transaction in
+            var state = TransactionState(transaction, in: store.world)
+            state.jwsRepresentation = try jwsRepresentation(ofTransaction: transaction.transactionId ?? "")
+            return state
+        }
+        return try .json(states)
+    }
+
+    /// How many transactions an answer has at most: some 2 MB.
+    static let transactions = 500
+
+    /// A transaction as StoreKit gives it to the app, signed now; `nil` if there is none of this id.
+    mutating func jwsRepresentation(ofTransaction id: String) throws -> String? {
+        try store.world.transactionOnDevice(id).map { try store.signer.sign($0, at: store.world.now) }
+    }
+
+    /// The app's own transaction as StoreKit gives it to the app.
+    mutating func appTransaction(of name: String) throws -> ControlResult {
+        let customer = try customer(name)
+        guard let app = store.world.appTransactionOnDevice(of: customer.name) else {
+            throw ControlError(.failed, "The app transaction of \(name) could not be made.")
+        }
+        return try .json(
+            AppTransactionState(
+                appTransactionId: customer.appTransactionId,
+                jwsRepresentation: try store.signer.sign(app, at: store.world.now)))
+    }
+
     mutating func buy(_ arguments: ControlArguments) throws -> ControlResult {
         let name = try customer(arguments.parameter).name
         let product = try product(try arguments.requiredText("product"))

@@ -71,6 +71,8 @@ struct CustomerState: Encodable {
     var storefront: String
     var appAccountToken: String?
     var appTransactionId: String
+    /// What binds documents from the customer's device to it.
+    var deviceVerificationID: String
     var canPay: Bool
     var asksToBuy: Bool
     var family: [String]
@@ -86,6 +88,7 @@ struct CustomerState: Encodable {
         storefront = customer.storefront.country
         appAccountToken = customer.appAccountToken
         appTransactionId = customer.appTransactionId
+        deviceVerificationID = customer.deviceVerificationID
         canPay = customer.canPay
         asksToBuy = customer.asksToBuy
         family = customer.family
@@ -156,6 +159,8 @@ struct TransactionState: Encodable {
     var offerType: Int?
     /// Whether a refund was asked for and not yet decided.
     var isRefundRequested: Bool?
+    /// What StoreKit gives the app.
+    var jwsRepresentation: String?
 
     init(_ transaction: JWSTransactionDecodedPayload, in world: World) {
         let id = transaction.transactionId ?? ""
@@ -172,6 +177,13 @@ struct TransactionState: Encodable {
         offerType = transaction.offerType?.rawValue
         isRefundRequested = world.refundRequests[id] == nil ? nil : true
     }
+}
+
+/// The app's own transaction: the answer of `GET /customers/{name}/app-transaction`.
+struct AppTransactionState: Encodable {
+    var appTransactionId: String
+    /// What StoreKit gives the app.
+    var jwsRepresentation: String
 }
 
 /// A notification that a command caused.

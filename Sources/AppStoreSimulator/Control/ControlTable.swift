@@ -37,6 +37,17 @@ extension ControlRoute {
         ControlRoute("GET", "/customers/{name}", "A customer with all purchases.") { simulator, arguments, _ in
             try .json(simulator.customer(arguments.parameter))
         },
+        ControlRoute(
+            "GET", "/customers/{name}/transactions",
+            "The customer's \(Simulator.transactions) newest transactions, each with the jwsRepresentation of StoreKit."
+        ) { simulator, arguments, _ in
+            try simulator.transactions(of: arguments.parameter)
+        },
+        ControlRoute(
+            "GET", "/customers/{name}/app-transaction", "The app's own transaction: the jwsRepresentation of StoreKit."
+        ) { simulator, arguments, _ in
+            try simulator.appTransaction(of: arguments.parameter)
+        },
         ControlRoute("GET", "/customers/{name}/receipt", "The app receipt on the customer's device now, as DER.") {
             simulator, arguments, _ in
             try simulator.receipt(of: arguments.parameter)
@@ -306,7 +317,7 @@ extension Simulator {
     }
 
     /// What a command did: the notifications that it caused, at most the newest ``reported``.
-    private func report(
+    private mutating func report(
         since first: Int, _ customer: String?, _ transactionId: String?
     ) throws -> JSONValue {
         let occurred = store.world.occurrences(since: first)
@@ -317,6 +328,10 @@ extension Simulator {
             .init("notifications", try JSONValue(encoding: occurred.suffix(Self.reported).map(NotificationState.init))))
         if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {
             members.append(.init("customer", try JSONValue(encoding: state)))
+        }
+        // Last, since it is much longer than all others.
+        if let jws = try transactionId.flatMap({ try jwsRepresentation(ofTransaction: $0) }) {
+            members.append(.init("jwsRepresentation", .string(jws)))
         }
         return .object(members)
     }

@@ -9,26 +9,32 @@ struct Identifiers: Sendable {
     /// What an identifier is for.
     enum Stream: String, Hashable, Sendable {
         case transaction, webOrderLineItem, appTransaction, order, notification, device, account, external, request
+        case deviceVerification, deviceNonce
     }
 
+    /// How many identifiers of a kind a run may use before it meets those of the next run: more than the memory of any
+    /// machine has transactions.
+    private static let ofRun: UInt64 = 100_000_000
+
     private let seed: UInt64
+    private let first: UInt64
     private var used: [Stream: UInt64] = [:]
 
-    init(seed: UInt64) {
+    /// - Parameter run: How many runs had the seed before: each has identifiers of its own.
+    init(seed: UInt64, run: UInt64 = 0) {
         self.seed = seed
+        first = run &* Self.ofRun
     }
 
     /// The next number of a stream: ascending, and unpredictable enough that no test counts on neighbours.
     mutating func number(_ stream: Stream, from first: UInt64) -> UInt64 {
-        let index = used[stream, default: 0]
-        used[stream] = index + 1
-        return first + index * 64 + (hash(stream, index).first ?? 0) % 64
+        let index = next(stream)
+        return first &+ index &* 64 &+ (hash(stream, index).first ?? 0) % 64
     }
 
     /// The next UUID of a stream, in lower case (RFC 9562, version 8: made by the application).
     mutating func uuid(_ stream: Stream) -> String {
-        let index = used[stream, default: 0]
-        used[stream] = index + 1
+        let index = next(stream)
         var bytes = hash(stream, index).flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } }
         bytes[6] = bytes[6] & 0x0f | 0x80
         bytes[8] = bytes[8] & 0x3f | 0x80
@@ -37,16 +43,23 @@ struct Identifiers: Sendable {
     }
 
     /// The next order id: `M` and nine letters and digits in upper case.
+    ///
+    /// They have 45 bits. An odd factor permutes the numbers of that length, so that no two orders of a seed have one
+    /// id.
     mutating func orderId() -> String {
-        let index = used[.order, default: 0]
-        used[.order] = index + 1
-        var number = ((hash(.order, index).first ?? 0) >> 28) << 14 | (index & 0x3fff)
+        var number = next(.order) &* 0x9e37_79b9_7f4a_7c15 &+ (hash(.order, 0).first ?? 0)
         let letters = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
         let digits = (0..<9).map { _ in
             defer { number >>= 5 }
             return letters[Int(number & 31)]
         }
         return "M" + String(digits)
+    }
+
+    private mutating func next(_ stream: Stream) -> UInt64 {
+        let index = used[stream, default: first]
+        used[stream] = index + 1
+        return index
     }
 
     private func hash(_ stream: Stream, _ index: UInt64) -> [UInt64] {

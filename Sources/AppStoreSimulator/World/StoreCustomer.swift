@@ -23,6 +23,9 @@ public struct StoreCustomer: Hashable, Sendable {
     /// `identifierForVendor` of the customer's device, a UUID in lower case: the device hash of receipts binds them to
     /// it.
     public let device: String
+    /// The device's verification id (`AppStore.deviceVerificationID`), a UUID in lower case: what StoreKit gives an app
+    /// is bound to the device by it.
+    public let deviceVerificationID: String
     /// The names of the family's other members, who get what is shareable.
     public internal(set) var family: [String] = []
     /// Original transaction ids of the customer's subscriptions, in the order of the first purchases.

@@ -54,11 +54,13 @@ public struct World: Sendable {
     ///
     /// - Parameters:
     ///   - seed: Determines all identifiers.
+    ///   - run: How many worlds had the seed before. Each has other identifiers than those, so that one ledger can have
+    ///     the documents of all.
     ///   - now: The clock's first time.
-    public init(seed: UInt64, catalogue: StoreCatalogue, now: Timestamp) {
+    public init(seed: UInt64, run: UInt64 = 0, catalogue: StoreCatalogue, now: Timestamp) {
         self.catalogue = catalogue
         self.now = now
-        identifiers = Identifiers(seed: seed)
+        identifiers = Identifiers(seed: seed, run: run)
     }
 }
 

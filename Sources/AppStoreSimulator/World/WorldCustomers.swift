@@ -21,7 +21,8 @@ extension World {
             name: name, environment: environment, storefront: storefront ?? catalogue.storefront,
             appAccountToken: hasAccount ? identifiers.uuid(.account) : nil,
             appTransactionId: "\(identifiers.number(.appTransaction, from: 700_000_000_000_000_000))",
-            downloadDate: now, device: identifiers.uuid(.device))
+            downloadDate: now, device: identifiers.uuid(.device),
+            deviceVerificationID: identifiers.uuid(.deviceVerification))
         enter(customer)
         return customer
     }

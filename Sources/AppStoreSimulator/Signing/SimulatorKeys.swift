@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+import Crypto
+import CryptoExtras
+import SwiftASN1
+import X509
+
+/// All private keys of a simulated App Store, with their certificates. A simulator that has them signs as the one
+/// before it did, so that a server under test goes on.
+public struct SimulatorKeys: Sendable {
+    /// The signers, whose roots the tested server trusts.
+    public let authority: StoreAuthority
+    /// The key that signs requests.
+    public let key: StoreKey
+
+    /// The keys of these signers and of this client.
+    public init(_ authority: StoreAuthority, _ key: StoreKey) {
+        (self.authority, self.key) = (authority, key)
+    }
+}
+
+// MARK: - As JSON
+
+extension SimulatorKeys {
+    /// The private keys and certificates. Whoever reads it can sign for all servers that trust them.
+    package var json: JSONValue {
+        .object([
+            .init("tokens", .array(authority.tokens.map(\.json))),
+            .init("receipts", .array(authority.receipts.map(\.json))),
+            .init(
+                "client",
+                .object([
+                    .init("id", .string(key.id)), .init("issuer", .string(key.issuer)), .init("key", .string(key.pem)),
+                ])),
+        ])
+    }
+
+    /// Reads ``json``.
+    ///
+    /// - Throws: `SimulatorError`, without anything of the keys.
+    package init(_ json: JSONValue) throws(SimulatorError) {
+        let tokens = try Self.chains(json, "tokens") { .p256(try P256.Signing.PrivateKey(rawRepresentation: $0)) }
+        let receipts = try Self.chains(json, "receipts") { .rsa(try _RSA.Signing.PrivateKey(derRepresentation: $0)) }
+        guard let id = json["client"]?["id"]?.string, let issuer = json["client"]?["issuer"]?.string,
+            let pem = json["client"]?["key"]?.string
+        else { throw SimulatorError("The key “client” is missing") }
+        self.init(
+            StoreAuthority(tokens: tokens, receipts: receipts), try StoreKey(id: id, issuer: issuer, pem: pem))
+    }
+
+    private static func chains(
+        _ json: JSONValue, _ name: String, _ key: ([UInt8]) throws -> SigningKey
+    ) throws(SimulatorError) -> [SigningChain] {
+        let entries = json[name]?.array ?? []
+        guard !entries.isEmpty else { throw SimulatorError("The keys “\(name)” are missing") }
+        do {
+            return try entries.map { try SigningChain($0, key) }
+        } catch {
+            throw SimulatorError("The keys “\(name)” are damaged")
+        }
+    }
+}
+
+extension SigningChain {
+    fileprivate var json: JSONValue {
+        .object([
+            .init("key", .string(Base64.encode(key.bytes))),
+            .init("certificates", .array(certificates.map { .string(Base64.encode($0)) })),
+        ])
+    }
+
+    /// - Parameter read: Reads the key from its bytes.
+    fileprivate init(_ json: JSONValue, _ read: ([UInt8]) throws -> SigningKey) throws {
+        let certificates = (json["certificates"]?.array ?? []).map { Base64.decode(($0.string ?? "").utf8) ?? [] }
+        let key = try read(Base64.decode((json["key"]?.string ?? "").utf8) ?? [])
+        // With another key, all signatures would be refused.
+        guard let leaf = certificates.first, certificates.count == 3,
+            try Certificate(derEncoded: leaf).publicKey == key.publicKey
+        else { throw SimulatorError("The key is not that of its certificate") }
+        try self.init(certificates: certificates, key: key)
+    }
+}

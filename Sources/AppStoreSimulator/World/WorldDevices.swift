@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Crypto
+
+// What StoreKit gives the app on a customer's device. The App Store's own answers lack the members that bind it to the
+// device.
+
+extension World {
+    /// A transaction as the device of its customer has it, before it is signed; `nil` if there is none of this id.
+    ///
+    /// The nonce is another one each time.
+    public mutating func transactionOnDevice(_ id: String) -> JWSTransactionDecodedPayload? {
+        guard var transaction = transaction(id), let customer = customer(ofTransaction: id) else { return nil }
+        let (nonce, proof) = deviceVerification(of: customer)
+        (transaction.deviceVerificationNonce, transaction.deviceVerification) = (nonce, proof)
+        return transaction
+    }
+
+    /// The customer's download of the app as the device has it, before it is signed; `nil` if there is no such
+    /// customer.
+    ///
+    /// The nonce is another one each time.
+    public mutating func appTransactionOnDevice(of name: String) -> AppTransaction? {
+        guard var app = appTransaction(of: name), let customer = customers[name] else { return nil }
+        app.applicationVersion = catalogue.appVersion
+        // As in receipts.
+        app.versionExternalIdentifier = customer.environment == .production ? catalogue.appAppleId &+ 1 : 0
+        let (nonce, proof) = deviceVerification(of: customer)
+        (app.deviceVerificationNonce, app.deviceVerification) = (nonce, proof)
+        return app
+    }
+
+    /// A new nonce, and the base64 of SHA-384 over it and the device's verification id, both UUIDs in lower case.
+    private mutating func deviceVerification(of customer: StoreCustomer) -> (nonce: String, proof: String) {
+        let nonce = identifiers.uuid(.deviceNonce)
+        let digest = SHA384.hash(data: Array((nonce + customer.deviceVerificationID).utf8))
+        return (nonce, Base64.encode(Array(digest)))
+    }
+}
