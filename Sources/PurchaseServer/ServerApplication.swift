@@ -41,6 +41,9 @@ public struct ServerApplication: Sendable {
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
+    /// Whether SIGTERM and SIGINT end it. Without, the graceful shutdown of a service that runs it does.
+    public var endsBySignal = true
+
     /// The bounds on the connections, the memory and the time that clients may use.
     public let bounds: ServerBounds
 
@@ -120,7 +123,7 @@ public struct ServerApplication: Sendable {
                 // A listener that is cancelled because another one failed would log errors of its own.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = bounds.shutdown
         try await ServiceGroup(configuration: configuration).run()
     }

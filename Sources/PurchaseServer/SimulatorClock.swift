@@ -12,8 +12,50 @@ import Synchronization
 /// The virtual clock of an App Store simulator, for a server that trusts the simulator's root and no other.
 ///
 /// It asks the simulator for the time several times in a second and computes the time in between from the clock's
-/// speed. It never goes back. If the simulator does not answer, it stops.
+/// speed. It never goes back. If the simulator does not answer, it stops. A simulator in the same process is not asked.
 public struct SimulatorClock: Service {
+    /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
+    public let address: String
+    private let readTime: @Sendable () -> Timestamp
+    /// Asks a simulator in another process.
+    private let reader: SimulatorReader?
+
+    /// Creates a clock that has the simulator's time.
+    ///
+    /// - Parameters:
+    ///   - address: The address of the simulator's control port: `http://`, a host and a port.
+    ///   - clock: Measures the time between two answers.
+    /// - Throws: ``SimulatorClockError`` if the simulator does not answer.
+    public init(
+        _ address: String, clock: any Clock<Duration>, logger: Logger
+    ) async throws {
+        let reader = SimulatorReader(address, clock: clock, logger: logger)
+        try await reader.read()
+        (self.address, self.reader) = (address, reader)
+        readTime = { reader.state.now() }
+    }
+
+    /// Creates the clock of a simulator in this process.
+    ///
+    /// - Parameters:
+    ///   - address: The address of the simulator's control port, as people are told it.
+    ///   - now: Returns the simulator's time, which never goes back.
+    public init(_ address: String, now: @escaping @Sendable () -> Timestamp) {
+        (self.address, readTime, reader) = (address, now, nil)
+    }
+
+    /// The simulator's time.
+    public func now() -> Timestamp { readTime() }
+
+    /// Follows the simulator's clock until shutdown.
+    public func run() async throws {
+        guard let reader else { return try await gracefulShutdown() }
+        await cancelWhenGracefulShutdown { await reader.run() }
+    }
+}
+
+/// Asks a simulator for its time.
+private struct SimulatorReader: Sendable {
     /// How often the simulator is asked, and so how late a turn of its clock is noticed.
     private static let interval = Duration.milliseconds(100)
 
@@ -28,37 +70,20 @@ public struct SimulatorClock: Service {
 
     private static let client = HTTPClient.plain(timeout: timeout)
 
-    /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
-    public let address: String
+    let state = SimulatorTime()
+    private let address: String
     private let clock: any Clock<Duration>
     private let failure: ThrottledWarning
-    private let state = SimulatorTime()
 
-    /// Creates a clock that has the simulator's time.
-    ///
-    /// - Parameters:
-    ///   - address: The address of the simulator's control port: `http://`, a host and a port.
-    ///   - clock: Measures the time between two answers.
-    /// - Throws: ``SimulatorClockError`` if the simulator does not answer.
-    public init(
-        _ address: String, clock: any Clock<Duration>, logger: Logger
-    ) async throws {
-        self.address = address
-        self.clock = clock
+    init(_ address: String, clock: any Clock<Duration>, logger: Logger) {
+        (self.address, self.clock) = (address, clock)
         failure = ThrottledWarning("The simulator's clock could not be read", clock: clock, logger)
-        try await read()
     }
 
-    /// The simulator's time.
-    public func now() -> Timestamp { state.now() }
-
-    /// Follows the simulator's clock until shutdown.
-    public func run() async throws {
-        await cancelWhenGracefulShutdown {
-            while !Task.isCancelled {
-                try? await clock.sleep(for: Self.interval)
-                await readOrWarn()
-            }
+    func run() async {
+        while !Task.isCancelled {
+            try? await clock.sleep(for: Self.interval)
+            await readOrWarn()
         }
     }
 
@@ -72,7 +97,7 @@ public struct SimulatorClock: Service {
         }
     }
 
-    private func read() async throws {
+    func read() async throws {
         let age = clock.stopwatch()
         do {
             let request = HTTPClientRequest(url: "\(address)/clock")

@@ -16,6 +16,8 @@ public struct SimulatorServer: Sendable {
     public var hostname = "127.0.0.1"
     /// The ports; 0 takes any free one.
     public var ports: [SimulatorListener: Int]
+    /// Whether SIGTERM and SIGINT end it. Without, the graceful shutdown of a service that runs it does.
+    public var endsBySignal = true
 
     package let host: SimulatorHost
     private let clock: any Clock<Duration>
@@ -27,15 +29,20 @@ public struct SimulatorServer: Sendable {
     ///   - ports: A port that is missing is any free one.
     ///   - wall: Returns the time of the wall clock.
     ///   - clock: Measures intervals.
+    ///   - keepTime: Called with a virtual time before anything is sent that was signed after the last such time. A
+    ///     simulator that continues this one's must not start earlier. It is up to a minute of the wall clock ahead.
     public init(
         _ simulator: Simulator, ports: [SimulatorListener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
-        clock: any Clock<Duration>, logger: Logger
+        clock: any Clock<Duration>, keepTime: @escaping @Sendable (Timestamp) -> Void = { _ in }, logger: Logger
     ) {
-        host = SimulatorHost(simulator, wall: wall)
+        host = SimulatorHost(simulator, wall: wall, keepTime: keepTime)
         self.ports = ports
         self.clock = clock
         self.logger = logger
     }
+
+    /// Returns the virtual time.
+    public var now: @Sendable () -> Timestamp { host.clock.now }
 
     /// Serves until the process receives SIGTERM or SIGINT.
     ///
@@ -55,7 +62,7 @@ public struct SimulatorServer: Sendable {
                 // A listener that is cancelled because another one failed would log errors of its own.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
         configuration.maximumGracefulShutdownDuration = SimulatorBounds.shutdown
         try await ServiceGroup(configuration: configuration).run()
     }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Synchronization
+
+/// The virtual time of a simulator, for those who cannot wait for the actor that owns it. It never goes back.
+final class SharedClock: Sendable {
+    private struct State {
+        var clock: TurnableClock
+        /// The latest time that was read.
+        var latest: Timestamp
+    }
+
+    private let state: Mutex<State>
+    private let wall: @Sendable () -> Timestamp
+
+    init(_ clock: TurnableClock, wall: @escaping @Sendable () -> Timestamp) {
+        state = Mutex(State(clock: clock, latest: clock.now(at: wall())))
+        self.wall = wall
+    }
+
+    func set(_ clock: TurnableClock) { state.withLock { $0.clock = clock } }
+
+    func now() -> Timestamp {
+        state.withLock { state in
+            state.latest = max(state.latest, state.clock.now(at: wall()))
+            return state.latest
+        }
+    }
+}
