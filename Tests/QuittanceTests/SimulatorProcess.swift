@@ -23,6 +23,8 @@ final class SimulatorProcess: Sendable {
         let out = folder.appendingPathComponent("simulator")
         let output = folder.appendingPathComponent("simulator.txt")
         let ports = ["--port", "0", "--sandbox-port", "0", "--control-port", "0"]
+        // That of an earlier run in the folder.
+        try? FileManager.default.removeItem(at: out.appendingPathComponent("simulator.env"))
         process = try TestProcess(
             [CommandLineTests.program.path, "simulate", "--out", out.path] + ports + arguments, output: .file(output),
             error: .file(output))
@@ -61,6 +63,12 @@ final class SimulatorProcess: Sendable {
         let response = try await HTTPClient.shared.execute(request, timeout: .hours(1))
         let body = try await response.body.collect(upTo: 16 << 20)
         return (response.status == .ok, try JSONValue(parsing: body.readableBytesView))
+    }
+
+    /// Kills the process, as a power failure would.
+    func kill() {
+        process.send(SIGKILL)
+        process.wait()
     }
 
     func terminate() -> Int32 {

@@ -108,10 +108,16 @@ struct Simulate: AsyncParsableCommand {
     @Option(
         help: """
             A folder for the roots, the API key (.p8), and simulator.json and simulator.env with all that a server \
-            under test needs. It is created if it does not exist. Without it, nothing is written.
+            under test needs; for a Quittance server quittance.json. It is created if it does not exist. The keys stay \
+            in it, and the next run goes on with them. Without it, nothing is written.
             """,
         completion: .directory)
     var out: String?
+
+    @Flag(
+        name: .customLong("new-keys"),
+        help: "Make new keys in the folder of --out. A ledger that knows the old ones refuses what they sign.")
+    var makesNewKeys = false
 
     @Flag(
         help: """
@@ -144,16 +150,8 @@ struct Simulate: AsyncParsableCommand {
         guard ServerConfiguration.isHostname(host) else {
             throw ValidationError("--host takes \(ServerConfiguration.expectedHostname).")
         }
-        for (name, port) in [("port", port), ("sandbox-port", sandboxPort), ("control-port", controlPort)]
-        where !(0...65_535).contains(port) {
-            throw ValidationError("--\(name) takes a number from 0 to 65535.")
-        }
-        let fixed = [port, sandboxPort, controlPort].filter { $0 != 0 }
-        guard Set(fixed).count == fixed.count else { throw ValidationError("The three ports must differ.") }
-        guard (0...TurnableClock.topSpeed).contains(speed) else {
-            throw ValidationError(
-                "--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
-        }
+        try Self.requireDistinct([("port", port), ("sandbox-port", sandboxPort), ("control-port", controlPort)])
+        try Self.requireSpeed(speed)
         for (name, url) in [("notify", notify), ("sandbox-notify", sandboxNotify)] {
             guard let url, !SimulatedStore.isNotificationURL(url) else { continue }
             throw ValidationError("--\(name) takes a URL such as http://127.0.0.1:8080/notifications/v2.")
@@ -162,7 +160,30 @@ struct Simulate: AsyncParsableCommand {
             throw ValidationError("--bundle-id “\(bundleId.printable)”: \(AppConfiguration.bundleIdRule)")
         }
         guard appAppleId > 0 else { throw ValidationError("--app-apple-id takes a number above 0.") }
+        guard !makesNewKeys || out != nil && seed == nil else {
+            throw ValidationError("--new-keys is for the folder of --out, without --seed.")
+        }
         guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: omit it if there is none.") }
+    }
+
+    /// Checks ports that options give, of which each 0 is another one.
+    static func requireDistinct(_ ports: [(option: String, port: Int)]) throws {
+        if let wrong = ports.first(where: { !(0...65_535).contains($0.port) }) {
+            throw ValidationError("--\(wrong.option) takes a number from 0 to 65535.")
+        }
+        var options: [Int: String] = [:]
+        for (option, port) in ports where port != 0 {
+            if let other = options.updateValue(option, forKey: port) {
+                throw ValidationError("--\(other) and --\(option) are both \(port): choose another.")
+            }
+        }
+    }
+
+    static func requireSpeed(_ speed: Double) throws {
+        guard (0...TurnableClock.topSpeed).contains(speed) else {
+            throw ValidationError(
+                "--speed takes a number from 0 to \(Int(TurnableClock.topSpeed)), a year in a second.")
+        }
     }
 
     func run() async throws {
@@ -174,24 +195,20 @@ struct Simulate: AsyncParsableCommand {
             LineLogHandler(format, now: SystemClock.now, write: Terminal.printError)
         }
         logger.logLevel = .info
-        let simulator = try simulator()
+        let folder = try out.map { try SimulatorFolder(option: $0) }
+        let (simulator, _, keepTime) = try plan().make(
+            in: folder, makesNewKeys: makesNewKeys, at: SystemClock.now(), logger)
+        if makesNewKeys, let warning = folder?.ledgerWarning { logger.warning("\(warning)") }
         var server = SimulatorServer(
             simulator, ports: [.production: port, .sandbox: sandboxPort, .control: controlPort],
-            wall: SystemClock.now, clock: ContinuousClock(), logger: logger)
+            wall: SystemClock.now, clock: ContinuousClock(), keepTime: keepTime, logger: logger)
         server.hostname = host
-        if let out {
-            do {
-                try SimulatorHandout.prepare(out)
-            } catch {
-                throw ValidationError(
-                    "--out \(out.printable): this folder cannot be written: \(error.localizedDescription)")
-            }
-        }
         do {
             try await run(server, simulator, logger)
         } catch let error as SimulatorListeningError {
             throw ValidationError("\(Self.option(of: error)): \(error.message)")
         }
+        keepTime(await server.host.reachedTime())
     }
 
     /// The format of the log, from the same variable as that of a server.
@@ -230,29 +247,17 @@ struct Simulate: AsyncParsableCommand {
         }
     }
 
-    private func simulator() throws -> Simulator {
-        let wall = SystemClock.now()
-        var random = SystemRandomNumberGenerator()
-        let key = if let seed { try StoreKey(seed: seed) } else { try StoreKey(using: &random) }
-        let isSeeded = seed != nil
-        let seed = seed ?? random.next()
-        let world = World(seed: seed, catalogue: try catalogue(), now: start ?? wall)
-        // New certificates begin a day before, so that they are valid for all that the simulator signs.
-        let authority =
-            isSeeded
-            ? try StoreAuthority.fixture() : try StoreAuthority(from: world.now.advanced(by: .seconds(-86_400)))
-        var store = SimulatedStore(
-            world, WorldSigner(authority), key, faults: kind ? .none : .unkind, seed: seed)
+    private func plan() throws -> SimulatorPlan {
+        SimulatorPlan(
+            catalogue: try catalogue(), seed: seed, start: start, speed: speed, faults: kind ? .none : .unkind,
+            configure: configure)
+    }
+
+    private func configure(_ store: inout SimulatedStore) {
         store.notificationURLs[.production] = notify
         store.notificationURLs[.sandbox] = sandboxNotify
         store.notificationVersions = [.production: notifyVersion, .sandbox: sandboxNotifyVersion]
         store.sharedSecret = sharedSecret
-        let roots = try SimulatorRoots(authority)
-        guard roots.validity.contains(world.now) else {
-            let (first, last) = (roots.validity.lowerBound.iso8601, roots.validity.upperBound.iso8601)
-            throw ValidationError("--start: The simulator's certificates are valid from \(first) to \(last).")
-        }
-        return Simulator(store, roots: roots, speed: speed, at: wall)
     }
 
     private func catalogue() throws -> StoreCatalogue {

@@ -11,23 +11,34 @@ import SimulatorServer
 struct SimulatorHandout {
     private let members: [(name: String, value: String)]
     private let roots: SimulatorRoots
-    private let key: StoreKey
-    private let control: String
+    private let store: SimulatedStore
+    private let addresses: (control: String, production: String, sandbox: String)
+    /// The port of a Quittance server; `nil` if it is not known.
+    var serverPort: Int?
+    private var key: StoreKey { store.key }
 
     init(_ simulator: Simulator, hostname: String, ports: [SimulatorListener: Int]) {
         func address(_ listener: SimulatorListener) -> String {
             "http://\(ListeningAddress(hostname: hostname, port: ports[listener] ?? 0))"
         }
-        roots = simulator.roots
-        key = simulator.store.key
-        control = address(.control)
+        (roots, store) = (simulator.roots, simulator.store)
+        addresses = (address(.control), address(.production), address(.sandbox))
+        serverPort = store.notificationURLs[.production].flatMap(Self.serverPort)
         let catalogue = simulator.store.world.catalogue
         members =
             [
-                ("production", address(.production)), ("sandbox", address(.sandbox)), ("control", address(.control)),
+                ("production", addresses.production), ("sandbox", addresses.sandbox), ("control", addresses.control),
                 ("bundleId", catalogue.bundleId), ("appAppleId", "\(catalogue.appAppleId)"),
-                ("issuerId", key.issuer), ("keyId", key.id),
-            ] + (simulator.store.sharedSecret.map { [("sharedSecret", $0)] } ?? [])
+                ("issuerId", store.key.issuer), ("keyId", store.key.id),
+            ] + (store.sharedSecret.map { [("sharedSecret", $0)] } ?? [])
+    }
+
+    /// The port of a Quittance server on this machine, by the URL of its notifications.
+    private static func serverPort(_ url: String) -> Int? {
+        guard let url = URL(string: url), ["127.0.0.1", "localhost", "::1", "[::1]"].contains(url.host()),
+            url.path().hasPrefix("/notifications/v")
+        else { return nil }
+        return url.port ?? 80
     }
 
     /// The addresses, for the log.
@@ -38,9 +49,16 @@ struct SimulatorHandout {
 
     /// The lines that the program prints once it listens.
     func welcome(folder: String?, notifies: Bool) -> String {
+        let control = addresses.control
         let lines = members.map { "  \($0.name.padded(to: 12))\($0.value)" }.joined(separator: "\n")
         let files =
-            folder.map { "The roots to trust, the API key and these values are in \($0)." }
+            folder.map {
+                """
+                The roots to trust, the API key and these values are in \($0). A Quittance server with them:
+
+                  quittance serve --config \($0)/\(SimulatorFolder.configurationFile)
+                """
+            }
                 ?? """
                 The roots to trust are at \(control)/roots.pem, the API key at \(control)/key.p8. \
                 --out FOLDER writes them to files.
@@ -63,25 +81,42 @@ struct SimulatorHandout {
             """
     }
 
-    /// Creates a folder if it does not exist, and removes what another simulator left in it: a script that waits for
-    /// the files must not take those.
-    static func prepare(_ folder: String) throws {
-        let folder = URL(fileURLWithPath: folder, isDirectory: true)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
-            let name = file.lastPathComponent
-            guard name == variablesFile || name.hasPrefix("SubscriptionKey_") && name.hasSuffix(".p8") else { continue }
-            try FileManager.default.removeItem(at: file)
+    /// Removes what another simulator left in a folder: a script that waits for the files must not take those.
+    ///
+    /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the configuration there is not a
+    ///   simulator's.
+    static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
+        let folder = URL(fileURLWithPath: folder.path, isDirectory: true)
+        _ = try configuration(in: folder)
+        do {
+            for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
+                let name = file.lastPathComponent
+                let isKey = name.hasPrefix("SubscriptionKey_") && name.hasSuffix(".p8")
+                if name == variablesFile || isKey { try FileManager.default.removeItem(at: file) }
+            }
+        } catch {
+            throw SimulatorFolderError("This folder cannot be written: \(error.localizedDescription)")
         }
     }
 
     private static let variablesFile = "simulator.env"
+    private static func configuration(in folder: URL) throws(SimulatorFolderError) -> JSONValue? {
+        let file = folder.appendingPathComponent(SimulatorFolder.configurationFile)
+        guard FileManager.default.fileExists(atPath: file.path) else { return nil }
+        let text: [UInt8]
+        do {
+            text = try Input.read(file.path)
+        } catch {
+            throw SimulatorFolderError("\(error)")
+        }
+        return try SimulatedConfiguration.read(text)
+    }
 
     /// Writes the files to a folder that is prepared.
     func write(to folder: String) throws {
         let folder = URL(fileURLWithPath: folder, isDirectory: true)
         let keyFile = folder.appendingPathComponent("SubscriptionKey_\(key.id).p8")
-        let rootsFile = folder.appendingPathComponent("roots.pem")
+        let rootsFile = folder.appendingPathComponent(SimulatorFolder.rootsFile)
         try Data(roots.tokens).write(to: folder.appendingPathComponent("root.cer"))
         try Data(roots.receipts).write(to: folder.appendingPathComponent("receipt-root.cer"))
         try Data(roots.receiptIntermediate).write(to: folder.appendingPathComponent("receipt-intermediate.cer"))
@@ -93,6 +128,13 @@ struct SimulatorHandout {
         let all = members + [("keyFile", keyFile.path), ("rootsFile", rootsFile.path)]
         let json = JSONValue.object(all.map { .init($0.name, .string($0.value)) })
         try Data((json.compactText + "\n").utf8).write(to: folder.appendingPathComponent("simulator.json"))
+        let configuration = SimulatedConfiguration(
+            ledger: folder.appendingPathComponent(SimulatorFolder.ledgerFile).path, roots: rootsFile.path,
+            keyFile: keyFile.path,
+            addresses: addresses, store: store, port: serverPort)
+        let document = configuration.updating(try Self.configuration(in: folder))
+        try Data((document.indentedText + "\n").utf8).write(
+            to: folder.appendingPathComponent(SimulatorFolder.configurationFile), options: .atomic)
         let variables = all.map { "SIMULATOR_\(Self.variable($0.name))='\(Self.quoted($0.value))'\n" }.joined()
         // The last file: a script that waits for it finds all others.
         try Data(variables.utf8).write(to: folder.appendingPathComponent(Self.variablesFile), options: .atomic)

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// JSON as people write it.
+
+import AppStoreModel
+
+extension JSONValue {
+    /// The document for people who edit it: what fits on a line is on one, and any other object or array has a line for
+    /// each member.
+    var indentedText: String { text(indentedBy: 0) }
+
+    /// The longest line, in characters.
+    private static let width = 100
+
+    private func text(indentedBy depth: Int) -> String {
+        let line = lineText
+        let inner = String(repeating: " ", count: depth + 4)
+        guard depth == 0 || depth + line.count > Self.width else { return line }
+        func block(_ open: String, _ lines: [String], _ close: String) -> String {
+            let text = lines.map { inner + $0 }.joined(separator: ",\n")
+            return "\(open)\n\(text)\n\(String(repeating: " ", count: depth))\(close)"
+        }
+        return switch self {
+        case .object(let members) where !members.isEmpty:
+            block("{", members.map { "\(Self.quoted($0.name)): \($0.value.text(indentedBy: depth + 4))" }, "}")
+        case .array(let elements) where !elements.isEmpty:
+            block("[", elements.map { $0.text(indentedBy: depth + 4) }, "]")
+        default: line
+        }
+    }
+
+    private var lineText: String {
+        switch self {
+        case .object(let members):
+            "{" + members.map { "\(Self.quoted($0.name)): \($0.value.lineText)" }.joined(separator: ", ") + "}"
+        case .array(let elements): "[" + elements.map(\.lineText).joined(separator: ", ") + "]"
+        default: compactText
+        }
+    }
+
+    private static func quoted(_ name: String) -> String { JSONValue.string(name).compactText }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+
+/// The configuration of a Quittance server for a simulated App Store.
+struct SimulatedConfiguration {
+    /// The path of the ledger.
+    var ledger: String
+    /// The path of the file with the roots.
+    var roots: String
+    /// The path of the file with the key of the App Store Server API.
+    var keyFile: String
+    var addresses: (control: String, production: String, sandbox: String)
+    var store: SimulatedStore
+    /// The server's port; `nil` for the default.
+    var port: Int?
+
+    /// Names the entitlement of all products but consumables. A simulator does not know what an app calls them.
+    private static let entitlement = "pro"
+
+    /// The highest level that a server accepts.
+    private static let levels = 1...10_000
+
+    /// What a file has, with what another simulator has otherwise: its addresses, roots and key, and products that the
+    /// file lacks. All else stays, since people may have written it.
+    ///
+    /// - Parameter file: The document in the file; `nil` if there is no file.
+    func updating(_ file: JSONValue?) -> JSONValue {
+        var root = file ?? .object([])
+        if let port { root["port", .set] = .number("\(port)") }
+        root["database", .keep] = .string("sqlite:\(ledger)")
+        root["roots", .set] = .array([.string(roots)])
+        root["simulatorClock", .set] = .string(addresses.control)
+        root["appStoreServer", .set] = .string(addresses.production)
+        root["sandboxAppStoreServer", .set] = .string(addresses.sandbox)
+        var apps = root["apps"]?.array ?? []
+        let id = JSONValue.string(store.world.catalogue.bundleId)
+        let place = apps.firstIndex { $0["bundleId"] == id }
+        let app = updated(place.map { apps[$0] } ?? .object([.init("bundleId", id)]))
+        if let place { apps[place] = app } else { apps.append(app) }
+        root["apps", .set] = .array(apps)
+        return root
+    }
+
+    /// Reads the configuration of an earlier run.
+    ///
+    /// - Throws: ``SimulatorFolderError`` if it is none of a simulator: that of a server for Apple must stay as it is.
+    static func read(_ text: [UInt8]) throws(SimulatorFolderError) -> JSONValue {
+        let file: JSONValue
+        do {
+            file = try JSONValue(parsing: text)
+        } catch {
+            throw SimulatorFolderError("quittance.json is not JSON: \(error.message). Correct or delete it.")
+        }
+        guard file["simulatorClock"] != nil, file["apps"]?.array != nil else {
+            throw SimulatorFolderError("quittance.json is not a simulator's: delete it, or name another folder.")
+        }
+        return file
+    }
+
+    private func updated(_ app: JSONValue) -> JSONValue {
+        var app = app
+        let catalogue = store.world.catalogue
+        app["appAppleId", .set] = .number("\(catalogue.appAppleId)")
+        if let secret = store.sharedSecret { app["sharedSecret", .set] = .string(secret) }
+        app["inAppPurchaseKey", .set] = .object([
+            .init("file", .string(keyFile)), .init("keyId", .string(store.key.id)),
+            .init("issuerId", .string(store.key.issuer)),
+        ])
+        var products = app["products"] ?? .object([])
+        for product in catalogue.products { products[product.id, .keep] = Self.product(product) }
+        app["products", .set] = products
+        return app
+    }
+
+    private static func product(_ product: StoreProduct) -> JSONValue {
+        let names = product.type == .consumable ? [] : [JSONValue.string(entitlement)]
+        let level = product.plan.flatMap { levels.contains($0.level) ? $0.level : nil }
+        return .object(
+            [.init("entitlements", .array(names))] + (level.map { [.init("level", .number("\($0)"))] } ?? []))
+    }
+}
+
+extension JSONValue {
+    /// What becomes of a member that an object has.
+    fileprivate enum Presence { case keep, set }
+
+    /// A member of an object, as it is set: in its place, or else as the last one.
+    fileprivate subscript(_ name: String, _ presence: Presence) -> JSONValue? {
+        get { self[name] }
+        set {
+            guard let newValue, var members else { return }
+            if let place = members.firstIndex(where: { $0.name == name }) {
+                if presence == .set { members[place].value = newValue }
+            } else {
+                members.append(.init(name, newValue))
+            }
+            self = .object(members)
+        }
+    }
+}

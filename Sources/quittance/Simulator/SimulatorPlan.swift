@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import ArgumentParser
+import Logging
+
+/// Which simulator a command runs.
+struct SimulatorPlan {
+    var catalogue: StoreCatalogue
+    /// Determines identifiers and the API key, with the keys that everybody has; `nil` for others in every run.
+    var seed: UInt64?
+    /// The first time; `nil` for the machine's, or the first that the folder allows.
+    var start: Timestamp?
+    var speed: Double
+    var faults = Faults.none
+    /// Sets what App Store Connect has forms for.
+    var configure: (inout SimulatedStore) -> Void = { _ in }
+
+    /// Makes the simulator. A folder then keeps its keys, so that no later run has its identifiers.
+    ///
+    /// - Parameters:
+    ///   - folder: Keeps what goes on; `nil` if nothing does.
+    ///   - makesNewKeys: Whether the keys in the folder are replaced.
+    ///   - wall: The machine's time.
+    /// - Returns: The simulator, the number of runs before it, and how the folder keeps the time that it has reached.
+    /// - Throws: Wrong usage if the folder or the start does not allow it.
+    func make(
+        in folder: SimulatorFolder?, makesNewKeys: Bool, at wall: Timestamp, _ logger: Logger
+    ) throws -> (simulator: Simulator, run: UInt64, keepTime: @Sendable (Timestamp) -> Void) {
+        // Everybody has the keys of a seed, so that nothing of them need be kept.
+        let keeper = seed == nil ? folder : nil
+        let kept = try Self.option(folder) { () throws(SimulatorFolderError) in
+            try self.kept(in: folder, makesNewKeys: makesNewKeys, at: wall)
+        }
+        let roots = try SimulatorRoots(kept.keys.authority)
+        guard roots.validity.contains(kept.time) else {
+            let (first, last) = (roots.validity.lowerBound.iso8601, roots.validity.upperBound.iso8601)
+            throw ValidationError(
+                "--start: The time would be \(kept.time.iso8601), and the simulator's certificates are valid from "
+                    + "\(first) to \(last)." + (folder == nil ? "" : " --new-keys makes new ones."))
+        }
+        try Self.option(folder) { () throws(SimulatorFolderError) in
+            if let folder { try SimulatorHandout.prepare(folder) }
+            try keeper?.keep(kept)
+        }
+        let world = World(seed: kept.seed, run: kept.run, catalogue: catalogue, now: kept.time)
+        var store = SimulatedStore(
+            world, WorldSigner(kept.keys.authority), kept.keys.key, faults: faults, seed: kept.seed &+ kept.run)
+        configure(&store)
+        return (
+            Simulator(store, roots: roots, speed: speed, at: wall), kept.run,
+            { time in
+                do throws(SimulatorFolderError) {
+                    var reached = kept
+                    reached.time = time
+                    try keeper?.keep(reached)
+                } catch {
+                    logger.error("The next run may repeat times of this one", metadata: ["reason": "\(error)"])
+                }
+            }
+        )
+    }
+
+    /// Names the option in an error about its folder.
+    private static func option<Value>(
+        _ folder: SimulatorFolder?, _ body: () throws(SimulatorFolderError) -> Value
+    ) throws -> Value {
+        do throws(SimulatorFolderError) {
+            return try body()
+        } catch {
+            throw ValidationError("--out \(folder?.path.printable ?? ""): \(error)")
+        }
+    }
+
+    private func kept(
+        in folder: SimulatorFolder?, makesNewKeys: Bool, at wall: Timestamp
+    ) throws(SimulatorFolderError) -> KeptSimulator {
+        if let seed {
+            guard folder?.has(SimulatorFolder.keysFile) != true else {
+                throw SimulatorFolderError("It keeps other keys than those of --seed: name another folder.")
+            }
+            return KeptSimulator(keys: try Self.keys { try Self.published(seed) }, seed: seed, time: start ?? wall)
+        }
+        guard let before = try lastRun(in: folder, makesNewKeys: makesNewKeys) else {
+            let first = start ?? wall
+            let keys = try Self.keys { try Self.newKeys(from: first) }
+            return KeptSimulator(keys: keys, seed: .random(in: 0...UInt64.max), time: first)
+        }
+        var next = try before.next()
+        let earliest = Timestamp(milliseconds: before.time.milliseconds + 1)
+        guard start ?? earliest >= earliest else {
+            throw SimulatorFolderError(
+                "The last run came to \(before.time.iso8601), and the clock does not go back: pass a later --start.")
+        }
+        next.time = max(start ?? wall, earliest)
+        if makesNewKeys { next.keys = try Self.keys { [time = next.time] in try Self.newKeys(from: time) } }
+        return next
+    }
+
+    /// What the last run kept; `nil` if there was none, or if it is lost and new keys are made anyway.
+    private func lastRun(
+        in folder: SimulatorFolder?, makesNewKeys: Bool
+    ) throws(SimulatorFolderError) -> KeptSimulator? {
+        do throws(SimulatorFolderError) {
+            return try folder?.kept()
+        } catch {
+            guard makesNewKeys else { throw error }
+            return nil
+        }
+    }
+
+    private static func keys(_ make: () throws -> SimulatorKeys) throws(SimulatorFolderError) -> SimulatorKeys {
+        do { return try make() } catch { throw SimulatorFolderError("Keys cannot be made: \(error)") }
+    }
+
+    private static func published(_ seed: UInt64) throws -> SimulatorKeys {
+        SimulatorKeys(try .fixture(), try StoreKey(seed: seed))
+    }
+
+    private static func newKeys(from start: Timestamp) throws -> SimulatorKeys {
+        var random = SystemRandomNumberGenerator()
+        // The certificates begin a day before, so that they are valid for all that the simulator signs.
+        let authority = try StoreAuthority(from: Timestamp(milliseconds: start.milliseconds - 86_400_000))
+        return SimulatorKeys(authority, try StoreKey(using: &random))
+    }
+}
