@@ -20,10 +20,10 @@ run: setup
 	swift build -c release --product quittance
 	@exec "$$(swift build -c release --show-bin-path)/quittance" serve $(ARGUMENTS)
 
-# Everything is in a temporary folder. CONTROL=9100 SERVER=8090 and so on choose other ports.
+# DEMO="--port 8090 --control-port 9100" chooses other ports: quittance demo -h lists the options.
 demo: setup
 	swift build -c release --product quittance
-	@exec scripts/demo "$$(swift build -c release --show-bin-path)/quittance"
+	@exec "$$(swift build -c release --show-bin-path)/quittance" demo $(DEMO)
 
 test: setup-tests
 	swift test

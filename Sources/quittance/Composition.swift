@@ -18,7 +18,7 @@ import PurchaseServer
 struct Composition {
     let configuration: ServerConfiguration
     /// The simulator whose time the server takes; `nil` for the machine's.
-    private(set) var simulatorClock: SimulatorClock?
+    var simulatorClock: SimulatorClock?
     var now: @Sendable () -> Timestamp { simulatorClock?.now ?? SystemClock.now }
     private let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()

@@ -25,7 +25,7 @@ struct Quittance: AsyncParsableCommand {
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Restore.self, Copy.self,
             Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
-            Simulate.self,
+            Simulate.self, Demo.self,
             Watch.self,
             Products.self,
             CustomerCommand.self,

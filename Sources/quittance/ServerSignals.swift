@@ -17,12 +17,17 @@ enum ServerSignals {
 
     /// Calls `onHangup` at each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once
     /// the server listens: it then handles the first one, and must not miss what is counted here.
-    static func handle(onHangup: @escaping @Sendable () -> Void) {
+    ///
+    /// - Parameter beforeExit: Called before the process ends at once.
+    static func handle(
+        onHangup: @escaping @Sendable () -> Void, beforeExit: @escaping @Sendable () -> Void = {}
+    ) {
         let stops = Mutex(StopSignals())
         handle(SIGHUP, onHangup)
         for number in [SIGINT, SIGTERM] {
             handle(number) {
                 guard stops.withLock({ $0.endsAtOnce(at: ContinuousClock.now) }) else { return }
+                beforeExit()
                 Terminal.printError("quittance: Stopped at once by a second signal.")
                 _exit(128 + number)
             }

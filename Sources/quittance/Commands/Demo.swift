@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import ArgumentParser
+import Foundation
+import Logging
+import PurchaseServer
+import SimulatorServer
+
+/// `quittance demo`: runs a simulated App Store, and a server for it.
+struct Demo: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Try it: an App Store simulator and a server with a customer, a day in a second.",
+        discussion: """
+            Starts a simulated App Store and a server that trusts it and has its time, and lets a customer buy a \
+            subscription. It prints four requests with their answers, and what to send to renew, refund and fail. \
+            Needs no account, no configuration and no file. Ends with Ctrl-C.
+
+              quittance demo
+              quittance demo --port 8090 --control-port 9100
+
+            All files are in a temporary folder that is removed at the end. With --out they stay, and the next demo \
+            of that folder goes on with its ledger.
+            """)
+
+    @Option(help: "The port of the server; 0 takes any free port, for the other ports too.")
+    var port = 8080
+
+    @Option(help: "The port of the simulator's commands and its page.")
+    var controlPort = 9000
+
+    @Option(help: "The port of the simulated App Store's production routes.")
+    var productionPort = 9001
+
+    @Option(help: "The port of the simulated App Store's sandbox routes.")
+    var sandboxPort = 9002
+
+    @Option(help: "Virtual seconds in a second: 0 stands still, 86400 is a day in a second.")
+    var speed = 86_400.0
+
+    @Option(
+        help: """
+            A folder that keeps the ledger, the keys and the configuration; the files are those of simulate --out. \
+            Default: a temporary folder.
+            """,
+        completion: .directory)
+    var out: String?
+
+    @Flag(
+        name: .customLong("new-keys"),
+        help: "Make new keys in the folder of --out. A ledger that knows the old ones refuses what they sign.")
+    var makesNewKeys = false
+
+    private var ports: [(option: String, port: Int)] {
+        [
+            ("port", port), ("control-port", controlPort), ("production-port", productionPort),
+            ("sandbox-port", sandboxPort),
+        ]
+    }
+
+    func validate() throws {
+        try Simulate.requireDistinct(ports)
+        try Simulate.requireSpeed(speed)
+        guard !makesNewKeys || out != nil else { throw ValidationError("--new-keys is for the folder of --out.") }
+    }
+
+    func run() async throws {
+        ServerSignals.ignoreHangup()
+        var logger = Logger(label: "quittance") { _ in
+            LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
+        }
+        // What it prints must stay readable. Days that pass in a second are late for the App Store's history, which the
+        // server would warn of.
+        logger.logLevel = .error
+        let kept = try out.map { try SimulatorFolder(option: $0) }
+        let plan = SimulatorPlan(
+            catalogue: .example(bundleId: "com.example.notes", appAppleId: 1_234_567_890), speed: speed)
+        let (simulator, run, keepTime) = try plan.make(
+            in: kept, makesNewKeys: makesNewKeys, at: SystemClock.now(), logger)
+        let server = SimulatorServer(
+            simulator,
+            ports: [.control: controlPort, .production: productionPort, .sandbox: sandboxPort],
+            wall: SystemClock.now, clock: ContinuousClock(), keepTime: keepTime, logger: logger)
+        let folder =
+            kept?.path
+            ?? FileManager.default.temporaryDirectory.appendingPathComponent("quittance-demo-\(UUID().uuidString)").path
+        let isTemporary = kept == nil
+        let removeFiles: @Sendable () -> Void = {
+            if isTemporary { try? FileManager.default.removeItem(atPath: folder) }
+        }
+        defer { removeFiles() }
+        let party = DemoParty(
+            simulator: simulator, simulatorServer: server,
+            // The ledger knows those of earlier runs.
+            customer: run == 0 ? "anna" : "anna\(run + 1)", folder: folder, isTemporary: isTemporary, port: port,
+            logger: logger, removeFiles: removeFiles)
+        do {
+            try await party.run()
+        } catch let error as SimulatorListeningError {
+            throw ValidationError("\(Self.option(of: error.listener)): \(error.message)")
+        } catch let error as ListeningError {
+            throw ValidationError("--port: \(error.message)")
+        }
+        keepTime(await server.host.reachedTime())
+    }
+
+    /// The option that gives the port of a listener.
+    private static func option(of listener: SimulatorListener) -> String {
+        switch listener {
+        case .production: "--production-port"
+        case .sandbox: "--sandbox-port"
+        case .control: "--control-port"
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import OutgoingHTTP
+
+/// Shows a demo to people: addresses, requests with their answers, and what to try.
+struct DemoGuide: Sendable {
+    /// The customer's name, in the App Store and in the server.
+    let customer: String
+    /// The simulator's port for commands.
+    let control: Int
+    /// The server's port.
+    let server: Int
+    let key: String
+    let app: String
+    /// Virtual seconds in a second.
+    let speed: Double
+    /// The folder that is kept; `nil` if it is temporary.
+    let folder: String?
+
+    /// The longest wait for an answer, or for a purchase to arrive: a busy machine takes a second.
+    private static let patience = Duration.seconds(60)
+
+    /// Makes the requests, and prints everything.
+    ///
+    /// - Throws: ``DemoFailure`` if an answer is not what a demo shows.
+    func show() async throws {
+        try await connect()
+        try Terminal.print(welcome)
+        let question = DemoRequest(
+            "\(server)/v1/customers/\(customer)/entitlements/pro", key: key)
+        try await show(1, "May \(customer) use “pro”? She has bought nothing yet.", question)
+        try await show(
+            2, "She subscribes in the simulated App Store: a week of trial, then paid months.",
+            command("customers/\(customer)/buy", "{\"product\":\"\(app).pro.monthly\"}", characters: 310))
+        try await show(
+            3, "Eight days later the trial is over, and the first month is paid.",
+            command("clock/advance", "{\"days\":8}"))
+        try await show(4, "May she use “pro” now?", question) { $0["isActive"] == .bool(true) }
+        try Terminal.print(farewell)
+    }
+
+    private func show(
+        _ number: Int, _ title: String, _ request: DemoRequest,
+        until isDone: @Sendable (JSONValue) -> Bool = { _ in true }
+    ) async throws {
+        var answer = try await request.answer()
+        let end = ContinuousClock.now + Self.patience
+        // The App Store's notification is on its way.
+        while try !isDone(JSONValue(parsing: answer)) {
+            guard ContinuousClock.now < end else { throw DemoFailure("The server did not hear of the purchase.") }
+            try await Task.sleep(for: .milliseconds(50))
+            answer = try await request.answer()
+        }
+        let text = request.shown(String(decoding: answer, as: UTF8.self))
+        try Terminal.print("\(number). \(title)\n\n\(request.line)\n\n\(text.folded)\n")
+    }
+
+    /// Lets the simulator send notifications to the server, whose port was not known before it listened.
+    private func connect() async throws {
+        let url = "http://127.0.0.1:\(server)/notifications/v2"
+        _ = try await command("settings", "{\"notify\":\"\(url)\",\"sandboxNotify\":\"\(url)\"}").answer()
+    }
+
+    private func command(_ path: String, _ body: String, characters: Int? = nil) -> DemoRequest {
+        DemoRequest("\(control)/\(path)", body: body, characters: characters)
+    }
+
+    private var pace: String {
+        switch speed {
+        case 0: "its clock stands still"
+        case 86_400: "a day passes in a second"
+        default: "\(speed) seconds pass in a second"
+        }
+    }
+
+    private var welcome: String {
+        """
+        A simulated App Store   http://127.0.0.1:\(control), also in a browser: \(pace)
+        A server                http://127.0.0.1:\(server), which has the simulator's time
+        An API key of it        \(key)
+
+        Four requests in another terminal, and their answers:
+
+        """
+    }
+
+    private var farewell: String {
+        let path = "customers/\(customer)"
+        let files = folder.map { "All files stay in \($0)." } ?? "Then all files are removed."
+        return """
+            Then renew, refund, let a payment fail and succeed, and repeat 4 after each:
+
+            \(command("clock/advance", "{\"days\":31}").line)
+            \(command("\(path)/refund", "{}").line)
+            \(command("\(path)/billing/break", "{}").line)
+            \(command("\(path)/billing/fix", "{}").line)
+
+            After a refund “pro” ends at once; buy it again with 2. After a payment that
+            failed it stays for 16 days of grace. See each change as it happens:
+
+            QUITTANCE_KEY=\(key) \\
+              \(CommandLine.arguments.first ?? "quittance") watch \(customer) --server http://127.0.0.1:\(server)
+
+            Ctrl-C ends the demo. \(files)
+            """
+    }
+}
+
+/// A request of a demo: as people paste it, and as the demo makes it.
+private struct DemoRequest: Sendable {
+    private let address: String
+    private let key: String?
+    private let body: String?
+    /// How much of the answer is shown; `nil` for all of it.
+    private let characters: Int?
+
+    /// The longest answer, in bytes: a customer with all notifications of a day.
+    private static let answerLimit = 1 << 20
+
+    private static let timeout = TimeAmount.seconds(60)
+    private static let client = HTTPClient.plain(timeout: timeout)
+
+    /// - Parameters:
+    ///   - address: A port on this machine, and a path.
+    ///   - body: Sent with POST; `nil` for GET.
+    init(_ address: String, key: String? = nil, body: String? = nil, characters: Int? = nil) {
+        self.address = "127.0.0.1:\(address)"
+        (self.key, self.body, self.characters) = (key, body, characters)
+    }
+
+    /// A line for a shell.
+    var line: String {
+        let parts = [
+            "curl -s \(address)", key.map { "--oauth2-bearer \($0)" }, body.map { "-d '\($0)'" },
+            characters.map { "| cut -c 1-\($0)" },
+        ].compactMap(\.self)
+        let whole = parts.joined(separator: " ")
+        return whole.count <= String.terminal ? whole : parts.joined(separator: " \\\n  ")
+    }
+
+    /// What the line shows of an answer.
+    func shown(_ answer: String) -> String {
+        let answer = answer.split(separator: "\n").first ?? ""
+        return String(characters.map { answer.prefix($0) } ?? answer)
+    }
+
+    /// Makes the request.
+    ///
+    /// - Throws: ``DemoFailure`` unless it is answered with 200.
+    func answer() async throws -> [UInt8] {
+        var request = HTTPClientRequest(url: "http://\(address)")
+        if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
+        if let body { (request.method, request.body) = (.POST, .bytes(ByteBuffer(string: body))) }
+        let response = try await Self.client.execute(request, timeout: Self.timeout)
+        let answer = try await response.body.collect(upTo: Self.answerLimit)
+        guard response.status == .ok else {
+            throw DemoFailure("\(address) answers \(response.status.code): \(String(buffer: answer).printable)")
+        }
+        return Array(answer.readableBytesView)
+    }
+}
+
+/// Why a demo cannot show something: a sentence.
+struct DemoFailure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+extension String {
+    /// The width of a terminal that nobody has changed, in characters.
+    fileprivate static let terminal = 80
+
+    /// The text in lines for a terminal. JSON is broken after commas between members, where white space means nothing.
+    fileprivate var folded: String {
+        var lines = [""]
+        for part in replacing(",\"", with: ",\u{0}\"").replacing(",{", with: ",\u{0}{").split(separator: "\u{0}") {
+            if (lines.last ?? "").count + part.count > Self.terminal { lines.append("") }
+            lines[lines.count - 1] += part
+        }
+        return lines.joined(separator: "\n")
+    }
+}

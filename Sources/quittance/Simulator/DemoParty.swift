@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import Logging
+import PurchaseLedger
+import PurchaseServer
+import ServiceLifecycle
+import SimulatorServer
+import UnixSignals
+
+/// A simulated App Store, a server with its time, and who shows them to people: three services that end together.
+struct DemoParty: Sendable {
+    let simulator: Simulator
+    let simulatorServer: SimulatorServer
+    /// The customer's name.
+    let customer: String
+    /// Holds all files.
+    let folder: String
+    let isTemporary: Bool
+    /// The server's port; 0 takes any free one.
+    let port: Int
+    let logger: Logger
+    /// Called if a second signal ends the process at once.
+    let removeFiles: @Sendable () -> Void
+
+    /// Runs all of it until the process receives SIGTERM or SIGINT.
+    ///
+    /// - Throws: `SimulatorListeningError` or `ListeningError` if a port is in use.
+    func run() async throws {
+        let (storePorts, store) = AsyncStream<[SimulatorListener: Int]>.makeStream()
+        let (guides, guide) = AsyncStream<DemoGuide>.makeStream()
+        // Each is told to stop before those that it needs.
+        let services: [any Service] = [
+            DemoService {
+                defer { store.finish() }
+                var simulatorServer = simulatorServer
+                simulatorServer.endsBySignal = false
+                try await simulatorServer.run { store.yield($0) }
+            },
+            DemoService {
+                defer { guide.finish() }
+                // Without ports the simulator has ended, and says why.
+                guard let ports = await storePorts.first(where: { _ in true }) else { return }
+                try await serve(beside: ports) { guide.yield($0) }
+            },
+            DemoService {
+                guard let guide = await guides.first(where: { _ in true }) else { return }
+                do {
+                    try await cancelWhenGracefulShutdown { try await guide.show() }
+                } catch {
+                    guard Task.isShuttingDownGracefully else { throw error }
+                }
+                try await gracefulShutdown()
+            },
+        ]
+        let configuration = ServiceGroupConfiguration(
+            services: services.map {
+                .init(
+                    service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
+                    failureTerminationBehavior: .gracefullyShutdownGroup)
+            },
+            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        try await ServiceGroup(configuration: configuration).run()
+    }
+
+    /// Runs the server.
+    ///
+    /// - Parameter onListening: Called with what to show once it listens.
+    private func serve(
+        beside ports: [SimulatorListener: Int], onListening: @escaping @Sendable (DemoGuide) -> Void
+    ) async throws {
+        var composition = try composition(beside: ports)
+        let app = try composition.configuration.bundleId(nil)
+        let storage = try await composition.storageForServing()
+        defer { try? storage.close() }
+        var service = composition.service(storage, try composition.verifier())
+        if let journal = try composition.erasureJournal()?.journal { service.keepErasures(in: journal) }
+        service.signing = try composition.signing()
+        service.questions = composition.questions(service)
+        try await composition.requireRoots(of: service, trustsOthers: false, logger)
+        try await addCustomer(to: service.ledger, of: app, at: composition.now())
+        let (key, text) = APIKey.make(
+            name: "demo", role: .server, bundleId: app, at: composition.now(), using: &composition.random)
+        try await service.ledger.put(key)
+        var server = composition.server(service, logger)
+        server.endsBySignal = false
+        try await server.run(hostname: "127.0.0.1", port: port) { _, port in
+            ServerSignals.handle(onHangup: {}, beforeExit: removeFiles)
+            onListening(
+                DemoGuide(
+                    customer: customer, control: ports[.control] ?? 0, server: port, key: text, app: app,
+                    speed: simulator.clock.speed,
+                    folder: isTemporary ? nil : folder))
+        }
+    }
+
+    private func composition(beside ports: [SimulatorListener: Int]) throws -> Composition {
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        var handout = SimulatorHandout(simulator, hostname: simulatorServer.hostname, ports: ports)
+        handout.serverPort = port
+        try handout.write(to: folder)
+        let file = "\(folder)/\(SimulatorFolder.configurationFile)"
+        // Variables of the environment are for another server.
+        var configuration = try ServerConfiguration(file: Input.read(file), variables: [:])
+        configuration.file = file
+        configuration.requestLog = .errors
+        var composition = Composition(configuration)
+        composition.simulatorClock = SimulatorClock(
+            configuration.simulatorClock ?? "", now: simulatorServer.now)
+        return composition
+    }
+
+    /// Adds a customer to the App Store, and to the ledger under the same name. The server's id of the customer is the
+    /// account token that the app attaches to purchases, and the name is an alias of it.
+    private func addCustomer(to ledger: Ledger, of app: String, at now: Timestamp) async throws {
+        let body = Array("{\"name\":\"\(customer)\"}".utf8)
+        let answer = try JSONValue(parsing: await simulatorServer.host.control("POST", "/customers", body).body)
+        let account = answer["customer"]?["appAccountToken"]?.string ?? ""
+        let scope = LedgerScope(bundleId: app, environment: .production)
+        // With the consent, refund requests are answered too.
+        _ = try await ledger.recordConsent(true, of: account, in: scope, at: now)
+        _ = try await ledger.addAlias(customer, to: account, in: scope, at: now)
+    }
+}
+
+/// Runs something until it ends, or is told to.
+private struct DemoService: Service {
+    let body: @Sendable () async throws -> Void
+
+    func run() async throws { try await body() }
+}
