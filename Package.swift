@@ -176,6 +176,7 @@ let package = Package(
                 .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
             ]
         ),
+        .target(name: "CBuildCommit"),
         .executableTarget(
             name: "quittance",
             dependencies: [
@@ -183,6 +184,7 @@ let package = Package(
                 "AppStoreModel",
                 "AppStoreSimulator",
                 "AppStoreTrust",
+                "CBuildCommit",
                 "InputForms",
                 .target(name: "LedgerPostgres", condition: postgres),
                 "LedgerSQLite",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import ArgumentParser
-import PurchaseServer
 
 /// The command line.
 @main
@@ -21,7 +20,7 @@ struct Quittance: AsyncParsableCommand {
             Exit status: 0 done or verified; 1 refused, with code and reason on standard error; 2 unreadable input or \
             wrong usage; 3 genuine, but no app could be compared (quittance verify -h).
             """,
-        version: "quittance \(ServerApplication.version)",
+        version: "quittance \(ProgramVersion.text)",
         subcommands: [
             Inspect.self, Verify.self, Convert.self, Serve.self, Keys.self, Backup.self, Restore.self, Copy.self,
             Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// A Swift source as the rules see it.
+/// A source in Swift or C as the rules see it.
 struct SourceFile: Sendable {
     let target: String
     /// The path below the folder of the target.
@@ -87,7 +87,7 @@ extension SourceTarget {
 
     private static func files(below folder: URL, of target: String) -> [SourceFile] {
         let paths = FileManager.default.subpaths(atPath: folder.path) ?? []
-        return paths.filter { $0.hasSuffix(".swift") }.sorted().compactMap { path in
+        return paths.filter { $0.hasSuffix(".swift") || $0.hasSuffix(".c") }.sorted().compactMap { path in
             (try? String(contentsOf: folder.appending(path: path), encoding: .utf8))
                 .map { SourceFile($0, in: target, path: path) }
         }

@@ -97,7 +97,7 @@ struct Serve: AsyncParsableCommand {
         var composition = Composition(configuration)
         let logger = composition.logger()
         try appStoreServer.check(configuration) { logger.warning("\($0)") }
-        logger.info("Quittance starts", metadata: ["version": "\(ServerApplication.version)"])
+        logger.info("Quittance starts", metadata: ["version": "\(ProgramVersion.text)"])
         warnAboutPassedOver(configuration.passedOver, logger)
         guard configuration.database != nil else { return try await serve(composition, nil, logger) }
         let verifier = try composition.verifier()
