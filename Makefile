@@ -2,12 +2,14 @@
 # make demo    starts an App Store simulator and a server beside it, a day in a second
 # make test    runs all tests
 # make check   runs all that CI runs: tests in debug and release, the format, the consumer, the documentation
+# make dist    packs the program with Swift's runtime, its licences, manual and completions into dist/
+# make package also makes a Debian package, and tests it and the container image in a minimal Debian: as root
 # make docs    writes the documentation of the libraries to .build/docs
 # make bench   measures verification relative to its signature checks, and the server under load
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer docs check bench limits setup setup-tests
+.PHONY: run demo test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs check bench limits setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -93,6 +95,16 @@ format:
 # Builds Examples/VerifyOnly, and checks that it downloads what verification needs and nothing else.
 consumer: setup
 	scripts/consumer
+
+# The release build with Swift's runtime takes some ten minutes and two gigabytes in .build-dist. Needs python3.
+dist: setup
+	scripts/dist
+
+# Needs root, and the packages debhelper, lintian, debootstrap and buildah. The first run downloads a minimal Debian.
+package: dist
+	scripts/package
+	scripts/test-archive docs/install.md "The archive"
+	scripts/test-package
 
 docs: setup
 	scripts/docs
