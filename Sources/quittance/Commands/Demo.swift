@@ -12,6 +12,7 @@ import SimulatorServer
 struct Demo: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Try it: an App Store simulator and a server with a customer, a day in a second.",
+        usage: "quittance demo [options]",
         discussion: """
             Starts a simulated App Store and a server that trusts it and has its time, and lets a customer buy a \
             subscription. It prints four requests with their answers, and what to send to renew, refund and fail. \

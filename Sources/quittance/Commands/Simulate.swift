@@ -240,7 +240,7 @@ struct Simulate: AsyncParsableCommand {
                 Terminal.printError("quittance: Cannot write to \(out ?? ""): \(error)")
             }
             guard Terminal.isInteractive else {
-                return logger.always("The simulated App Store listens", metadata: handout.addresses)
+                return logger.always("The simulated App Store listens", metadata: handout.logged)
             }
             // The simulator runs even if standard output cannot be written.
             try? Terminal.print(handout.welcome(folder: out, notifies: notify != nil || sandboxNotify != nil))

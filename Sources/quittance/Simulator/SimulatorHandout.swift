@@ -42,9 +42,11 @@ struct SimulatorHandout {
     }
 
     /// The addresses, for the log.
-    var addresses: Logger.Metadata {
-        let addresses = members.filter { $0.value.hasPrefix("http://") }
-        return Logger.Metadata(uniqueKeysWithValues: addresses.map { ($0.name, .string($0.value)) })
+    var logged: Logger.Metadata {
+        [
+            "production": .string(addresses.production), "sandbox": .string(addresses.sandbox),
+            "control": .string(addresses.control),
+        ]
     }
 
     /// The lines that the program prints once it listens.
