@@ -50,12 +50,12 @@ import Testing
         }
     }
 
-    @Test func `the README has the true numbers of vectors`() throws {
+    @Test func `the page about verification has the true numbers of vectors`() throws {
         let vectors = try Self.files.flatMap { try Self.committed($0).vectors }
         let valid = vectors.count { $0.expected == "verified" }
         let project = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let text = try String(contentsOf: project.appendingPathComponent("README.md"), encoding: .utf8)
+        let text = try String(contentsOf: project.appendingPathComponent("docs/verify.md"), encoding: .utf8)
         #expect(text.contains("[\(vectors.count) test documents]"))
         #expect(text.contains("\(valid) must verify. \(vectors.count - valid) must be refused"))
     }

@@ -3,7 +3,7 @@
 import Foundation
 import Testing
 
-/// The code in the articles and the README compiles and runs: a test of this target contains each block.
+/// The code in the articles and pages compiles and runs: a test of this target contains each block.
 @Suite struct ArticleTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
@@ -26,7 +26,7 @@ import Testing
 
     @Test func `a test contains every block of Swift in an article`() throws {
         var articles = try Self.files(".md", below: "Sources")
-        for path in ["README.md", "docs/app-store-api.md"] {
+        for path in ["docs/swift.md", "docs/app-store-api.md"] {
             articles[path] = try String(contentsOf: Self.root.appending(path: path), encoding: .utf8)
         }
         let tests = try Self.files(".swift", below: "Tests/ArticleTests").values.map { Self.normalized($0[...]) }
