@@ -103,7 +103,7 @@ dist: setup
 # Needs root, and the packages debhelper, lintian, debootstrap and buildah. The first run downloads a minimal Debian.
 package: dist
 	scripts/package
-	scripts/test-archive docs/install.md "The archive"
+	scripts/test-archive README.md "Try it" docs/install.md "The archive"
 	scripts/test-package
 
 docs: setup
