@@ -12,6 +12,7 @@ struct Quittance: AsyncParsableCommand {
             Verifies what the App Store signed, records it, and answers what each customer owns.
 
               quittance inspect receipt.b64
+              quittance demo
               quittance verify receipt.b64 --bundle-id com.example.notes
               quittance convert receipt.b64 --to modern
               quittance serve --config quittance.json

@@ -19,13 +19,13 @@ struct Demo: AsyncParsableCommand {
             Needs no account, no configuration and no file. Ends with Ctrl-C.
 
               quittance demo
-              quittance demo --port 8090 --control-port 9100
+              quittance demo --port 0 --control-port 0 --production-port 0 --sandbox-port 0
 
             All files are in a temporary folder that is removed at the end. With --out they stay, and the next demo \
             of that folder goes on with its ledger.
             """)
 
-    @Option(help: "The port of the server; 0 takes any free port, for the other ports too.")
+    @Option(help: "The port of the server. As with the other three ports, 0 takes a free one.")
     var port = 8080
 
     @Option(help: "The port of the simulator's commands and its page.")

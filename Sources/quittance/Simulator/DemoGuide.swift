@@ -84,7 +84,7 @@ struct DemoGuide: Sendable {
         A server                http://127.0.0.1:\(server), which has the simulator's time
         An API key of it        \(key)
 
-        Four requests in another terminal, and their answers:
+        Four requests that this demo has made, and their answers:
 
         """
     }
@@ -93,14 +93,15 @@ struct DemoGuide: Sendable {
         let path = "customers/\(customer)"
         let files = folder.map { "All files stay in \($0)." } ?? "Then all files are removed."
         return """
-            Then renew, refund, let a payment fail and succeed, and repeat 4 after each:
+            Now you, in another terminal: renew, refund, let a payment fail and succeed, and
+            repeat 4 a moment after each:
 
             \(command("clock/advance", "{\"days\":31}").line)
             \(command("\(path)/refund", "{}").line)
             \(command("\(path)/billing/break", "{}").line)
             \(command("\(path)/billing/fix", "{}").line)
 
-            After a refund “pro” ends at once; buy it again with 2. After a payment that
+            After a refund “pro” ends; buy it again with 2. After a payment that
             failed it stays for 16 days of grace. See each change as it happens:
 
             QUITTANCE_KEY=\(key) \\
