@@ -42,5 +42,5 @@ struct FaultList {
 
 extension Ledger.Fault {
     /// What is wrong, after the document that it is about.
-    var sentence: String { document.map { "document \($0): \(error)" } ?? error }
+    var sentence: String { (document.map { "document \($0): \(error)" } ?? error).printable }
 }

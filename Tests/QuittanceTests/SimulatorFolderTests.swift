@@ -227,7 +227,11 @@ import Testing
     @Test func `only the owner can read the keys, and another simulator cannot use them meanwhile`() async throws {
         try await Self.withFolder { folder in
             let simulator = try await SimulatorProcess(["--speed", "0"], in: folder)
-            for name in ["simulator-keys.json", "SubscriptionKey_\(simulator.fact("keyId")).p8"] {
+            let names = [
+                "simulator-keys.json", "SubscriptionKey_\(simulator.fact("keyId")).p8", "quittance.json",
+                "simulator.json", "simulator.env",
+            ]
+            for name in names {
                 let path = folder.appendingPathComponent("simulator/\(name)").path
                 let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? NSNumber
                 #expect(mode == 0o600, "\(name)")
@@ -237,6 +241,23 @@ import Testing
             let rest = try FileManager.default.contentsOfDirectory(
                 atPath: folder.appendingPathComponent("simulator").path)
             #expect(!rest.contains { $0.hasSuffix(".partial") }, "\(rest)")
+        }
+    }
+
+    /// Apple shows such a key once.
+    @Test func `a key that is not the simulator's stays, and an old one of its own goes`() async throws {
+        try await Self.withFolder { folder in
+            let apple = "SubscriptionKey_2X9R4HXF34.p8"
+            try Self.write("a key of Apple's", apple, in: folder)
+            let first = try await SimulatorProcess(["--speed", "0"], in: folder)
+            #expect(first.terminate() == 0)
+            let second = try await SimulatorProcess(["--speed", "0", "--new-keys"], in: folder)
+            #expect(second.terminate() == 0)
+            let names = try FileManager.default.contentsOfDirectory(
+                atPath: folder.appendingPathComponent("simulator").path)
+            let own = "SubscriptionKey_\(second.fact("keyId")).p8"
+            #expect(Set(names.filter { $0.hasSuffix(".p8") }) == [apple, own])
+            #expect(try Self.text(apple, in: folder) == "a key of Apple's")
         }
     }
 

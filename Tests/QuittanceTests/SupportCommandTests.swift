@@ -229,8 +229,11 @@ import Testing
         let database = try TestPostgres.database()
         let uri = TestPostgres.uri(database.name, at: [database.server.folder])
         #expect(try shop.run(["copy", "--to", uri]).status == 0)
+        // As on a standby.
+        try database.psql("ALTER DATABASE \(database.name) SET default_transaction_read_only = on")
         for arguments in [
             ["products"], ["products", "--json"], ["customer", "show", "anna", "--bundle-id", "com.example"],
+            ["customer", "show", "anna"],
             ["customer", "show", "nobody"],
         ] {
             let (file, database) = (try shop.run(arguments), try shop.run(arguments + ["--database", uri]))

@@ -34,7 +34,7 @@ struct Check: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
             let file = try await composition.faults(in: storage)
-            for fault in file { Terminal.printError("quittance: \(fault)") }
+            for fault in file { Terminal.printError("quittance: \(fault.printable)") }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
             FaultList(checked.faults).print(all: all, rest: "--all lists all")
@@ -95,7 +95,7 @@ struct Rebuild: AsyncParsableCommand {
         guard let storage = try await composition.openStorage(isReadOnly: true) as? SQLiteLedgerStorage else { return }
         let faults = try await storage.faults()
         try storage.close()
-        for fault in faults { Terminal.printError("quittance: \(fault)") }
+        for fault in faults { Terminal.printError("quittance: \(fault.printable)") }
         guard faults.isEmpty else {
             Terminal.printError("quittance: The file is damaged, so nothing was changed: restore a backup.")
             throw ExitCode(1)

@@ -38,7 +38,7 @@ struct CustomerCommand: AsyncParsableCommand {
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
         @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
-        @Option(help: "Only this app. Default: all apps of the configuration and of the ledger.")
+        @Option(help: "Only this app. Default: those of the configuration, and those with an API key.")
         var bundleId: String?
 
         @Flag(help: "List all purchases.")
@@ -59,8 +59,8 @@ struct CustomerCommand: AsyncParsableCommand {
             let service = composition.service(storage, try composition.verifier())
             try await endingOnDamage { [composition] in
                 let configured = composition.configuration.apps.map(\.identity.bundleId)
-                let known = try await service.ledger.apps()
-                let apps = app.map { [$0] } ?? Set(configured + known).sorted()
+                let apps =
+                    if let app { [app] } else { Set(configured + (try await service.ledger.apps())).sorted() }
                 let search = SupportSearch(service: service, apps: apps, now: composition.now())
                 var (found, rest) = (try await search.found(by: id), "")
                 if found.isEmpty, SupportSearch.isOrder(id) {

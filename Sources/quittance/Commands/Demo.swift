@@ -75,6 +75,7 @@ struct Demo: AsyncParsableCommand {
         // server would warn of.
         logger.logLevel = .error
         let kept = try out.map { try SimulatorFolder(option: $0) }
+        if makesNewKeys, let warning = kept?.ledgerWarning { throw ValidationError("--new-keys: \(warning)") }
         let plan = SimulatorPlan(
             catalogue: .example(bundleId: "com.example.notes", appAppleId: 1_234_567_890), speed: speed)
         let (simulator, run, keepTime) = try plan.make(

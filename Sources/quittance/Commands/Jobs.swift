@@ -62,7 +62,7 @@ struct Jobs: AsyncParsableCommand {
             var (cursor, isDamaged) = (ScanCursor?.none, false)
             repeat {
                 let page = try await ledger.jobs(after: cursor)
-                for fault in page.damage { Terminal.printError("quittance: \(fault)") }
+                for fault in page.damage { Terminal.printError("quittance: \(fault.printable)") }
                 isDamaged = isDamaged || !page.damage.isEmpty
                 for job in page.items where matches(job) { try await body(job) }
                 cursor = page.next

@@ -94,28 +94,25 @@ final class SimulatorFolder: Sendable {
             """
     }
 
-    /// Replaces a file at once, or not at all. Only its owner can read it.
     func write(_ text: String, to name: String) throws(SimulatorFolderError) {
+        try Self.write(text, to: URL(fileURLWithPath: file(name)))
+    }
+
+    /// Replaces a file at once, or not at all. Only its owner can read it.
+    static func write(_ text: String, to file: URL) throws(SimulatorFolderError) {
         do {
-            let partial = try PartialFile(beside: file(name))
+            let partial = try PartialFile(beside: file.path)
             do {
-                try text.writeInPlace(to: partial.path)
-                try partial.install(as: file(name), replacing: true)
+                let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: partial.path))
+                try handle.write(contentsOf: Data(text.utf8))
+                try handle.close()
+                try partial.install(as: file.path, replacing: true)
             } catch {
                 partial.remove()
                 throw error
             }
         } catch {
-            throw SimulatorFolderError("\(name) cannot be written: \(error)")
+            throw SimulatorFolderError("\(file.lastPathComponent) cannot be written: \(error)")
         }
-    }
-}
-
-extension String {
-    /// Writes the text to a file that exists, which keeps its permissions.
-    fileprivate func writeInPlace(to path: String) throws {
-        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
-        try file.write(contentsOf: Data(utf8))
-        try file.close()
     }
 }

@@ -83,7 +83,7 @@ struct SimulatorHandout {
             """
     }
 
-    /// Removes what another simulator left in a folder: a script that waits for the files must not take those.
+    /// Removes the last file of the run before: a script that waits for it must not take the files of that run.
     ///
     /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the configuration there is not a
     ///   simulator's.
@@ -91,17 +91,24 @@ struct SimulatorHandout {
         let folder = URL(fileURLWithPath: folder.path, isDirectory: true)
         _ = try configuration(in: folder)
         do {
-            for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {
-                let name = file.lastPathComponent
-                let isKey = name.hasPrefix("SubscriptionKey_") && name.hasSuffix(".p8")
-                if name == variablesFile || isKey { try FileManager.default.removeItem(at: file) }
-            }
+            let file = folder.appendingPathComponent(variablesFile)
+            if FileManager.default.fileExists(atPath: file.path) { try FileManager.default.removeItem(at: file) }
         } catch {
             throw SimulatorFolderError("This folder cannot be written: \(error.localizedDescription)")
         }
     }
 
-    private static let variablesFile = "simulator.env"
+    private static let (variablesFile, valuesFile) = ("simulator.env", "simulator.json")
+
+    /// The API key of the run before, by the values that it wrote. Apple's keys have names of the same form, and are
+    /// left alone.
+    private static func lastKeyFile(in folder: URL) -> URL? {
+        // Without such values there is no key to remove.
+        let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
+        guard let id = values?["keyId"]?.string, values?["control"] != nil, !id.contains("/") else { return nil }
+        return folder.appendingPathComponent("SubscriptionKey_\(id).p8")
+    }
+
     private static func configuration(in folder: URL) throws(SimulatorFolderError) -> JSONValue? {
         let file = folder.appendingPathComponent(SimulatorFolder.configurationFile)
         guard FileManager.default.fileExists(atPath: file.path) else { return nil }
@@ -119,27 +126,32 @@ struct SimulatorHandout {
         let folder = URL(fileURLWithPath: folder, isDirectory: true)
         let keyFile = folder.appendingPathComponent("SubscriptionKey_\(key.id).p8")
         let rootsFile = folder.appendingPathComponent(SimulatorFolder.rootsFile)
-        try Data(roots.tokens).write(to: folder.appendingPathComponent("root.cer"))
-        try Data(roots.receipts).write(to: folder.appendingPathComponent("receipt-root.cer"))
-        try Data(roots.receiptIntermediate).write(to: folder.appendingPathComponent("receipt-intermediate.cer"))
-        try Data(roots.pem.utf8).write(to: rootsFile)
-        // Nobody else can open the file before the key is in it.
-        try Data().write(to: keyFile)
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: keyFile.path)
-        try Data(key.pem.utf8).write(to: keyFile)
+        if let last = Self.lastKeyFile(in: folder), last != keyFile {
+            // It opens nothing any more, and may be gone.
+            try? FileManager.default.removeItem(at: last)
+        }
+        let certificates = [
+            ("root.cer", roots.tokens), ("receipt-root.cer", roots.receipts),
+            ("receipt-intermediate.cer", roots.receiptIntermediate),
+            (SimulatorFolder.rootsFile, Array(roots.pem.utf8)),
+        ]
+        for (name, bytes) in certificates {
+            try Data(bytes).write(to: folder.appendingPathComponent(name), options: .atomic)
+        }
+        try SimulatorFolder.write(key.pem, to: keyFile)
         let all = members + [("keyFile", keyFile.path), ("rootsFile", rootsFile.path)]
         let json = JSONValue.object(all.map { .init($0.name, .string($0.value)) })
-        try Data((json.compactText + "\n").utf8).write(to: folder.appendingPathComponent("simulator.json"))
+        try SimulatorFolder.write(json.compactText + "\n", to: folder.appendingPathComponent(Self.valuesFile))
         let configuration = SimulatedConfiguration(
             ledger: folder.appendingPathComponent(SimulatorFolder.ledgerFile).path, roots: rootsFile.path,
             keyFile: keyFile.path,
             addresses: addresses, store: store, port: serverPort)
         let document = configuration.updating(try Self.configuration(in: folder))
-        try Data((document.indentedText + "\n").utf8).write(
-            to: folder.appendingPathComponent(SimulatorFolder.configurationFile), options: .atomic)
+        try SimulatorFolder.write(
+            document.indentedText + "\n", to: folder.appendingPathComponent(SimulatorFolder.configurationFile))
         let variables = all.map { "SIMULATOR_\(Self.variable($0.name))='\(Self.quoted($0.value))'\n" }.joined()
         // The last file: a script that waits for it finds all others.
-        try Data(variables.utf8).write(to: folder.appendingPathComponent(Self.variablesFile), options: .atomic)
+        try SimulatorFolder.write(variables, to: folder.appendingPathComponent(Self.variablesFile))
     }
 
     private static func variable(_ name: String) -> String {
