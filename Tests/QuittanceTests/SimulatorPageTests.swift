@@ -82,7 +82,13 @@ import Testing
             if command.hasPrefix("quittance simulate") {
                 // The page's Ctrl-C.
                 stop()
-                return try await start(command, until: { $0.contains("Try:") })
+                // Only a terminal shows the welcome.
+                let path = variables["PATH"] ?? ""
+                let script = "cd '\(folder.path)' && PATH='\(path)' exec \(command)"
+                let welcome = try await aside { try PseudoTerminal.watch(["sh", "-c", script], until: "Try:") }
+                let last = folder.appending(path: "simulator/simulator.env").path
+                _ = try await start(command, until: { _ in FileManager.default.fileExists(atPath: last) })
+                return onPage(welcome.replacing("\r\n", with: "\n"))
             }
             if command.hasPrefix("quittance serve") {
                 let port = ports.first { $0.page == 8080 }?.own ?? 0
