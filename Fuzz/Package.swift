@@ -11,7 +11,12 @@ let settings: [SwiftSetting] = [.unsafeFlags(["-package-name", packageName])]
 
 let targets = [
     "FuzzReceipt", "FuzzTransactionReceipt", "FuzzJWS", "FuzzVerifyReceiptRequest", "FuzzNotificationBody",
-    "FuzzDateText",
+    "FuzzDateText", "FuzzOCSPResponse",
+]
+/// Targets that need more of the package, and see what is internal to it.
+let inside: [String: [String]] = [
+    "FuzzCustomerToken": ["PurchaseServer"], "FuzzStoreKitFile": ["AppStoreSimulator"],
+    "FuzzStoredChain": ["PurchaseLedger", "LedgerPostgres"],
 ]
 let underTest: [Target.Dependency] = ["AppStoreModel", "AppStoreTrust", "ReceiptCoding"].map {
     .product(name: $0, package: "quittance")
@@ -28,9 +33,12 @@ let package = Package(
             dependencies: underTest + [.product(name: "AppStoreSimulator", package: "quittance")],
             packageAccess: false, swiftSettings: settings)
     ]
-        + targets.map {
+        + (targets + inside.keys.sorted()).map { name in
             .executableTarget(
-                name: $0, dependencies: ["FuzzSupport"] + underTest, packageAccess: false, swiftSettings: settings)
+                name: name,
+                dependencies: ["FuzzSupport"] + underTest
+                    + (inside[name] ?? []).map { .product(name: $0, package: "quittance") },
+                packageAccess: false, swiftSettings: settings)
         },
     swiftLanguageModes: [.v6]
 )

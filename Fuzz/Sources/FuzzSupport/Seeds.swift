@@ -32,6 +32,10 @@ private func seeds(of target: String) -> [Seed] {
     case "FuzzVerifyReceiptRequest": requests
     case "FuzzNotificationBody": bodies
     case "FuzzDateText": dates
+    case "FuzzOCSPResponse": SeedFile.files(of: target).filter { $0.name.hasSuffix(".der") }
+    case "FuzzCustomerToken": tokens
+    case "FuzzStoreKitFile": Folder.genuine("storekit") + storeKitFiles
+    case "FuzzStoredChain": chains
     default: []
     }
 }
@@ -104,3 +108,44 @@ private let dates: [Seed] = [
     "2006-10-29 01:59:59 America/Los_Angeles", "1986-04-27 02:00:00 America/Los_Angeles",
     "2012-02-29 23:59:59 Etc/GMT", "\0\0\0\0\0\0\0\0",
 ].enumerated().map { ("date-\($0)", Array($1.utf8)) }
+
+/// The headers and payloads of customer tokens.
+private let tokens: [Seed] = [
+    #"{"sub":"anna","exp":1795000060}"#, #"{"sub":"anna","exp":1795000060.5,"nbf":1794999000,"iat":1}"#,
+    #"{"sub":"anna","exp":1795086400,"aud":"com.example.notes"}"#,
+    #"{"exp":1795000060,"aud":["other","com.example.notes"],"sub":"\u0061nna","x":{"y":[null,true]}}"#,
+].enumerated().map { ("token-\($0)", Array("{\"alg\":\"HS256\",\"typ\":\"JWT\"}\n\($1)".utf8)) }
+
+private let storeKitFiles: [Seed] = [
+    """
+    {"identifier":"A","nonRenewingSubscriptions":[],"products":[{"displayPrice":"0.99","familyShareable":true,\
+    "internalID":"1","localizations":[],"productID":"coins","referenceName":"c","type":"Consumable"}],\
+    "settings":{"_applicationInternalID":"12","_billingGracePeriodEnabled":true,"_storefront":"DEU"},\
+    "subscriptionGroups":[{"id":"G","localizations":[],"name":"g","subscriptions":[{"adHocOffers":[],"codeOffers":[],\
+    "displayPrice":"4.99","familyShareable":false,"groupNumber":1,"internalID":"2","introductoryOffer":{"internalID":\
+    "3","paymentMode":"free","subscriptionPeriod":"P1W"},"localizations":[],"productID":"monthly","recurringSubscriptionPeriod":"P1M","referenceName":"m","subscriptionGroupID":"G","type":"RecurringSubscription"}]}],\
+    "version":{"major":3,"minor":0}}
+    """
+].enumerated().map { ("file-\($0)", Array($1.utf8)) }
+
+/// Chains as `ChainCodingTests` has them.
+private let chains: [Seed] = [
+    """
+    01910180a0abfef962970120039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81a50100c20106\
+    616374697665c601076d6f6e74686c79c90101d50102e101000000020161016200010e05636c61696d0106013209020d80a0\
+    abfef9621320039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb8116076d6f6e74686c7929022d\
+    005580a0abfef96271060000
+    """,
+    """
+    010000000000030602313009000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a09ca381c89e7116\
+    076d6f6e74686c7929022d00550a0006013909000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a0\
+    9ca381c89e7116076d6f6e74686c7929022d00550a0006013909020d0a1320e52d9c508c502347344d8c07ad91cbd6068afc\
+    75ff6292f062a09ca381c89e7116076d6f6e74686c7929022d00550a000106013809020d0a1320e52d9c508c502347344d8c\
+    07ad91cbd6068afc75ff6292f062a09ca381c89e7116076d6f6e74686c7929022d00550a00
+    """,
+].enumerated().map { ("chain-\($0)", bytes(hex: $1)) }
+
+private func bytes(hex text: String) -> [UInt8] {
+    let digits = text.compactMap { $0.hexDigitValue.map(UInt8.init) }
+    return stride(from: 0, to: digits.count - 1, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
+}

@@ -31,6 +31,14 @@ enum Folder {
     }
 }
 
+/// The files of `Fuzz/Seeds`.
+public enum SeedFile {
+    /// The files of a target, in the order of their names.
+    public static func files(of target: String) -> [(name: String, bytes: [UInt8])] {
+        Folder.files(Folder.fuzz.appendingPathComponent("Seeds/\(target)"))
+    }
+}
+
 /// A file of `Tests/Vectors`, with the members that are needed here.
 struct VectorFile: Decodable {
     var trust: [String: Trust]

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import FuzzSupport
+
+/// Fuzzes a configuration file of StoreKit Testing, from which a simulated App Store takes its products.
+///
+/// Each product of a file that can be read can be sold, also its renewals, or the sale is refused.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzzStoreKitFile(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    fuzz(start, count) { bytes in
+        let catalogue = try StoreCatalogue(storeKitFile: bytes, bundleId: "com.example.notes", appAppleId: 1)
+        var world = World(seed: 1, catalogue: catalogue, now: start2026)
+        _ = try world.addCustomer("anna")
+        // A few, so that no input takes long.
+        for id in catalogue.products.keys.sorted().prefix(8) { _ = try? world.buy(id, by: "anna") }
+        world.advance(to: start2026.advanced(by: .seconds(40 * 86_400)))
+        require(world.now == start2026.advanced(by: .seconds(40 * 86_400)), "time passes")
+    }
+}
+
+private let start2026 = Timestamp(milliseconds: 1_767_225_600_000)
