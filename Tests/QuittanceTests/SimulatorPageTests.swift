@@ -87,6 +87,8 @@ import Testing
                 let script = "cd '\(folder.path)' && PATH='\(path)' exec \(command)"
                 let welcome = try await aside { try PseudoTerminal.watch(["sh", "-c", script], until: "Try:") }
                 let last = folder.appending(path: "simulator/simulator.env").path
+                // That of the run on the terminal must not be taken for that of the next.
+                try FileManager.default.removeItem(atPath: last)
                 _ = try await start(command, until: { _ in FileManager.default.fileExists(atPath: last) })
                 return onPage(welcome.replacing("\r\n", with: "\n"))
             }
