@@ -8,12 +8,13 @@ import NIOCore
 /// Answers requests to the control port: the page, and commands.
 struct ControlResponder: Sendable {
     let host: SimulatorHost
-    /// Whether the port is open to this machine only.
-    let isLoopback: Bool
+    /// The name that the port is bound to.
+    let hostname: String
     private let page = ControlPage()
 
-    init(host: SimulatorHost, isLoopback: Bool) {
-        (self.host, self.isLoopback) = (host, isLoopback)
+    init(host: SimulatorHost, hostname: String) {
+        self.host = host
+        self.hostname = hostname
     }
 
     var responder: CallbackResponder<ChannelContext> {
@@ -21,7 +22,7 @@ struct ControlResponder: Sendable {
     }
 
     private func response(to request: Request) async throws -> Response {
-        guard request.hasOwnOrigin(isLoopback: isLoopback) else { return Self.foreign }
+        guard request.hasOwnOrigin(hostname: hostname) else { return Self.foreign }
         let path = request.uri.path
         if path == "/", request.method == .get {
             return Response(
@@ -42,7 +43,10 @@ struct ControlResponder: Sendable {
     private static var foreign: Response {
         error(
             .forbidden, "foreignOrigin",
-            "A page of another site sent this. Open the page by the address that quittance simulate printed.")
+            """
+            A page of another site may have sent this. Use the address that quittance simulate printed, or another \
+            numeric address of the machine.
+            """)
     }
 
     private static var tooLong: Response {

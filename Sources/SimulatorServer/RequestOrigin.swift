@@ -8,21 +8,25 @@ import Hummingbird
 extension Request {
     /// Whether the request comes from a program, or from a page of this very host.
     ///
-    /// - Parameter isLoopback: Whether the port is open to this machine only. Its host can then have no other name, so
-    ///   a site whose name resolves to this machine is refused too (DNS rebinding).
-    func hasOwnOrigin(isLoopback: Bool) -> Bool {
+    /// A site whose name resolves to this machine is refused too (DNS rebinding): the host must be one that no site of
+    /// the Internet can have.
+    ///
+    /// - Parameter hostname: The name that the port is bound to, which is always accepted.
+    func hasOwnOrigin(hostname: String) -> Bool {
         let host = head.authority ?? ""
-        if let origin = headers[Self.origin], origin != "http://\(host)" { return false }
-        return !isLoopback || Self.isLoopback(Self.name(host))
+        if let origin = headers[.origin], origin != "http://\(host)" { return false }
+        let name = Self.name(host)
+        return name == hostname.lowercased() || Self.isPrivate(name)
     }
 
-    private static let origin = HTTPField.Name.origin
-
-    /// Whether a host is this machine by its own names or by an address, which no site can have as its name.
-    private static func isLoopback(_ host: String) -> Bool {
-        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
-        let isAddress = parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
-        return host == "localhost" || host == "[::1]" || isAddress
+    /// Whether no site of the Internet can have this name: an address, a name without a dot as those of containers
+    /// are, and the names that are reserved for a machine (`localhost`, RFC 6761 section 6.3) and for private networks
+    /// (`internal`, by ICANN's board).
+    private static func isPrivate(_ name: String) -> Bool {
+        guard !name.isEmpty, !name.hasPrefix("[") else { return name.hasSuffix("]") }
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        let isAddress = parts.count == 4 && parts.allSatisfy { UInt8($0) != nil }
+        return isAddress || parts.count == 1 || parts.last == "localhost" || parts.last == "internal"
     }
 
     /// A host without its port.

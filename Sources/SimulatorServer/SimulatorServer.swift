@@ -86,11 +86,7 @@ public struct SimulatorServer: Sendable {
         switch listener {
         case .production: StoreResponder(host: host, environment: .production, clock: clock, logger: logger).responder
         case .sandbox: StoreResponder(host: host, environment: .sandbox, clock: clock, logger: logger).responder
-        case .control: ControlResponder(host: host, isLoopback: Self.isLoopback(hostname)).responder
+        case .control: ControlResponder(host: host, hostname: hostname).responder
         }
-    }
-
-    private static func isLoopback(_ hostname: String) -> Bool {
-        hostname == "localhost" || hostname == "::1" || hostname.hasPrefix("127.")
     }
 }

@@ -22,7 +22,7 @@ struct RunningSimulator: Sendable {
     /// Runs a simulator while `body` runs.
     static func run(
         notifying url: String? = nil, faults: Faults = .none, speed: Double = 0, at start: Timestamp = start,
-        _ body: @Sendable (RunningSimulator) async throws -> Void
+        hostname: String = "127.0.0.1", _ body: @Sendable (RunningSimulator) async throws -> Void
     ) async throws {
         let authority = try authority.get()
         let key = try StoreKey(seed: 1)
@@ -32,13 +32,14 @@ struct RunningSimulator: Sendable {
         store.notificationURLs = url.map { [.production: $0, .sandbox: $0] } ?? [:]
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let server = SimulatorServer(
+        var server = SimulatorServer(
             Simulator(store, roots: try SimulatorRoots(authority), speed: speed, at: wall()), wall: wall,
             clock: ContinuousClock(), logger: logger)
+        server.hostname = hostname
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         let (listening, continuation) = AsyncStream<[SimulatorListener: Int]>.makeStream()
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask {
+            group.addTask { [server] in
                 defer { continuation.finish() }
                 try await server.run { continuation.yield($0) }
             }

@@ -170,11 +170,18 @@ import Testing
         (["Origin": "null"], 403),
         (["Host": "localhost:9000", "Origin": "http://localhost:9000"], 200),
         (["Host": "localhost:9000", "Origin": "http://localhost:9001"], 403),
+        (["Host": "simulator:9000"], 200), (["Host": "192.168.1.7"], 200), (["Host": "[fd00::7]:9000"], 200),
+        (["Host": "host.docker.internal:9000"], 200), (["Host": "sim.internal.example"], 403),
+        (["Host": "evil.example.:9000"], 403), (["Host": "300.1.1.1"], 403), (["Host": ""], 403),
+        (["Host": "evil.example:9000", "Origin": "http://evil.example:9000"], 403),
     ])
     func `pages of other sites cannot command a simulator`(headers: [String: String], status: Int) async throws {
-        try await RunningSimulator.run { simulator in
-            let found = try await simulator.send(.GET, .control, "/state", headers: headers).status
-            #expect(found == status)
+        // A port that others can reach is reached by a browser's pages too.
+        for hostname in ["127.0.0.1", "0.0.0.0"] {
+            try await RunningSimulator.run(hostname: hostname) { simulator in
+                let found = try await simulator.send(.GET, .control, "/state", headers: headers).status
+                #expect(found == status, "\(hostname)")
+            }
         }
     }
 
