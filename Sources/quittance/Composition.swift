@@ -129,7 +129,8 @@ extension Composition {
                 quittance copy --to sqlite:PATH makes a file of it.
                 """)
         case nil:
-            throw ValidationError("Which ledger? Pass --database sqlite:PATH, or add database to the configuration.")
+            throw ValidationError(
+                "Which ledger? Pass --config FILE of a configuration with database, or --database sqlite:PATH.")
         }
     }
 

@@ -58,7 +58,7 @@ struct Quittance: AsyncParsableCommand {
             let text = isRunning ? message(for: error) : explained(fullMessage(for: error))
             // ArgumentParser's own prefix is another than that of all other messages.
             let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
-            Terminal.printError("quittance: " + message.withoutAPIKeys)
+            Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
         }
     }
@@ -82,5 +82,10 @@ struct Quittance: AsyncParsableCommand {
 
 extension String {
     /// The text without API keys, or parts of them: a mistaken argument may be one, and errors end up in logs.
-    fileprivate var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
+    var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
+
+    /// Each line made ``printable``: the parser repeats arguments as they are.
+    fileprivate var printableLines: String {
+        split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
+    }
 }

@@ -15,8 +15,10 @@ enum Suggestion {
         guard let unknown, let command = commands.last else { return }
         let names = command.configuration.subcommands.map { $0._commandName }
         let place = commands.map { $0._commandName }.joined(separator: " ")
-        let proposal = nearest(to: unknown, in: names).map { " Did you mean \($0)?" } ?? ""
-        throw ValidationError("“\(unknown.printable.shortened)” is no command of \(place).\(proposal)")
+        let word = unknown.printable.shortened
+        let whole = names.count == 1 && !word.isEmpty ? "\(place) \(names[0]) \(word)" : nil
+        let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
+        throw ValidationError("“\(word)” is no command of \(place).\(proposal)")
     }
 
     /// The parser's message, in which an unknown option is followed by the nearest one of the command.

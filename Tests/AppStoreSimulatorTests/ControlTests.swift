@@ -196,6 +196,10 @@ import Testing
             "quantity"
         ),
         ("POST /customers/anna/resume", "", 409, "impossible", ""),
+        (
+            "POST /customers/anna/buy", #"{"product":"com.example.pro.monthly"}"#, 409, "impossible",
+            "cannot be bought again: its next plan is com.example.pro.monthly"
+        ),
         ("POST /customers/anna/cancel", #"{"subscription":"1"}"#, 404, "unknownTransaction", "no subscription 1"),
         ("POST /customers/anna/refund", "", 409, "ambiguous", "com.example.coins"),
         ("POST /customers/anna/refund", #"{"transaction":"1"}"#, 404, "unknownTransaction", "no transaction 1"),

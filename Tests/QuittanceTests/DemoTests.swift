@@ -155,7 +155,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [SIGINT, SIGTERM])
+    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
     func `nothing of a demo is left, whenever it is stopped`(signal: Int32) async throws {
         try await Self.withFolder { folder in
             for step in ["", "quittance-demo-", "http://", "isActive"] {

@@ -135,8 +135,23 @@ import Testing
         #expect(!outcome.error.contains("Usage:") && !outcome.error.contains("[options]"), "\(outcome.error)")
     }
 
+    @Test func `a word after a command that has one subcommand is taken for its argument`() throws {
+        let outcome = try CommandLineTests.run(["customer", "qt_abc\u{1b}[2J"])
+        #expect(outcome.status == 2 && outcome.output.isEmpty)
+        #expect(outcome.error.contains("Did you mean quittance customer show qt_…\u{fffd}[2J?"), "\(outcome.error)")
+    }
+
+    @Test(arguments: [["check", "--no\u{1b}[2J"], ["jobs", "--x\u{9b}2J"], ["no\u{202e}sense"]])
+    func `an argument that is repeated does not control the terminal`(arguments: [String]) throws {
+        let outcome = try CommandLineTests.run(arguments)
+        #expect(outcome.status == 2 && outcome.output.isEmpty)
+        #expect(outcome.error.contains("\u{fffd}"), "\(outcome.error)")
+        for line in outcome.error.split(separator: "\n").map(String.init) { #expect(line.printable == line) }
+    }
+
     @Test(arguments: [
-        ["nonsense"], ["x"], [""], ["keys", "nonsense"], ["check", "--nonsense"], ["help", "nonsense"], ["jobs", "1"],
+        ["nonsense"], ["x"], [""], ["keys", "nonsense"], ["customer", ""], ["check", "--nonsense"],
+        ["help", "nonsense"], ["jobs", "1"],
     ])
     func `nothing is proposed for a word that resembles none`(arguments: [String]) throws {
         let outcome = try CommandLineTests.run(arguments)

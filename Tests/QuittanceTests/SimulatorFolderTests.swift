@@ -277,7 +277,7 @@ import Testing
             let path = folder.appendingPathComponent("simulator/simulator-keys.json")
             try FileManager.default.removeItem(at: path)
             let message = try Self.refusal([], in: folder)
-            #expect(message.contains("roots.pem of a simulator, but not the keys (simulator-keys.json)"), "\(message)")
+            #expect(message.contains("roots.pem, but no keys of a simulator (simulator-keys.json)"), "\(message)")
             #expect(!FileManager.default.fileExists(atPath: path.path))
 
             let second = try await SimulatorProcess(["--speed", "0", "--new-keys"], in: folder)
@@ -311,7 +311,7 @@ import Testing
                 let message = try Self.refusal(arguments, in: folder)
                 #expect(message.contains("quittance.json is not a simulator's"), "\(message)")
             }
-            #expect(try Self.refusal([], in: folder).contains("quittance.json of a simulator, but not the keys"))
+            #expect(try Self.refusal([], in: folder).contains("quittance.json, but no keys of a simulator"))
             let names = try FileManager.default.contentsOfDirectory(
                 atPath: folder.appendingPathComponent("simulator").path)
             #expect(names == ["quittance.json"])

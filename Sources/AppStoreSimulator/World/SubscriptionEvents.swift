@@ -130,8 +130,9 @@ extension SubscriptionChain {
     ///
     /// A commitment changes its plan when it ends.
     mutating func changeNextPlan(to sale: Sale) throws(ImpossibleEvent) -> Notice {
-        guard isRunning, !isRenewing || sale.offer != nil || renewal.autoRenewProductId != sale.product.id else {
-            throw impossible("change the next plan to the one that it has")
+        guard isRunning else { throw impossible("change the next plan") }
+        guard !isRenewing || sale.offer != nil || renewal.autoRenewProductId != sale.product.id else {
+            throw impossible("be bought again: its next plan is \(sale.product.id) already")
         }
         let isPresentPlan = sale.product.id == current.productId
         nextOffer = sale.offer

@@ -101,7 +101,8 @@ struct CustomerCommand: AsyncParsableCommand {
 
         private func unknown(in apps: [String], _ rest: String) -> ExitCode {
             let place = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
-            Terminal.printError("quittance: “\(id.printable)” names no customer and no purchase in \(place).\(rest)")
+            let name = id.printable.withoutAPIKeys
+            Terminal.printError("quittance: “\(name)” names no customer and no purchase in \(place).\(rest)")
             return ExitCode(1)
         }
     }

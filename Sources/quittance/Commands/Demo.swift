@@ -67,7 +67,6 @@ struct Demo: AsyncParsableCommand {
     }
 
     func run() async throws {
-        ServerSignals.ignoreHangup()
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
         }

@@ -235,7 +235,7 @@ extension ServerConfiguration {
     func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
-            throw ValidationError("Which app? Pass --bundle-id.")
+            throw ValidationError("Which app? Pass --bundle-id, or --config FILE of a configuration with one app.")
         }
         guard AppConfiguration.isValidBundleId(app) else {
             throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")

@@ -196,9 +196,9 @@ struct Simulate: AsyncParsableCommand {
         }
         logger.logLevel = .info
         let folder = try out.map { try SimulatorFolder(option: $0) }
+        if makesNewKeys, let warning = folder?.ledgerWarning { logger.warning("\(warning)") }
         let (simulator, _, keepTime) = try plan().make(
             in: folder, makesNewKeys: makesNewKeys, at: SystemClock.now(), logger)
-        if makesNewKeys, let warning = folder?.ledgerWarning { logger.warning("\(warning)") }
         var server = SimulatorServer(
             simulator, ports: [.production: port, .sandbox: sandboxPort, .control: controlPort],
             wall: SystemClock.now, clock: ContinuousClock(), keepTime: keepTime, logger: logger)

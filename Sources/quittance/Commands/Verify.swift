@@ -95,7 +95,7 @@ struct Verify: AsyncParsableCommand {
     @Flag(help: "Show each check in order, with the expected and the found value.")
     var explain = false
 
-    @Flag(help: "Print one JSON object per document, and nothing else.")
+    @Flag(help: "Print one JSON object per document, and nothing else to standard output.")
     var json = false
 
     func validate() throws {

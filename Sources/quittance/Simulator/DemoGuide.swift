@@ -80,7 +80,7 @@ struct DemoGuide: Sendable {
 
     private var welcome: String {
         """
-        A simulated App Store   http://127.0.0.1:\(control), also in a browser: \(pace)
+        A simulated App Store   http://127.0.0.1:\(control), where \(pace)
         A server                http://127.0.0.1:\(server), which has the simulator's time
         An API key of it        \(key)
 
@@ -107,6 +107,7 @@ struct DemoGuide: Sendable {
             QUITTANCE_KEY=\(key) \\
               \(CommandLine.arguments.first ?? "quittance") watch \(customer) --server http://127.0.0.1:\(server)
 
+            The App Store has a page too: open http://127.0.0.1:\(control) in a browser.
             Ctrl-C ends the demo. \(files)
             """
     }

@@ -25,7 +25,7 @@ struct DemoParty: Sendable {
     /// Called if a second signal ends the process at once.
     let removeFiles: @Sendable () -> Void
 
-    /// Runs all of it until the process receives SIGTERM or SIGINT.
+    /// Runs all of it until the process receives SIGTERM, SIGINT, or SIGHUP as its terminal is closed.
     ///
     /// - Throws: `SimulatorListeningError` or `ListeningError` if a port is in use.
     func run() async throws {
@@ -61,7 +61,7 @@ struct DemoParty: Sendable {
                     service: $0, successTerminationBehavior: .gracefullyShutdownGroup,
                     failureTerminationBehavior: .gracefullyShutdownGroup)
             },
-            gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+            gracefulShutdownSignals: [.sigterm, .sigint, .sighup], logger: logger)
         try await ServiceGroup(configuration: configuration).run()
     }
 

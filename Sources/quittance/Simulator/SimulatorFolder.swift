@@ -65,8 +65,8 @@ final class SimulatorFolder: Sendable {
             guard let other = Self.lastingFiles.first(where: has) else { return nil }
             throw SimulatorFolderError(
                 """
-                It has \(other) of a simulator, but not the keys (\(Self.keysFile)): they are lost, or it had \
-                --seed. Put the file back, pass --new-keys for new ones, or name another folder.
+                It has \(other), but no keys of a simulator (\(Self.keysFile)). Name another folder; or if this \
+                one is a simulator's, put the keys back, or pass --new-keys for new ones.
                 """)
         }
         do {
@@ -85,9 +85,16 @@ final class SimulatorFolder: Sendable {
         try write(simulator.json.compactText + "\n", to: Self.keysFile)
     }
 
-    /// What to do about a ledger whose documents other keys signed; `nil` if there is none.
+    /// What to do about a ledger whose documents other keys signed than those that will be made; `nil` if there is
+    /// none.
     var ledgerWarning: String? {
         guard has(Self.ledgerFile) else { return nil }
+        guard has(Self.keysFile) else {
+            return """
+                \(file(Self.ledgerFile)) may be the ledger of another server, and these keys are not those of its \
+                documents: name another folder.
+                """
+        }
         return """
             \(file(Self.ledgerFile)) has documents of other keys, and quittance serve refuses it: delete it with all \
             files whose names begin so, or pass --trust-other-roots once.
