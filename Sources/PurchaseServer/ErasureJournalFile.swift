@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+import AppStoreModel
 import Crypto
 import Foundation
 public import PurchaseLedger

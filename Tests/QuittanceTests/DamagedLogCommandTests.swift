@@ -42,7 +42,7 @@ import Testing
         }
         server.kill()
         let log = try Data(contentsOf: URL(fileURLWithPath: ledger + "-wal"))
-        try await reader.inDatabase { try $0.execute(sql: "COMMIT") }
+        try reader.inDatabase { try $0.execute(sql: "COMMIT") }
         try reader.close()
         #expect(try CommandLineTests.run(["check"] + arguments).status == 0)
 

@@ -56,7 +56,7 @@ struct DatabasePageTests {
             let book = StoreProduct(id: "book", type: .nonConsumable, price: StorePrice(milliunits: 2990))
             let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000) - 3_600_000)
             var world = World(selling: [book], in: AppIdentity(bundleId: Self.bundleId, appAppleId: 1), at: now)
-            for _ in 0..<40 { try world.sell("book") }
+            for _ in 0..<40 { _ = try world.sell("book") }
             self.world = world
         }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-public import PurchaseLedger
+import PurchaseLedger
 
 // Holdings: the chains that each customer ever owned. The chains themselves say who owns them now.
 

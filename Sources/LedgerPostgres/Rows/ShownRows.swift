@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-public import PurchaseLedger
+import PurchaseLedger
 
 // What the views for people show, where a version without it has written the records.
 

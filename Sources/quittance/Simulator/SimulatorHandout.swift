@@ -68,7 +68,7 @@ struct SimulatorHandout {
         let notifications =
             notifies ? "" : "\nNo notifications are sent: --notify URL names the server that gets them.\n"
         return """
-            A simulated App Store, whose clock and customers you command at \(control) with a browser or curl.
+            A simulated App Store. Command it at \(control), with a browser or curl.
 
             \(lines)
 
@@ -77,7 +77,8 @@ struct SimulatorHandout {
             Try:
 
               curl \(control)/customers -d '{"name": "anna"}'
-              curl \(control)/customers/anna/buy -d '{"product": "…"}'     # \(control)/products lists them
+              curl \(control)/products
+              curl \(control)/customers/anna/buy -d '{"product": "…"}'
               curl \(control)/clock/advance -d '{"days": 31}'
 
             """
