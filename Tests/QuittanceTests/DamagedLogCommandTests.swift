@@ -34,7 +34,7 @@ import Testing
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let reader = try DatabaseQueue(path: ledger, configuration: configuration)
-        try await reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM sqlite_schema") }
+        try reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM sqlite_schema") }
         for _ in 0..<30 {
             let purchase = try world.sell("com.example.notes.pro")
             let body = #"{"signedPayload":"\#(try store.signer.notification(purchase, from: world.catalogue))"}"#

@@ -56,7 +56,8 @@ struct SimulatorHandout {
         let files =
             folder.map {
                 """
-                The roots to trust, the API key and these values are in \($0). A Quittance server with them:
+                The roots to trust, the API key and these values are in
+                \($0). A Quittance server with them:
 
                   quittance serve --config \($0)/\(SimulatorFolder.configurationFile)
                 """
