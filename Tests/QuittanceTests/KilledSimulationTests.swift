@@ -5,6 +5,7 @@ import AppStoreSimulator
 import Foundation
 import NIOHTTP1
 import TestData
+import TestProcess
 import Testing
 
 /// Customers of a simulated App Store, and a server with a ledger in a file that is killed while they live. Both are
@@ -63,7 +64,7 @@ import Testing
         async throws
     {
         let seed = Seeds.first(1)[0]
-        let (server, folder) = (try await Self.freePort(), URL.temporaryDirectory.appending(path: UUID().uuidString))
+        let (server, folder) = (TestPort.unused(), URL.temporaryDirectory.appending(path: UUID().uuidString))
         defer { try? FileManager.default.removeItem(at: folder) }
         let lives = ["one", "two"].map { folder.appending(path: $0) }
         for life in lives { try FileManager.default.createDirectory(at: life, withIntermediateDirectories: true) }
@@ -71,12 +72,6 @@ import Testing
         // What customers do, and when the server is killed, follows from the seed and not from the server.
         let second = try await Self.live(seed, in: lives[1], port: server, hasServer: false)
         #expect(first == second, "seed \(seed)")
-    }
-
-    private static func freePort() async throws -> Int {
-        let server = try await ServerProcess([], in: FileManager.default.temporaryDirectory)
-        #expect(server.terminate() == 0)
-        return server.port
     }
 
     /// Lives through all steps. Returns a line for each, and the customers at the end.
@@ -144,15 +139,8 @@ private final class KilledServer {
 
     func kill() { process.kill() }
 
-    /// Starts the server. Another test's server may have the port for a while.
     private static func start(_ options: [String], _ port: Int, in folder: URL) async throws -> ServerProcess {
-        while true {
-            do {
-                return try await ServerProcess(options + ["--port", "\(port)"], in: folder)
-            } catch let error as ServerProcess.NotListening where error.output.contains("is in use") {
-                try await Task.sleep(for: .milliseconds(100))
-            }
-        }
+        try await ServerProcess(options + ["--port", "\(port)"], in: folder)
     }
 
     /// Compares each customer's entitlements with the state of the App Store, once the server could have fetched all

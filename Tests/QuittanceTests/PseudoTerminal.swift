@@ -34,7 +34,16 @@ enum PseudoTerminal {
                 process.wait()
             }
             var text = ""
-            while !text.contains(marker) { text += String(decoding: person.availableData, as: UTF8.self) }
+            while !text.contains(marker) {
+                // What a program showed before it ended is still there.
+                let hasEnded = !process.isRunning
+                var terminal = pollfd(fd: person.fileDescriptor, events: Int16(POLLIN), revents: 0)
+                if poll(&terminal, 1, 20) > 0 {
+                    text += String(decoding: person.availableData, as: UTF8.self)
+                } else {
+                    try #require(!hasEnded, "It has ended, and showed: \(text)")
+                }
+            }
             return text
         }
     }

@@ -89,17 +89,11 @@ import Testing
         }
     }
 
-    private static func freePort(in folder: URL) async throws -> Int {
-        let server = try await ServerProcess([], in: folder)
-        defer { _ = server.terminate() }
-        return server.port
-    }
-
     @Test func `a ledger and a configuration go on in the next run, with other identifiers and a later time`()
         async throws
     {
         try await Self.withFolder { folder in
-            let port = try await Self.freePort(in: folder)
+            let port = TestPort.unused()
             var accounts: [String] = []
             var transactions: [String] = []
             var last = Timestamp(milliseconds: 0)
@@ -142,7 +136,7 @@ import Testing
 
     @Test func `a server with quittance.json answers in virtual time, and asks the App Store`() async throws {
         try await Self.withFolder { folder in
-            let port = try await Self.freePort(in: folder)
+            let port = TestPort.unused()
             let pair = try await Pair(in: folder, port: port, ["--speed", "0"])
             let (account, id) = try await pair.sell(to: "anna")
             // Notifications are lost from now on, so that the App Store must be asked.
@@ -286,6 +280,39 @@ import Testing
             let third = try await SimulatorProcess(["--speed", "0"], in: folder)
             #expect(third.terminate() == 0)
             #expect(third.fact("keyId") == second.fact("keyId"))
+        }
+    }
+
+    @Test(arguments: ["x/../../../REAL", "REALAPPLE", "abcdefghij", "AAAAAAAAA\\n", "$(id)AAAAA", ""])
+    func `an id that is no key's, and would name a file elsewhere, is refused`(id: String) async throws {
+        try await Self.withFolder { folder in
+            let first = try await SimulatorProcess(["--speed", "0"], in: folder)
+            #expect(first.terminate() == 0)
+            let own = try #require(first.fact("keyId"))
+            let keys = try Self.text("simulator-keys.json", in: folder)
+            try #require(keys.contains("\"id\":\"\(own)\""))
+            let hostile = keys.replacing("\"id\":\"\(own)\"", with: "\"id\":\"\(id)\"")
+            try Self.write(hostile, "simulator-keys.json", in: folder)
+            #expect(try Self.refusal([], in: folder).contains("an id or an issuer that no key has"))
+        }
+    }
+
+    @Test(arguments: ["root.cer", "receipt-root.cer", "receipt-intermediate.cer"])
+    func `a file of somebody else that a simulator would replace is refused`(name: String) async throws {
+        try await Self.withFolder { folder in
+            try Self.write("own", name, in: folder)
+            for arguments in [[], ["--seed", "1"], ["--new-keys"]] {
+                #expect(try Self.refusal(arguments, in: folder).contains("\(name), which no simulator made"))
+            }
+            #expect(try Self.text(name, in: folder) == "own")
+        }
+    }
+
+    @Test func `a simulator whose files cannot be written ends`() async throws {
+        try await Self.withFolder { folder in
+            let values = folder.appendingPathComponent("simulator/simulator.json")
+            try FileManager.default.createDirectory(at: values, withIntermediateDirectories: true)
+            #expect(try Self.refusal([], in: folder).contains("Cannot write to "))
         }
     }
 

@@ -175,20 +175,8 @@ import Testing
     @Test func `each command of “Five minutes” prints what the page says`() async throws {
         let steps = try Self.steps()
         #expect(steps.count > 15)
-        // Free ports are taken and given back.
-        var ports: [Int: Int] = [:]
-        let folder = FileManager.default.temporaryDirectory.appending(path: "ports-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer { try? FileManager.default.removeItem(at: folder) }
-        var servers: [ServerProcess] = []
-        for page in [8080, 9000, 9001, 9002] {
-            let server = try await ServerProcess([], in: folder)
-            ports[page] = server.port
-            servers.append(server)
-        }
-        for server in servers { #expect(server.terminate() == 0) }
-
-        let reader = try Reader(ports)
+        let ports = [8080, 9000, 9001, 9002].map { ($0, TestPort.unused()) }
+        let reader = try Reader(Dictionary(uniqueKeysWithValues: ports))
         for step in steps {
             var printed = try await reader.do(step)
             for _ in 0..<Self.attempts where step.isQuestion && !Self.matches(printed, step.expected) {
