@@ -18,7 +18,13 @@ struct ControlResponder: Sendable {
     }
 
     var responder: CallbackResponder<ChannelContext> {
-        CallbackResponder { request, _ in try await response(to: request) }
+        CallbackResponder { request, _ in
+            var response = try await response(to: request)
+            // No other site's page gets anything of an answer, not even as an image or a script.
+            response.headers[.crossOriginResourcePolicy] = "same-origin"
+            response.headers[.xContentTypeOptions] = "nosniff"
+            return response
+        }
     }
 
     private func response(to request: Request) async throws -> Response {

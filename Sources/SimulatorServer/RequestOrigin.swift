@@ -13,11 +13,16 @@ extension Request {
     ///
     /// - Parameter hostname: The name that the port is bound to, which is always accepted.
     func hasOwnOrigin(hostname: String) -> Bool {
+        let isOtherSite = Self.site.flatMap { headers[$0] }.map { ["cross-site", "same-site"].contains($0) } ?? false
+        // A link to the page may be anywhere.
+        guard !isOtherSite || method == .get && uri.path == "/" else { return false }
         let host = head.authority ?? ""
         if let origin = headers[.origin], origin != "http://\(host)" { return false }
         let name = Self.name(host)
         return name == hostname.lowercased() || Self.isPrivate(name)
     }
+
+    private static let site = HTTPField.Name("Sec-Fetch-Site")
 
     /// Whether no site of the Internet can have this name: an address, a name without a dot as those of containers
     /// are, and the names that are reserved for a machine (`localhost`, RFC 6761 section 6.3) and for private networks

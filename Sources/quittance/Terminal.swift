@@ -18,6 +18,9 @@ func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
 
 /// Standard output and standard error.
 enum Terminal {
+    /// The program as a shell called it, for commands that are shown.
+    static let program = (CommandLine.arguments.first ?? "quittance").printable
+
     /// Whether standard output is a terminal. Otherwise nothing is coloured.
     static let isInteractive = isatty(STDOUT_FILENO) == 1
 

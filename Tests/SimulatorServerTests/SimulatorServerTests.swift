@@ -170,6 +170,8 @@ import Testing
         (["Origin": "null"], 403),
         (["Host": "localhost:9000", "Origin": "http://localhost:9000"], 200),
         (["Host": "localhost:9000", "Origin": "http://localhost:9001"], 403),
+        (["Sec-Fetch-Site": "cross-site"], 403), (["Sec-Fetch-Site": "same-site"], 403),
+        (["Sec-Fetch-Site": "same-origin"], 200), (["Sec-Fetch-Site": "none"], 200),
         (["Host": "simulator:9000"], 200), (["Host": "192.168.1.7"], 200), (["Host": "[fd00::7]:9000"], 200),
         (["Host": "host.docker.internal:9000"], 200), (["Host": "sim.internal.example"], 403),
         (["Host": "evil.example.:9000"], 403), (["Host": "300.1.1.1"], 403), (["Host": ""], 403),

@@ -45,8 +45,21 @@ extension SimulatorKeys {
         guard let id = json["client"]?["id"]?.string, let issuer = json["client"]?["issuer"]?.string,
             let pem = json["client"]?["key"]?.string
         else { throw SimulatorError("The key “client” is missing") }
+        // They become names of files and lines of a shell.
+        guard id.utf8.count == 10, id.utf8.allSatisfy(Self.isOfID), issuer.utf8.count == 36,
+            issuer.utf8.allSatisfy(Self.isOfUUID)
+        else { throw SimulatorError("The key “client” has an id or an issuer that no key has") }
         self.init(
             StoreAuthority(tokens: tokens, receipts: receipts), try StoreKey(id: id, issuer: issuer, pem: pem))
+    }
+
+    private static func isOfID(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+    }
+
+    private static func isOfUUID(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            || byte == UInt8(ascii: "-")
     }
 
     private static func chains(

@@ -99,12 +99,14 @@ struct Demo: AsyncParsableCommand {
         do {
             try await party.run()
         } catch let error as SimulatorListeningError {
-            throw ValidationError("\(Self.option(of: error.listener)): \(error.message)")
+            throw ValidationError("\(Self.option(of: error.listener)): \(error.message)\(Self.advice)")
         } catch let error as ListeningError {
-            throw ValidationError("--port: \(error.message)")
+            throw ValidationError("--port: \(error.message)\(Self.advice)")
         }
         keepTime(await server.host.reachedTime())
     }
+
+    private static let advice = " Another demo may run; 0 takes a free port."
 
     /// The option that gives the port of a listener.
     private static func option(of listener: SimulatorListener) -> String {

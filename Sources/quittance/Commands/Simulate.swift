@@ -8,6 +8,7 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 import SimulatorServer
+import Synchronization
 
 /// `quittance simulate`: runs a simulated App Store.
 struct Simulate: AsyncParsableCommand {
@@ -231,13 +232,18 @@ struct Simulate: AsyncParsableCommand {
     }
 
     private func run(_ server: SimulatorServer, _ simulator: Simulator, _ logger: Logger) async throws {
+        let isIncomplete = Mutex(false)
         try await server.run { ports in
             ServerSignals.handle { logger.notice("SIGHUP is ignored: a simulator has nothing to read again") }
             let handout = SimulatorHandout(simulator, hostname: host, ports: ports)
             do {
                 if let out { try handout.write(to: out) }
             } catch {
-                Terminal.printError("quittance: Cannot write to \(out ?? ""): \(error)")
+                // Whoever waits for the files waits in vain, so the simulator ends as it does by a signal.
+                Terminal.printError("quittance: Cannot write to \((out ?? "").printable): \(error)")
+                isIncomplete.withLock { $0 = true }
+                kill(getpid(), SIGTERM)
+                return
             }
             guard Terminal.isInteractive else {
                 return logger.always("The simulated App Store listens", metadata: handout.logged)
@@ -245,6 +251,7 @@ struct Simulate: AsyncParsableCommand {
             // The simulator runs even if standard output cannot be written.
             try? Terminal.print(handout.welcome(folder: out, notifies: notify != nil || sandboxNotify != nil))
         }
+        if isIncomplete.withLock(\.self) { throw ExitCode(2) }
     }
 
     private func plan() throws -> SimulatorPlan {

@@ -91,21 +91,22 @@ struct DemoGuide: Sendable {
 
     private var farewell: String {
         let path = "customers/\(customer)"
-        let files = folder.map { "All files stay in \($0)." } ?? "Then all files are removed."
+        let files = folder.map { "All files stay in \($0.printable)." } ?? "Then all files are removed."
         return """
-            Now you, in another terminal: renew, refund, let a payment fail and succeed, and
-            repeat 4 a moment after each:
+            Now you, in another terminal; repeat 4 a moment after each. The month is
+            renewed; the next payment fails, and 16 days of grace begin; it succeeds; it is
+            refunded, which ends “pro” (buy it again with 2):
 
             \(command("clock/advance", "{\"days\":31}").line)
-            \(command("\(path)/refund", "{}").line)
             \(command("\(path)/billing/break", "{}").line)
+            \(command("clock/advance", "{\"days\":31}").line)
             \(command("\(path)/billing/fix", "{}").line)
+            \(command("\(path)/refund", "{}").line)
 
-            After a refund “pro” ends; buy it again with 2. After a payment that
-            failed it stays for 16 days of grace. See each change as it happens:
+            See each change as it happens:
 
             QUITTANCE_KEY=\(key) \\
-              \(CommandLine.arguments.first ?? "quittance") watch \(customer) --server http://127.0.0.1:\(server)
+              \(Terminal.program) watch \(customer) --server http://127.0.0.1:\(server)
 
             The App Store has a page too: open http://127.0.0.1:\(control) in a browser.
             Ctrl-C ends the demo. \(files)

@@ -81,6 +81,11 @@ struct DemoParty: Sendable {
         service.questions = composition.questions(service)
         try await composition.requireRoots(of: service, trustsOthers: false, logger)
         try await addCustomer(to: service.ledger, of: app, at: composition.now())
+        // Those of earlier demos in this folder were shown on terminals.
+        for var key in try await service.ledger.apiKeys() where key.name == "demo" && key.revokedAt == nil {
+            key.revokedAt = composition.now()
+            try await service.ledger.put(key)
+        }
         let (key, text) = APIKey.make(
             name: "demo", role: .server, bundleId: app, at: composition.now(), using: &composition.random)
         try await service.ledger.put(key)
@@ -97,8 +102,12 @@ struct DemoParty: Sendable {
     }
 
     private func composition(beside ports: [SimulatorListener: Int]) throws -> Composition {
-        try FileManager.default.createDirectory(
-            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: !isTemporary, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw SimulatorFolderError("\(folder.printable): The folder cannot be made: \(error.localizedDescription)")
+        }
         var handout = SimulatorHandout(simulator, hostname: simulatorServer.hostname, ports: ports)
         handout.serverPort = port
         try handout.write(to: folder)

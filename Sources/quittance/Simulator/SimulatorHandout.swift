@@ -51,15 +51,15 @@ struct SimulatorHandout {
 
     /// The lines that the program prints once it listens.
     func welcome(folder: String?, notifies: Bool) -> String {
+        let folder = folder?.printable
         let control = addresses.control
         let lines = members.map { "  \($0.name.padded(to: 12))\($0.value)" }.joined(separator: "\n")
         let files =
             folder.map {
                 """
-                The roots to trust, the API key and these values are in
-                \($0). A Quittance server with them:
+                Roots, API key and these values are in \($0). A Quittance server with them:
 
-                  quittance serve --config \($0)/\(SimulatorFolder.configurationFile)
+                  \(Terminal.program) serve --config \($0)/\(SimulatorFolder.configurationFile)
                 """
             }
                 ?? """
@@ -69,7 +69,7 @@ struct SimulatorHandout {
         let notifications =
             notifies ? "" : "\nNo notifications are sent: --notify URL names the server that gets them.\n"
         return """
-            A simulated App Store. Command it at \(control), with a browser or curl.
+            A simulated App Store. Command it at \(control) (browser or curl).
 
             \(lines)
 
@@ -90,6 +90,10 @@ struct SimulatorHandout {
     /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the configuration there is not a
     ///   simulator's.
     static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
+        let isSimulators = folder.has(SimulatorFolder.keysFile) || hasValues(in: folder)
+        if !isSimulators, let other = certificateFiles.first(where: folder.has) {
+            throw SimulatorFolderError("It has \(other), which no simulator made: name another folder.")
+        }
         let folder = URL(fileURLWithPath: folder.path, isDirectory: true)
         _ = try configuration(in: folder)
         do {
@@ -109,6 +113,15 @@ struct SimulatorHandout {
         let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
         guard let id = values?["keyId"]?.string, values?["control"] != nil, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")
+    }
+
+    private static let certificateFiles = [
+        "root.cer", "receipt-root.cer", "receipt-intermediate.cer", SimulatorFolder.rootsFile,
+    ]
+
+    /// Whether a simulator wrote its values there.
+    private static func hasValues(in folder: SimulatorFolder) -> Bool {
+        (try? JSONValue(parsing: Input.read(folder.file(valuesFile))))?["control"] != nil
     }
 
     private static func configuration(in folder: URL) throws(SimulatorFolderError) -> JSONValue? {
@@ -132,12 +145,8 @@ struct SimulatorHandout {
             // It opens nothing any more, and may be gone.
             try? FileManager.default.removeItem(at: last)
         }
-        let certificates = [
-            ("root.cer", roots.tokens), ("receipt-root.cer", roots.receipts),
-            ("receipt-intermediate.cer", roots.receiptIntermediate),
-            (SimulatorFolder.rootsFile, Array(roots.pem.utf8)),
-        ]
-        for (name, bytes) in certificates {
+        let certificates = [roots.tokens, roots.receipts, roots.receiptIntermediate, Array(roots.pem.utf8)]
+        for (name, bytes) in zip(Self.certificateFiles, certificates) {
             try Data(bytes).write(to: folder.appendingPathComponent(name), options: .atomic)
         }
         try SimulatorFolder.write(key.pem, to: keyFile)
