@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 package import AsyncHTTPClient
+import Foundation
 package import NIOCore
+import NIOPosix
 
 // What all requests to other servers have in common: Apple, OCSP responders, simulators, and servers under test.
 
@@ -29,4 +31,13 @@ extension HTTPClient {
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsPerHost
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
+}
+
+/// Why a request had no answer, for people: `connection refused` instead of all that was tried.
+///
+/// - Parameter error: What a client threw.
+package func reason(of error: any Error) -> String {
+    guard let failure = error as? NIOConnectionError, let last = failure.connectionErrors.last?.error as? IOError
+    else { return "\(error)" }
+    return String(cString: strerror(last.errnoCode)).lowercased()
 }

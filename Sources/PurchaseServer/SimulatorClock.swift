@@ -111,7 +111,7 @@ private struct SimulatorReader: Sendable {
         } catch let error as SimulatorClockError {
             throw error
         } catch {
-            throw SimulatorClockError(address, "it does not answer: \(error)")
+            throw SimulatorClockError(address, "it does not answer: \(reason(of: error))")
         }
     }
 }

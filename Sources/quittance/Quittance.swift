@@ -39,6 +39,10 @@ struct Quittance: AsyncParsableCommand {
         Terminal.reserveStandardFiles()
         var isRunning = false
         do {
+            // Without /proc they are unknown, and "verify" would end as if it had been asked for its help.
+            guard !CommandLine.arguments.isEmpty else {
+                throw ValidationError("The arguments are unknown: /proc is missing.")
+            }
             try requireNoKeyAsOption()
             try Suggestion.requireCommands(Array(CommandLine.arguments.dropFirst()), of: Self.self)
             var command = try parseAsRoot()
@@ -75,8 +79,10 @@ struct Quittance: AsyncParsableCommand {
         let lines = message.split(separator: "\n", omittingEmptySubsequences: false)
         let usage = lines.firstIndex { $0.hasPrefix("Usage: ") } ?? lines.endIndex
         let rest = lines[usage...].drop { !$0.hasPrefix("  See '") }
+        let words = Array(CommandLine.arguments.dropFirst())
         let text = (lines[..<usage] + rest).joined(separator: "\n")
-        return Suggestion.namingOption(in: text, for: Array(CommandLine.arguments.dropFirst()), of: Self.self)
+            .replacing("'quittance --help'", with: "'\(Suggestion.place(of: words, in: Self.self)) --help'")
+        return Suggestion.namingOption(in: text, for: words, of: Self.self)
     }
 }
 

@@ -14,7 +14,7 @@ enum Suggestion {
         let (commands, unknown) = path(words, from: root)
         guard let unknown, let command = commands.last else { return }
         let names = command.configuration.subcommands.map { $0._commandName }
-        let place = commands.map { $0._commandName }.joined(separator: " ")
+        let place = place(of: words, in: root)
         let word = unknown.printable.shortened
         let whole = names.count == 1 && !word.isEmpty ? "\(place) \(names[0]) \(word)" : nil
         let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
@@ -28,6 +28,11 @@ enum Suggestion {
             let option = nearest(to: String(found.1), in: options(of: command, root))
         else { return message }
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
+    }
+
+    /// The command that the first words name, as it is called.
+    static func place(of words: [String], in root: any ParsableCommand.Type) -> String {
+        path(words, from: root).commands.map { $0._commandName }.joined(separator: " ")
     }
 
     /// The commands that the first words name, and the first word that names no subcommand of the last one.

@@ -110,10 +110,13 @@ extension SupportCard {
     }
 
     private static func row(_ stored: StoredDocument) -> [String] {
+        let name = "\(stored.name)"
         let notification = stored.notification.map { [$0.type, $0.subtype].compactMap(\.self) } ?? []
         return [
             stored.signedDate?.iso8601 ?? "", stored.receivedAt.iso8601,
-            ([stored.kind.rawValue] + notification).joined(separator: " "), "\(stored.name)",
+            ([stored.kind.rawValue] + notification).joined(separator: " "),
+            // A terminal has no place for all of it.
+            Terminal.isInteractive ? "\(name.prefix(16))…" : name,
         ]
     }
 }

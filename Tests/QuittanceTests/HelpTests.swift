@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import Foundation
+import TestProcess
 import Testing
 
 @testable import quittance
@@ -133,6 +134,15 @@ import Testing
         #expect(proposed.map { String($0.1) } == meant, "\(outcome.error)")
         #expect(outcome.error.contains("--help' for more information."), "\(outcome.error)")
         #expect(!outcome.error.contains("Usage:") && !outcome.error.contains("[options]"), "\(outcome.error)")
+    }
+
+    @Test(.enabled(if: getuid() == 0, "Only root can hide /proc"))
+    func `arguments that cannot be read are wrong usage`() throws {
+        let script = "mount -t tmpfs none /proc && exec \"$0\" verify /nonexistent --bundle-id a"
+        let outcome = try TestProcess.run(
+            ["unshare", "--mount", "sh", "-c", script, CommandLineTests.program.path])
+        #expect(outcome.status == 2 && outcome.output.isEmpty, "\(outcome.output)")
+        #expect(outcome.error.contains("/proc is missing"), "\(outcome.error)")
     }
 
     @Test func `a word after a command that has one subcommand is taken for its argument`() throws {

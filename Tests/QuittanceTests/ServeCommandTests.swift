@@ -66,7 +66,8 @@ import Testing
             ]
             for (arguments, environment, name) in wrong {
                 let outcome = try CommandLineTests.run(["serve"] + arguments, environment: environment)
-                #expect(outcome.status == 2)
+                // A service manager tries again: the port may be free later.
+                #expect(outcome.status == 1)
                 #expect(outcome.error.contains("quittance: \(name): 127.0.0.1:\(port) is in use."), "\(outcome.error)")
                 #expect(!outcome.error.contains("Usage") && !outcome.error.contains("level=error"), "\(outcome.error)")
             }
@@ -83,7 +84,7 @@ import Testing
         arguments: [String], environment: [String: String], name: String
     ) throws {
         let outcome = try CommandLineTests.run(["serve", "--port", "0"] + arguments, environment: environment)
-        #expect(outcome.status == 2)
+        #expect(outcome.status == 1)
         #expect(outcome.error.contains(" \(name): nowhere.invalid:0 cannot be listened on: "), "\(outcome.error)")
     }
 

@@ -34,7 +34,9 @@ struct Submission: Sendable {
     }
 
     private static func strings(in body: [UInt8]) throws(Refusal) -> [(place: String, string: String)] {
-        guard let json = try? JSONValue(parsing: body) else { throw .invalid("The body is not JSON.") }
+        guard let json = try? JSONValue(parsing: body) else {
+            throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
+        }
         if let one = json["document"]?.string { return [("document", one)] }
         guard let list = json["documents"]?.array, !list.isEmpty else {
             throw .invalid("The body is neither {\"document\": …} nor {\"documents\": […]} with at least one.")

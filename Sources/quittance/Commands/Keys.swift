@@ -36,7 +36,7 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "A name for the key, such as the program that uses it.")
         var name: String
 
-        @Option(help: "The role of the key.")
+        @Option(help: "The role of the key: client for apps, server for backends.")
         var role: APIKey.Role
 
         @Option(help: "The app of the key. May be omitted if the configuration has only one.")

@@ -42,6 +42,7 @@ struct Products: AsyncParsableCommand {
             for damage in sold.damage { Terminal.printError("quittance: \(damage.printable)") }
             let catalogues = service.ledger.rules.catalogues.filter { app == nil || $0.key == app }
             let comparisons = ProductComparison.all(sold, catalogues, in: composition.configuration.environments)
+            if comparisons.isEmpty, !json { try Terminal.print("Nothing was bought, and no app is configured.") }
             for comparison in comparisons {
                 try Terminal.print(json ? comparison.json : comparison.text)
             }

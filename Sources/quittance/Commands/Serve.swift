@@ -99,7 +99,10 @@ struct Serve: AsyncParsableCommand {
         try appStoreServer.check(configuration) { logger.warning("\($0)") }
         logger.info("Quittance starts", metadata: ["version": "\(ProgramVersion.text)"])
         warnAboutPassedOver(configuration.passedOver, logger)
-        guard configuration.database != nil else { return try await serve(composition, nil, logger) }
+        guard configuration.database != nil else {
+            logger.notice("No ledger: verifyReceipt is answered, and nothing is recorded")
+            return try await serve(composition, nil, logger)
+        }
         let verifier = try composition.verifier()
         try await composition.takeSimulatorTime(logger)
         let signing = try composition.signing { logger.warning("\($0)") }
@@ -220,8 +223,12 @@ struct Serve: AsyncParsableCommand {
                 if listener == .requests { ServerSignals.handle { reloadKeys(of: service, logger) } }
                 announce(listener, port: port, configuration, logger)
             }
+            logger.notice("The server has ended: all requests are answered")
         } catch let error as ListeningError {
-            throw ValidationError("\(configuration.place(of: error.setting)): \(error.message)")
+            // The port may be free later, and the address there: a service manager starts a server again that ends with
+            // this status.
+            Terminal.printError("quittance: \(configuration.place(of: error.setting)): \(error.message)")
+            throw ExitCode(1)
         }
     }
 
@@ -267,19 +274,20 @@ struct Serve: AsyncParsableCommand {
 
     private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {
         let first = """
-            Quittance listens on \(address). A first request, with text that is not a receipt:
+            Quittance listens on \(address). A first request, without a receipt:
 
-              curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm90IGEgcmVjZWlwdA=="}'
+              curl -s \(address)/verifyReceipt -d '{"receipt-data": "bm8="}'
 
             """
         guard let database = configuration.database else { return first }
         let apps = configuration.apps.map(\.identity.bundleId)
         return first + """
 
-            The ledger is \(database), for \(apps.joined(separator: ", ")). Its API needs a key. Create one in another \
-            terminal:
+            The ledger is \(database),
+            for \(apps.joined(separator: ", ")). Its API needs a key. In another terminal:
 
-              quittance keys create --name try --role server --bundle-id \(apps[0]) --database \(database)
+              \(Terminal.program) keys create --name try --role server \\
+                --bundle-id \(apps[0]) --database \(database)
               curl -s \(address)/v1/events -H 'Authorization: Bearer qt_…'
 
             """

@@ -99,7 +99,7 @@ struct Watch: AsyncParsableCommand {
             let response = try await Self.client.execute(request, timeout: Self.timeout)
             return (response.status, try await response.body.collect(upTo: Self.answerLimit))
         } catch {
-            Terminal.printError("quittance: \(server) does not answer: \(error)")
+            Terminal.printError("quittance: \(server) does not answer: \(reason(of: error))")
             throw ExitCode(2)
         }
     }
