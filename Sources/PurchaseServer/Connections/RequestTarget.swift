@@ -94,7 +94,7 @@ extension UInt8 {
     private var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
 
     /// RFC 3986 section 2.1.
-    fileprivate var isHexDigit: Bool {
+    var isHexDigit: Bool {
         isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20)
     }
 

@@ -157,7 +157,7 @@ struct KeyedRequest: Sendable {
     func parameter(_ name: String) throws -> String {
         let encoded = try parameters.require(name)
         guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
-        guard let text = encoded.removingPercentEncoding else {
+        guard let text = encoded.percentDecoded else {
             throw Refusal.invalid("The path has a % without two hexadecimal digits, or is not UTF-8.")
         }
         return text

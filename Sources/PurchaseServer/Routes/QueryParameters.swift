@@ -14,8 +14,8 @@ struct QueryParameters: Sendable {
     init(_ query: String?, allowed: [String]) throws(Refusal) {
         for part in (query ?? "").split(separator: "&") {
             let end = part.firstIndex(of: "=") ?? part.endIndex
-            guard let name = part[..<end].removingPercentEncoding,
-                let value = part[end...].dropFirst().removingPercentEncoding
+            guard let name = part[..<end].percentDecoded,
+                let value = part[end...].dropFirst().percentDecoded
             else {
                 throw Self.refusal(
                     String(part[..<end]), "has a % without two hexadecimal digits, or is not UTF-8", allowed)
