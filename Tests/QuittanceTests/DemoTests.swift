@@ -217,6 +217,11 @@ import Testing
                     $0["kind"]?.string == "subscription.started"
                 }
                 #expect(started == run + 1)
+                // The key of the demo before it, which a terminal may still show, opens nothing.
+                for old in keys.dropLast() {
+                    let answer = try Self.json(demo.paste(events.replacing(keys[run], with: old)))
+                    #expect(answer["error"]?["code"]?.string == "unauthorized")
+                }
                 #expect(demo.files == [])
                 #expect(demo.end() == 0)
             }

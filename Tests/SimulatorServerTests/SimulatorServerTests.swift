@@ -193,6 +193,8 @@ import Testing
             let text = String(decoding: page.body, as: UTF8.self)
             let policy = try #require(page.headers.first(name: "Content-Security-Policy"))
             #expect(page.status == 200)
+            #expect(page.headers.first(name: "Cross-Origin-Resource-Policy") == "same-origin")
+            #expect(page.headers.first(name: "X-Content-Type-Options") == "nosniff")
             #expect(policy.contains("default-src 'none'; script-src 'sha256-"))
             #expect(!policy.contains("unsafe"))
             #expect(text.matches(of: /\s(src|href|style|on[a-z]+)=|https?:/).map { String($0.0) } == [])
