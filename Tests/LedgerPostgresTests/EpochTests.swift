@@ -8,7 +8,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests what a follower of events hears after a standby took over that lacks the last commits.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct EpochTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct EpochTests {
     private static let app = "com.example.one"
     private static let scope = LedgerScope(bundleId: app, environment: .production)
 

@@ -11,7 +11,7 @@ import Testing
 
 /// Tests that followers get the events that have numbers, whatever keeps the server from numbering more, and that
 /// numbering disturbs nobody.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct FeedTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct FeedTests {
     private static let app = TroubleTests.scope.bundleId
 
     /// Puts events into the outbox, as commits of other servers do.

@@ -7,7 +7,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests how items that wait are put into groups. The database is not needed for that.
-@Suite(.timeLimit(.minutes(30))) struct GroupQueueTests {
+@Suite(.timeLimit(.minutes(60))) struct GroupQueueTests {
     private struct Item: Sendable {
         var number: Int
         var keys: Set<Int>

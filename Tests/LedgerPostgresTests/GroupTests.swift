@@ -9,7 +9,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests works that are decided about and committed together, and loads that share a request.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct GroupTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct GroupTests {
     private static let scope = LedgerScope(bundleId: "com.example", environment: .production)
 
     private static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }

@@ -12,7 +12,7 @@ import Testing
 
 /// Tests that no statement costs more the more the ledger has, apart from a level of an index: none reads all of a
 /// large table or sorts it.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct LargePlanTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct LargePlanTests {
     /// The contract of all storages and the days of a ledger run each statement that a server has. So a new one is
     /// planned here too.
     @Test func `no statement of a storage reads all of a large table or sorts one`() async throws {

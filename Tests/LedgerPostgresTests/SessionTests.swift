@@ -12,7 +12,7 @@ import Testing
 
 /// Tests that requests that are given up leave no sessions behind, and that a request that waits for a lock delays no
 /// other.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct SessionTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct SessionTests {
     private static let clock = ContinuousClock()
 
     private static let sleep = PostgresStatement("SELECT pg_sleep(3600)::text")

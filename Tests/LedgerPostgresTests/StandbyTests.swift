@@ -8,7 +8,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests that nothing is acknowledged before a synchronous standby has it, however the wait for the standby ends.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct StandbyTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct StandbyTests {
     private final class Call: Sendable {
         let isOver = Mutex(false)
     }

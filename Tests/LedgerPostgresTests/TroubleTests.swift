@@ -9,7 +9,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests what several servers on one database must bear.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct TroubleTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct TroubleTests {
     static let scope = LedgerScope(bundleId: "com.example", environment: .production)
 
     static func key(_ number: Int) -> ChainKey { ChainKey("\(2_000_000_000 + number)", in: scope) }

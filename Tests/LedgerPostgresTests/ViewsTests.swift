@@ -10,7 +10,7 @@ import Testing
 @testable import LedgerPostgres
 
 /// Tests the views that docs/postgresql.md documents for use with `psql`, see ``PostgresPeriodsTests`` for `periods`.
-@Suite(.needsPostgres, .timeLimit(.minutes(30))) struct PostgresViewsTests {
+@Suite(.needsPostgres, .timeLimit(.minutes(60))) struct PostgresViewsTests {
     /// A filled ledger, and the instant at which everything is published.
     private struct Filled {
         let database: TestDatabase

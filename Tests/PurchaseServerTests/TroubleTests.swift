@@ -245,7 +245,7 @@ private final class Log: LogHandler, Sendable {
         #expect(lines.allSatisfy { $0.hasPrefix("error ") && $0.contains("a test") }, "\(lines)")
     }
 
-    @Test(.timeLimit(.minutes(5)))
+    @Test(.timeLimit(.minutes(60)))
     func `a damaged purchase stops neither due changes of other purchases, nor erasures, nor readiness`() async throws {
         let server = try await TroubledServer()
         for id in ["1", "2"] {

@@ -9,7 +9,7 @@ import TestProcess
 import Testing
 
 /// `quittance backfill`, `app-store` and `jobs` at a simulated App Store over HTTP.
-@Suite(.timeLimit(.minutes(20))) struct BackfillCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct BackfillCommandTests {
     /// A simulator with some subscribers, a ledger that has heard nothing, and a configuration for both.
     private struct Shop {
         let folder: URL

@@ -12,7 +12,7 @@ import Testing
 
 /// Runs the commands of docs/postgresql.md and docs/postgresql-operations.md on fresh clusters, in their order, with a
 /// server, customers and a follower of events.
-@Suite(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"), .timeLimit(.minutes(10)))
+@Suite(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"), .timeLimit(.minutes(60)))
 struct DatabasePageTests {
     /// The blocks of commands of a page by their headings.
     private struct Page {

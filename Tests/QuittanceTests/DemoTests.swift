@@ -6,7 +6,7 @@ import TestProcess
 import Testing
 
 /// `quittance demo` as a process, and its lines as people paste them.
-@Suite(.timeLimit(.minutes(20))) struct DemoTests {
+@Suite(.timeLimit(.minutes(60))) struct DemoTests {
     /// A demo with files of its own, started in a folder that has the program and nothing else.
     private final class DemoProcess: Sendable {
         let process: TestProcess

@@ -10,7 +10,7 @@ import Testing
 
 /// Customers of a simulated App Store, and a server with a ledger in a file that is killed while they live. Both are
 /// processes of their own. Of the notifications a third is lost, and a third arrives twice.
-@Suite(.timeLimit(.minutes(20))) struct KilledSimulationTests {
+@Suite(.timeLimit(.minutes(60))) struct KilledSimulationTests {
     private static let customers = ["anna", "bert", "cleo"]
     /// A few in the suite, ten times as many with `make kill`.
     private static let steps = Seeds.isSoak ? 80 : 8

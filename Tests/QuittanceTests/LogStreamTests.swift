@@ -6,7 +6,7 @@ import TestProcess
 import Testing
 
 /// Tests what a server and a simulator print into pipes, and on a terminal.
-@Suite(.timeLimit(.minutes(10))) struct LogStreamTests {
+@Suite(.timeLimit(.minutes(60))) struct LogStreamTests {
     private static let health = ["QUITTANCE_HEALTH_PORT": "0"]
 
     @Test(arguments: [

@@ -9,7 +9,7 @@ import TestProcess
 import Testing
 
 /// `quittance simulate` as a process beside `quittance serve`, as in the demo.
-@Suite(.timeLimit(.minutes(20))) struct SimulateCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct SimulateCommandTests {
     /// `quittance watch --json` as a process.
     private struct WatchProcess {
         private let process: TestProcess

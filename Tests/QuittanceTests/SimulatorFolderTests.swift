@@ -10,7 +10,7 @@ import Testing
 @testable import quittance
 
 /// The folder of `quittance simulate --out`: what goes on in the next run, and what is refused.
-@Suite(.timeLimit(.minutes(20))) struct SimulatorFolderTests {
+@Suite(.timeLimit(.minutes(60))) struct SimulatorFolderTests {
     private static func withFolder(_ body: (URL) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

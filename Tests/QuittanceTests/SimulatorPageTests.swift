@@ -6,7 +6,7 @@ import Testing
 
 /// Follows “Five minutes” of docs/simulator.md: runs each command of its blocks, and compares what is printed with
 /// the page but for ids and times.
-@Suite(.timeLimit(.minutes(20))) struct SimulatorPageTests {
+@Suite(.timeLimit(.minutes(60))) struct SimulatorPageTests {
     /// A command of the page, and what it prints.
     private struct Step {
         var command: String

@@ -11,7 +11,7 @@ import TestWorld
 import Testing
 
 /// Tests `quittance products` and `quittance customer show`, and what `quittance check` says about many faults.
-@Suite(.timeLimit(.minutes(10))) struct SupportCommandTests {
+@Suite(.timeLimit(.minutes(60))) struct SupportCommandTests {
     /// A temporary folder with a ledger of a few customers, and the configuration of its apps.
     private final class Shop: Sendable {
         let folder: URL

@@ -8,7 +8,7 @@ import Testing
 
 /// Tests that of three servers on one database nothing that was answered 200 is lost, no change is published twice, and
 /// no reader misses one, whatever fails meanwhile. `make trust` runs ten longer ones of each.
-@Suite(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"), .serialized, .timeLimit(.minutes(30)))
+@Suite(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"), .serialized, .timeLimit(.minutes(60)))
 struct ThreeServersTests {
     private static let seeds = Seeds.first(1, soak: 10)
 

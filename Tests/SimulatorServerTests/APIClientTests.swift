@@ -12,7 +12,7 @@ import Synchronization
 import Testing
 
 /// The client of the App Store over HTTP: against the simulator's listeners, and against servers that misbehave.
-@Suite(.timeLimit(.minutes(10))) struct APIClientTests {
+@Suite(.timeLimit(.minutes(60))) struct APIClientTests {
     private static func client(_ hosts: [AppStoreModel.Environment: String]) throws -> AppStoreClient {
         let key = try StoreKey(seed: 1)
         return AppStoreClient(

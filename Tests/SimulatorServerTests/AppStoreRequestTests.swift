@@ -12,7 +12,7 @@ import SimulatorServer
 import Testing
 
 /// What a backend asks for, over HTTP: each endpoint at the simulator's own listeners, and recorded in a ledger.
-@Suite(.timeLimit(.minutes(10))) struct AppStoreRequestTests {
+@Suite(.timeLimit(.minutes(60))) struct AppStoreRequestTests {
     private static let limit = Duration.seconds(3600)
 
     /// A reconciler of production over HTTP, with an empty ledger in memory.

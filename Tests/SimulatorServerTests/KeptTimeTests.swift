@@ -10,7 +10,7 @@ import Synchronization
 import Testing
 
 /// The time of a simulator for others in its process, and the time that is kept for its next run.
-@Suite(.timeLimit(.minutes(10))) struct KeptTimeTests {
+@Suite(.timeLimit(.minutes(60))) struct KeptTimeTests {
     private final class Kept: Sendable {
         private let times = Mutex<[Timestamp]>([])
         var all: [Timestamp] { times.withLock(\.self) }

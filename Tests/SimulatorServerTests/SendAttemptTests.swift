@@ -6,7 +6,7 @@ import SimulatorServer
 import Testing
 
 /// What the App Store's word for a failed delivery is, by what the server under test did.
-@Suite(.timeLimit(.minutes(10))) struct SendAttemptTests {
+@Suite(.timeLimit(.minutes(60))) struct SendAttemptTests {
     private func result(_ behaviour: RawServer.Behaviour, scheme: String = "http") async throws -> SendAttemptResult {
         var result = SendAttemptResult.other
         try await RawServer.run(behaviour) { port in

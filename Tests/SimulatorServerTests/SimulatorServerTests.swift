@@ -13,7 +13,7 @@ import SimulatorServer
 import Testing
 
 /// The simulator over sockets: what is bought arrives at the server under test, and the API says the same.
-@Suite(.timeLimit(.minutes(10))) struct SimulatorServerTests {
+@Suite(.timeLimit(.minutes(60))) struct SimulatorServerTests {
     private static let purchase = #"{"product":"com.example.pro.monthly"}"#
 
     @Test func `a purchase's notification arrives and verifies, and the API says the same`() async throws {
