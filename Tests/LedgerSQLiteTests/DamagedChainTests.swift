@@ -15,13 +15,16 @@ import Testing
     static let damages = [
         ("UPDATE chains SET predecessors = '{' WHERE id = ", "UPDATE chains SET predecessors = NULL WHERE id = "),
         (
-            "UPDATE chains SET publishedStatus = publishedStatus || '!' WHERE id = ",
-            "UPDATE chains SET publishedStatus = rtrim(publishedStatus, '!') WHERE id = "
+            "UPDATE chains SET publishedRevoked = '[' WHERE id = ",
+            "UPDATE chains SET publishedRevoked = NULL WHERE id = "
         ),
-        ("UPDATE statements SET source = 7 WHERE chain = ", "UPDATE statements SET source = 0 WHERE chain = "),
         (
-            "UPDATE links SET reason = reason || '!' WHERE chain = ",
-            "UPDATE links SET reason = rtrim(reason, '!') WHERE chain = "
+            "UPDATE statements SET evidence = CAST(evidence || x'00' AS BLOB) WHERE chain = ",
+            "UPDATE statements SET evidence = substr(evidence, 1, length(evidence) - 1) WHERE chain = "
+        ),
+        (
+            "UPDATE links SET reason = reason || ' !' WHERE chain = ",
+            "UPDATE links SET reason = rtrim(reason, ' !') WHERE chain = "
         ),
     ]
 

@@ -204,6 +204,17 @@ import Testing
         }
     }
 
+    @Test func `a document of a kind that only a newer version knows is read, and keeps its kind`() async throws {
+        let storage = try SQLiteLedgerStorage.inMemory()
+        let document = Self.bytes(try AppStore().sign("{}"))
+        try await expectBack([document], in: storage)
+        try await storage.execute("UPDATE documents SET kind = 'consumptionReport'")
+        let name = Evidence.unverified(document).provenance
+        let found = try await storage.load { $0.documents = [name] }.documents[name]
+        #expect(found?.kind == Open(rawValue: "consumptionReport") && found?.document == document)
+        #expect(try await storage.scanned().documents == [found])
+    }
+
     @Test(arguments: ["content = x'00616263'", "content = x'07'", "content = x''"])
     func `a damaged document is repaired when it arrives again`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage.inMemory()

@@ -112,7 +112,7 @@ import Testing
         let found = try await storage.load { $0.chains = Set(expected.map { Self.key($0.id) }) }.chains
         for (id, status, until, isSubscription) in expected {
             let record = found[Self.key(id)]
-            #expect(record?.report?.state.status == status, "\(id)")
+            #expect(record?.report?.state.status.known == status, "\(id)")
             #expect(record?.report?.state.until == Self.time(until), "\(id)")
             #expect(record?.report?.isSubscription == isSubscription, "\(id)")
         }

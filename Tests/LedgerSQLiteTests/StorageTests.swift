@@ -193,10 +193,9 @@ import Testing
     }
 
     @Test(arguments: [
-        "UPDATE statements SET evidence = x'00'", "UPDATE statements SET source = 9",
-        "UPDATE chains SET publishedStatus = 'happy'",
-        "UPDATE chains SET publishedRevoked = '['", "UPDATE residue SET source = 9",
-        "UPDATE ownerChanges SET times = '['", "UPDATE links SET reason = 'luck'", "UPDATE documents SET kind = 'poem'",
+        "UPDATE statements SET evidence = x'00'", "UPDATE residue SET evidence = x'00'",
+        "UPDATE chains SET publishedRevoked = '['", "UPDATE ownerChanges SET times = '['",
+        "UPDATE links SET reason = 'good luck'",
         "UPDATE chains SET claimants = ''", "UPDATE chains SET claimants = '1 2,'",
         "UPDATE chains SET claimants = '1 x'",
     ])
@@ -236,14 +235,14 @@ import Testing
         #expect(try await isStored)
     }
 
-    @Test(arguments: ["UPDATE scopes SET environment = 'Moon'", "UPDATE documents SET kind = 'poem'"])
+    @Test(arguments: ["UPDATE scopes SET environment = 'Moon'", "UPDATE documents SET content = x'07'"])
     func `a scan reports rows that this software never writes as damage, and ends`(damage: String) async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await storage.store((UInt8(0)..<3).map { .unverified([$0], about: "1") })
         try await storage.execute(damage)
         try storage.close()
         let scanned = try await SQLiteLedgerStorage(path: folder.path()).scanned()
-        #expect(scanned.documents.isEmpty && scanned.damage.count == 1)
+        #expect(scanned.documents.isEmpty && !scanned.damage.isEmpty)
     }
 
     // MARK: What is written

@@ -27,7 +27,7 @@ import Testing
         #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5)) == 0)
         #expect(try await ledger.publishDueChanges(at: Facts.day(11)) == 1)
         let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
-        #expect(events.map(\.kind) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
+        #expect(events.map(\.kind.known) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
         #expect(events[2].before?.until == Facts.day(90) && events[2].after?.until == Facts.day(10))
         #expect(events[3].effectiveAt == Facts.day(10) && events[3].recordedAt == Facts.day(11))
         #expect(events[3].after?.status == .expired)
@@ -42,6 +42,6 @@ import Testing
         ledger.rules = Self.rules(days: 1)
         _ = try await ledger.publishCatalogueChanges(at: Facts.day(32))
         let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
-        #expect(events.map(\.kind) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
+        #expect(events.map(\.kind.known) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
     }
 }

@@ -52,7 +52,7 @@ import Testing
         }
         let events = try await ledger.events().events
         #expect(
-            events.map(\.kind) == [
+            events.map(\.kind.known) == [
                 .subscriptionStarted, .subscriptionCommitmentRenewalDisabled, .subscriptionRenewed,
                 .subscriptionCommitmentRenewalEnabled, .subscriptionRetryEntered,
             ])

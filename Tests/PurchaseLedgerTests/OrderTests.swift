@@ -36,7 +36,7 @@ import Testing
                 $0.appAccountToken = [nil, "a", "b"].randomElement(using: &random) ?? nil
             }
             if isReceipt {
-                statement.source = .receipt
+                statement.source = Open(.receipt)
                 statement.isUpgraded = false
                 statement.appAccountToken = nil
             }
@@ -102,7 +102,7 @@ import Testing
 
     @Test func `a newer receipt decides, and an older signed transaction adds what receipts do not state`() {
         var receipt = Facts.transaction(signed: 10, until: 35)
-        receipt.source = .receipt
+        receipt.source = Open(.receipt)
         receipt.subscriptionGroup = nil
         receipt.revocation = .init(date: Facts.day(9))
         let signed = Facts.transaction(signed: 5) {

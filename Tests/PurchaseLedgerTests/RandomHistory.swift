@@ -137,7 +137,7 @@ struct RandomHistory {
         var statement = chance(3) ? oneTime(signed) : period(signed)
         if chance(4) { statement.revocation = .init(date: Facts.day(signed)) }
         if kind == .receipt {
-            statement.source = .receipt
+            statement.source = Open(.receipt)
             (statement.isUpgraded, statement.appAccountToken, statement.subscriptionGroup) = (false, nil, nil)
         }
         return statement

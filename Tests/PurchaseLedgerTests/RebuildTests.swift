@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
+import PurchaseLedgerTesting
 import Testing
 
 /// Tests that all facts can be derived from the documents again.
@@ -67,6 +68,39 @@ import Testing
         #expect(try await ledger.chain(Facts.key) == nil)
         _ = try await ledger.rebuild(by: signed.verifier, at: Facts.day(32))
         #expect(try await ledger.check(by: signed.verifier).faults == [])
+    }
+
+    /// A storage in which the API keys and one event cannot be read.
+    private struct PartlyUnreadable: ForwardingStorage {
+        var inner: any LedgerStorage
+        var event: EventCursor
+
+        func apiKeys() async throws -> [APIKey] { throw LedgerStorageError(.damaged, "a key") }
+
+        func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
+            let page = try await inner.events(of: bundleId, after: cursor, limit: limit)
+            guard !page.events.contains(where: { $0.cursor == event }) else {
+                throw LedgerStorageError(.damaged, "an event")
+            }
+            return page
+        }
+    }
+
+    @Test func `a check reads the API keys, and all events up to one that cannot be read`() async throws {
+        let (ledger, signed) = try await Self.ledger()
+        let events = try await ledger.storage.events(of: Facts.scope.bundleId, after: nil, limit: 10).events
+        try #require(events.count > 1)
+        for (place, event) in events.enumerated() {
+            let damaged = Ledger(
+                storage: PartlyUnreadable(inner: ledger.storage, event: try #require(event.cursor)))
+            let faults = try await damaged.check(by: signed.verifier).faults
+            let before = place == 0 ? "that comes first" : "after \(events[place - 1].cursor?.rawValue ?? "")"
+            #expect(
+                faults.map(\.error) == [
+                    "The API keys cannot be read: a key",
+                    "The event of \(Facts.scope.bundleId) \(before) cannot be read: an event",
+                ])
+        }
     }
 
     /// As in an answer of the App Store Server API, which is not signed as a whole.

@@ -251,6 +251,44 @@ import Testing
         #expect(try await World().send(.get, path, key: key).0.code == status)
     }
 
+    @Test(arguments: ["/v1/events", "/v1/customers/anna", "/v1/subscriptions/1"])
+    func `a key whose role only a newer version knows opens nothing, and the other keys open as before`(
+        path: String
+    ) async throws {
+        let world = try await World()
+        var random = SeededRandom(seed: 2)
+        var (key, text) = APIKey.make(name: "new", role: .server, bundleId: "com.example", at: Self.now, using: &random)
+        key.role = Open(rawValue: "auditor")
+        try await world.ledger.put(key)
+        let application = Application(router: world.server.router(), logger: world.server.logger)
+        let headers: HTTPFields = [.authorization: "Bearer \(text)"]
+        let response = try await application.test(.router) { client in
+            try await client.execute(uri: path, method: .get, headers: headers)
+        }
+        #expect(response.status == .forbidden)
+        #expect(try JSONValue(parsing: response.body.readableBytesView)["error"]?["code"]?.string == "forbidden")
+        #expect(try await world.send(.get, path).0 != .forbidden)
+    }
+
+    @Test func `events of a kind that only a newer version knows are passed on as they are`() async throws {
+        let world = try await World()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        var event = LedgerEvent(.purchased, in: scope, at: Self.now)
+        event.kind = Open(rawValue: "purchase.gifted")
+        event.after = ChainState(status: .active)
+        event.after?.status = Open(rawValue: "paused")
+        let events = [LedgerEvent(.purchased, in: scope, at: Self.now), event]
+        try await world.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.events = events
+            return .commit(changes, ())
+        }
+        let (status, page) = try await world.send(.get, "/v1/events")
+        let items = page["items"]?.array ?? []
+        #expect(status == .ok && items.map { $0["kind"]?.string } == ["purchase.made", "purchase.gifted"])
+        #expect(items.last?["after"]?["status"]?.string == "paused")
+    }
+
     @Test func `a revoked key is refused, a wrong secret does not match, and only a hash is stored`() async throws {
         let world = try await World()
         let text = try #require(world.keys[.server])

@@ -123,7 +123,8 @@ import Testing
         let place = try Place()
         let storage = try SQLiteLedgerStorage(path: place.ledger)
         let key = APIKey(
-            id: "a\u{1b}[1mb", name: "x\u{1b}[2K\rqt_\n\u{202e}y", role: .client, bundleId: "com.\u{7}",
+            id: "a\u{1b}[1mb", name: "x\u{1b}[2K\rqt_\n\u{202e}y", role: Open(rawValue: "x\u{1b}[2K"),
+            bundleId: "com.\u{7}",
             secretHash: [], createdAt: Timestamp(milliseconds: 0))
         try await Ledger(storage: storage).put(key)
         try storage.close()

@@ -90,8 +90,8 @@ import Testing
     }
 }
 
-/// A server whose connections fall silent, as if a router in between had forgotten them. On later connections it answers
-/// all requests.
+/// A server whose connections fall silent, as if a router in between had forgotten them. On later connections it
+/// answers all requests.
 final class ForgetfulServer: Sendable {
     private let count = Mutex((all: 0, silent: 0))
 

@@ -27,6 +27,7 @@ enum ChainCoding {
             for fact in facts.values.sorted(by: { $0.key.transactionId < $1.key.transactionId }) {
                 if let signed = fact.signed { try writer.append(signed) }
                 if let receipt = fact.receipt { try writer.append(receipt) }
+                for other in fact.others { try writer.append(other) }
             }
         }
         return writer.bytes
@@ -44,8 +45,7 @@ enum ChainCoding {
         record.ownerChanges = try reader.items().map { _ in Timestamp(milliseconds: try reader.integer()) }
         record.owners = try reader.items().map { _ in
             let customer = Customer(number: try reader.integer(), bundleId: key.scope.bundleId)
-            guard let reason = LinkReason(rawValue: try reader.text()) else { throw FieldReader.damaged }
-            return ChainRecord.Owner(customer, reason)
+            return ChainRecord.Owner(customer, Open(rawValue: try reader.text()))
         }
         for _ in try reader.items() { record.chain.merge(try reader.statement(of: key)) }
         for _ in try reader.items() { record.chain.mergeResidue(try reader.statement(of: key)) }

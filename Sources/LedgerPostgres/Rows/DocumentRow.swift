@@ -7,7 +7,7 @@ import PurchaseLedger
 struct DocumentRow {
     let name: Provenance
     let scope: LedgerScope
-    let kind: Evidence.Kind
+    let kind: Open<Evidence.Kind>
     let receivedAt: Timestamp
     let notification: Evidence.Notification?
     let wording: Wording?
@@ -27,7 +27,8 @@ struct DocumentRow {
 
     /// - Returns: `nil` for a document that cannot be restored, or has another digest than its name says.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
-        guard let document = try? PackedDocument.unpack(content, parts), DocumentDigest(document, kind) == name.digest
+        guard let document = try? PackedDocument.unpack(content, parts),
+            DocumentDigest(document, kind.known) == name.digest
         else { return nil }
         return StoredDocument(
             id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,

@@ -445,13 +445,15 @@ extension PostgresRow {
     }
 
     private mutating func state() throws -> ChainState? {
-        let (status, productId) = (try next(SubscriptionState.Status?.self), try next(String?.self))
+        let (status, productId) = (try next(Open<SubscriptionState.Status>?.self), try next(String?.self))
         let (until, willRenew) = (try next(Timestamp?.self), try next(Bool?.self))
         let commitmentWillRenew = try next(Bool?.self)
         return status.map {
-            ChainState(
-                status: $0, productId: productId, until: until, willRenew: willRenew,
+            var state = ChainState(
+                status: .active, productId: productId, until: until, willRenew: willRenew,
                 commitmentWillRenew: commitmentWillRenew)
+            state.status = $0
+            return state
         }
     }
 }

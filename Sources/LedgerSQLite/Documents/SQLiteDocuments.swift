@@ -64,7 +64,7 @@ extension SQLiteLedgerSession {
         } catch let error as LedgerStorageError where error.code == .damaged {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
-        let id = DocumentDigest(document, row.kind)
+        let id = DocumentDigest(document, row.kind.known)
         guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
@@ -280,7 +280,7 @@ private struct DocumentRow {
     var signedDate: Timestamp
     var digest: [UInt8]
     var scope: LedgerScope
-    var kind: Evidence.Kind
+    var kind: Open<Evidence.Kind>
     var receivedAt: Timestamp
     var notification: Evidence.Notification?
     var wording: Wording?

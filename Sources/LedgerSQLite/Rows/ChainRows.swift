@@ -136,10 +136,10 @@ extension ChainRecord.Owner {
     fileprivate static func list(_ text: String, _ key: ChainKey) throws -> [ChainRecord.Owner] {
         try text.utf8.split(separator: UInt8(ascii: ",")).map { owner in
             let words = owner.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
-            guard words.count == 2, let number = Int64(words[0]), let reason = LinkReason(rawValue: words[1]) else {
+            guard words.count == 2, let number = Int64(words[0]) else {
                 throw SQLiteErrors.damaged("The owners of a chain are not readable: \(text)")
             }
-            return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), reason)
+            return ChainRecord.Owner(Customer(number: number, bundleId: key.scope.bundleId), Open(rawValue: words[1]))
         }
     }
 }

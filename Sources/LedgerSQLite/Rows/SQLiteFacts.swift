@@ -98,19 +98,19 @@ extension SQLiteLedgerSession {
     private func put(
         _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: FactTable
     ) throws {
-        for (new, old) in [(fact.signed, old?.signed), (fact.receipt, old?.receipt)] where new != old {
-            if let new {
-                let fields = try ParameterWriter.parameters(of: new)
-                let isOriginal = new.transactionId.utf8.elementsEqual(key.name.utf8)
-                switch table {
-                case .statements: try run(Self.putStatement, [.integer(chain), isOriginal.stored] + fields)
-                case .residue: try run(Self.putResidue, [.integer(chain)] + fields)
-                }
-            } else if let old {
-                try run(
-                    "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ? AND source = ?",
-                    [.integer(chain), .text(old.transactionId), old.source.stored])
+        let (statements, oldStatements) = (fact.statements, old?.statements ?? [])
+        for new in statements where !oldStatements.contains(new) {
+            let fields = try ParameterWriter.parameters(of: new)
+            let isOriginal = new.transactionId.utf8.elementsEqual(key.name.utf8)
+            switch table {
+            case .statements: try run(Self.putStatement, [.integer(chain), isOriginal.stored] + fields)
+            case .residue: try run(Self.putResidue, [.integer(chain)] + fields)
             }
+        }
+        for old in oldStatements where !statements.contains(where: { $0.source == old.source }) {
+            try run(
+                "DELETE FROM \(table.rawValue) WHERE chain = ? AND transactionId = ? AND source = ?",
+                [.integer(chain), .text(old.transactionId), old.source.stored])
         }
     }
 }

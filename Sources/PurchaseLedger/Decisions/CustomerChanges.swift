@@ -41,11 +41,11 @@ extension LedgerDraft {
         customer.ids += other.ids
         put(customer)
         for var record in chains {
-            let reason = record.owners.first { $0.customer == other.customer }?.reason ?? .claim
+            let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
             record.owners.removeAll { $0.customer == other.customer }
             link(&record, to: customer.customer, reason)
             if reason == .claim, let place = record.owners.firstIndex(where: { $0.customer == customer.customer }) {
-                record.owners[place].reason = .claim
+                record.owners[place].reason = Open(.claim)
             }
             put(record)
         }

@@ -156,7 +156,7 @@ extension LedgerDraft {
     }
 
     /// Makes a customer an owner of a chain.
-    mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: LinkReason) {
+    mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: Open<LinkReason>) {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
         var event = LedgerEvent(.linked, in: record.key.scope, at: now, customer: customer, detail: reason.rawValue)

@@ -213,7 +213,7 @@ extension LedgerDraft {
         let customer = chain.account.flatMap { findOrAddCustomer($0) }
         guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }
         for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }
-        if let customer { link(&record, to: customer, .appAccountToken) }
+        if let customer { link(&record, to: customer, Open(.appAccountToken)) }
     }
 
     private mutating func claim(
@@ -253,7 +253,7 @@ extension LedgerDraft {
                 record.claimants.makeFirst(claimant.number, at: now)
             }
             for loser in losers { unlink(&record, from: loser) }
-            link(&record, to: claimant, .claim)
+            link(&record, to: claimant, Open(.claim))
         }
     }
 

@@ -36,7 +36,7 @@ extension LedgerDraft {
     /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about it.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
-        guard asksAppStore(about: scope), let patience = record.report?.state.status.patience else { return }
+        guard asksAppStore(about: scope), let patience = record.report?.state.status.known?.patience else { return }
         let id = Job.ID(.subscriptionStatus, record.key.name, in: scope)
         changes.jobs.append(Job(id, dueAt: instant.advanced(by: patience)))
     }

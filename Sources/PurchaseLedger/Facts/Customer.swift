@@ -74,5 +74,3 @@ public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// The customer that presents the purchase becomes another owner.
     case share
 }
-
-extension LinkReason: Storable {}

@@ -217,8 +217,11 @@ extension DocumentDigest {
     /// An attacker can change the rest without invalidating the signature: a receipt's container, and a token's
     /// signature, which has a second valid form. If the digest covered the rest, one document could be stored many
     /// times. Receipts that earlier versions stored with their whole container have the same digest.
-    public init(_ document: [UInt8], _ kind: Evidence.Kind) {
-        switch kind {
+    ///
+    /// - Parameter kind: `nil` for a kind that only a newer version knows. The form of the document then decides: a
+    ///   token never begins with the first byte of a receipt, the tag of a sequence in ASN.1.
+    public init(_ document: [UInt8], _ kind: Evidence.Kind?) {
+        switch kind ?? (document.first == 0x30 ? .receipt : .transaction) {
         case .receipt:
             self.init((try? SignedReceipt(decoding: document)).map { $0.payload } ?? document[...])
         case .transaction, .renewalInfo, .appTransaction, .notification:

@@ -13,9 +13,10 @@ public struct TransactionFact: Hashable, Sendable {
 
     /// Makes a fact of what its first document says.
     package init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
-        switch statement.source {
+        switch statement.source.known {
         case .signedTransaction: content = Content(key, statement, nil)
         case .receipt: content = Content(key, nil, statement)
+        case nil: content = Content(key, nil, nil, [statement])
         }
     }
 
@@ -28,11 +29,19 @@ public struct TransactionFact: Hashable, Sendable {
     /// The newest statement of a receipt: an app receipt or a transaction receipt.
     @inlinable public var receipt: TransactionStatement? { content.receipt }
 
+    /// The newest statement of each kind of document that only a newer version knows, ordered by the kind. They are
+    /// kept for that version. No rule reads them.
+    package var others: [TransactionStatement] { content.others }
+
     /// Merges what another document says. Of two statements from the same kind of document, the newer one stays.
     public mutating func merge(_ statement: TransactionStatement) {
-        switch statement.source {
-        case .signedTransaction: content = Content(key, newer(signed, statement), receipt)
-        case .receipt: content = Content(key, signed, newer(receipt, statement))
+        switch statement.source.known {
+        case .signedTransaction: content = Content(key, newer(signed, statement), receipt, others)
+        case .receipt: content = Content(key, signed, newer(receipt, statement), others)
+        case nil:
+            let old = others.first { $0.source == statement.source }
+            let rest = others.filter { $0.source != statement.source } + [newer(old, statement)]
+            content = Content(key, signed, receipt, rest.sorted { $0.source.rawValue < $1.source.rawValue })
         }
     }
 
@@ -43,8 +52,8 @@ public struct TransactionFact: Hashable, Sendable {
         return newer
     }
 
-    /// ``signed`` and ``receipt``, as far as they exist.
-    package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) }
+    /// The newest statement of each kind of document.
+    package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) + others }
 
     /// How many statements there are. Counting them does not copy them.
     package var statementCount: Int { content.statementCount }
@@ -74,26 +83,31 @@ extension TransactionFact {
         @usableFromInline let key: TransactionKey
         @usableFromInline let signed: TransactionStatement?
         @usableFromInline let receipt: TransactionStatement?
+        let others: [TransactionStatement]
         let statementCount: Int
 
         init(
-            _ key: TransactionKey, _ signed: consuming TransactionStatement?, _ receipt: consuming TransactionStatement?
+            _ key: TransactionKey, _ signed: consuming TransactionStatement?,
+            _ receipt: consuming TransactionStatement?, _ others: [TransactionStatement] = []
         ) {
             self.key = key
-            statementCount = (signed == nil ? 0 : 1) + (receipt == nil ? 0 : 1)
+            statementCount = (signed == nil ? 0 : 1) + (receipt == nil ? 0 : 1) + others.count
             self.signed = signed
             self.receipt = receipt
+            self.others = others
         }
 
         @usableFromInline static func == (left: Content, right: Content) -> Bool {
             left === right
                 || left.key == right.key && left.signed == right.signed && left.receipt == right.receipt
+                    && left.others == right.others
         }
 
         @usableFromInline func hash(into hasher: inout Hasher) {
             hasher.combine(key)
             hasher.combine(signed)
             hasher.combine(receipt)
+            hasher.combine(others)
         }
     }
 }
@@ -112,8 +126,8 @@ public struct TransactionStatement: Hashable, Sendable {
         case receipt = 1
     }
 
-    /// The kind of the document.
-    public var source: Source
+    /// The kind of the document. A newer version may have stored a kind that this one does not know.
+    public var source: Open<Source>
     /// The document, and when it was signed.
     public var provenance: Provenance
     /// When the first document of this kind about the transaction was signed; `nil` if no such document has a date.
@@ -176,7 +190,7 @@ public struct TransactionStatement: Hashable, Sendable {
     public init(
         source: Source, provenance: Provenance, transactionId: String, chain: String, productId: String
     ) {
-        self.source = source
+        self.source = Open(source)
         self.provenance = provenance
         knownSince = provenance.date
         self.transactionId = transactionId

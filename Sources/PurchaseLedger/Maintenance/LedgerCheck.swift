@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies every stored document again, and compares every chain with its documents.
+// Verifies every stored document again, compares every chain with its documents, and reads everything else.
 
 import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Writes nothing.
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all jobs, API keys and events. Changes nothing, but events that wait
+    /// for their numbers get them, as whenever somebody reads events.
     ///
     /// - Parameters:
     ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. This does not
@@ -32,7 +33,48 @@ extension Ledger {
             onDocuments(count)
             cursor = page.next
         } while cursor != nil
-        return (count, faults + (try await chainFaults(verifier)) + (try await rootFaults(verifier.roots)))
+        faults += try await chainFaults(verifier)
+        faults += try await rootFaults(verifier.roots)
+        return (count, faults + (try await appFaults()))
+    }
+
+    /// The API keys and events that cannot be read.
+    private func appFaults() async throws -> [Fault] {
+        var (faults, apps) = ([Fault](), [String]())
+        do {
+            _ = try await storage.apiKeys()
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            faults.append(Fault(error: "The API keys cannot be read: \(error.message)"))
+        }
+        do {
+            apps = try await storage.marks().erasedEvents.keys.sorted()
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            faults.append(Fault(error: "The last numbers that were given cannot be read: \(error.message)"))
+        }
+        for app in apps {
+            if let fault = try await eventFault(of: app) { faults.append(fault) }
+        }
+        return faults
+    }
+
+    /// The first event of an app that cannot be read. Nobody can pass it, so those after it are not looked for.
+    private func eventFault(of app: String) async throws -> Fault? {
+        var (cursor, limit) = (EventCursor?.none, Self.page)
+        while true {
+            do {
+                let page = try await storage.events(of: app, after: cursor, limit: limit)
+                guard !page.events.isEmpty else { return nil }
+                cursor = page.next
+            } catch EventCursorError.expired(let oldest) {
+                // Somebody has erased old events meanwhile.
+                cursor = oldest
+            } catch let error as LedgerStorageError where error.code == .damaged {
+                limit /= 2
+                guard limit == 0 else { continue }
+                let place = cursor.map { "after \($0.rawValue)" } ?? "that comes first"
+                return Fault(error: "The event of \(app) \(place) cannot be read: \(error.message)")
+            }
+        }
     }
 
     /// What the notes of roots say about these roots, and what of the notes cannot be read.
@@ -80,6 +122,6 @@ extension Ledger {
         }
     }
 
-    /// How many documents or chains are read at once: about 10 MB.
+    /// How many documents, chains or events are read at once: about 10 MB.
     private static let page = 500
 }

@@ -355,7 +355,7 @@ extension Evidence {
     ///
     /// - Returns: `nil` if the ledger has it under another name, or as another document.
     fileprivate func kept(as stored: StoredDocument) -> Evidence? {
-        guard provenance == stored.name, kind == stored.kind, scope == stored.scope else { return nil }
+        guard provenance == stored.name, stored.kind == kind, scope == stored.scope else { return nil }
         guard document != stored.document || notification != stored.notification else { return self }
         return Evidence(
             kind, stored.document, scope, signedDate, anchor: anchor, parts: parts, notification: stored.notification,

@@ -126,9 +126,8 @@ extension Chain {
     fileprivate mutating func keep(_ stored: Chain, missing isMissing: (Provenance) -> Bool) {
         for var statement in stored.transactions.values.flatMap(\.statements) {
             if !isMissing(statement.provenance) {
-                let fact = transactions[statement.transactionId]
-                let derived = statement.source == .receipt ? fact?.receipt : fact?.signed
-                guard derived != nil else { continue }
+                let derived = transactions[statement.transactionId]?.statements ?? []
+                guard derived.contains(where: { $0.source == statement.source }) else { continue }
                 // Of two statements the newer one stays, with the earlier of their instants.
                 statement.provenance.signedDate = .distantPast
             }

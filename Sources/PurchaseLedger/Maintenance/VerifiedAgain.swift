@@ -9,8 +9,8 @@ extension Ledger {
     /// A document that was changed or cannot be verified, or a purchase that cannot be read.
     public struct Fault: Hashable, Sendable {
         /// What kind of fault it is, for programs and summaries: a code of `VerificationError`, `wrongDigest` for a
-        /// changed document, `damaged` for a document or purchase that cannot be read, `differing` for a purchase whose
-        /// facts are not those in its documents, or `otherRoots`.
+        /// changed document, `unknownKind` for a document that only a newer version can verify, `damaged` for a record
+        /// that cannot be read, `differing` for a purchase whose facts are not those in its documents, or `otherRoots`.
         public var code: String
         /// The name of the document; `nil` for a purchase, or if the name cannot be read.
         public var document: Provenance?
@@ -72,12 +72,18 @@ extension Evidence {
     private static func verify(
         _ stored: StoredDocument, by verifier: AppStoreVerifier
     ) async -> Result<VerifiedAgain, DocumentFault> {
-        guard DocumentDigest(stored.document, stored.kind) == stored.id else {
+        guard DocumentDigest(stored.document, stored.kind.known) == stored.id else {
             return .failure(DocumentFault(code: "wrongDigest", message: "Its bytes do not match its digest."))
+        }
+        guard let kind = stored.kind.known else {
+            return .failure(
+                DocumentFault(
+                    code: "unknownKind",
+                    message: "A newer version stored it as \(stored.kind.rawValue), which this version cannot verify."))
         }
         do throws(VerificationError) {
             let (token, time) = (stored.document, stored.receivedAt)
-            switch stored.kind {
+            switch kind {
             case .transaction:
                 let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)
                 return .success(.evidence(Evidence(transaction)))

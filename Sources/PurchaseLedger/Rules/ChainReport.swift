@@ -171,13 +171,13 @@ extension ChainReport {
     /// The event for entering the present status. An active subscription is published as started, renewed or recovered
     /// instead.
     private var statusEvent: LedgerEvent.Kind? {
-        switch state.status {
+        switch state.status.known {
         case .billingGrace: .subscriptionGraceEntered
         case .billingRetry: .subscriptionRetryEntered
         case .expired: .subscriptionExpired
         case .stale: .subscriptionStale
         case .revoked: .subscriptionRevoked
-        case .active, .upgraded: nil
+        case .active, .upgraded, nil: nil
         }
     }
 }

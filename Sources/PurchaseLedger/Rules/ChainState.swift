@@ -5,8 +5,8 @@ public import AppStoreModel
 /// The state of one chain in events. It equals the state in answers.
 public struct ChainState: Hashable, Sendable {
     /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded or the
-    /// operator refuses it, or `expired`.
-    public var status: SubscriptionState.Status
+    /// operator refuses it, or `expired`. What a newer version published may have a status that this one does not know.
+    public var status: Open<SubscriptionState.Status>
     /// The product of a subscription's governing period; otherwise that of the last purchase.
     public var productId: String?
     /// When access ends; `nil` if there is no access, or if it does not end. For a subscription, this is
@@ -21,7 +21,7 @@ public struct ChainState: Hashable, Sendable {
         status: SubscriptionState.Status, productId: String? = nil, until: Timestamp? = nil, willRenew: Bool? = nil,
         commitmentWillRenew: Bool? = nil
     ) {
-        self.status = status
+        self.status = Open(status)
         self.productId = productId
         self.until = until
         self.willRenew = willRenew
@@ -32,7 +32,7 @@ public struct ChainState: Hashable, Sendable {
 extension ChainState {
     /// The state of a subscription.
     init(_ subscription: SubscriptionState) {
-        status = subscription.status
+        status = Open(subscription.status)
         productId = subscription.governing.productId
         until = subscription.accessUntil
         willRenew = subscription.willRenew
@@ -45,7 +45,7 @@ extension ChainState {
         // Only a non-renewing subscription expires. A non-consumable with several transaction ids is revoked if one of
         // them is.
         let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
-        status = isUsable ? .active : isOver && !history.isRefused ? .expired : .revoked
+        status = Open(isUsable ? .active : isOver && !history.isRefused ? .expired : .revoked)
         productId = history.purchases.last?.productId
         let end = grants.map { $0.until ?? .distantFuture }.max()
         until = end == .distantFuture ? nil : end

@@ -66,8 +66,8 @@ public struct LedgerEvent: Hashable, Sendable {
 
     /// The event's position among those of its app, assigned by the storage.
     public var cursor: EventCursor?
-    /// What changed.
-    public var kind: Kind
+    /// What changed. A newer version may have published a kind that this one does not know.
+    public var kind: Open<Kind>
     /// The app and environment.
     public var scope: LedgerScope
     /// When the ledger recorded the change. Within one chain it never decreases.
@@ -94,10 +94,7 @@ public struct LedgerEvent: Hashable, Sendable {
         chainName: String? = nil, transactionId: String? = nil, productId: String? = nil,
         detail: String? = nil
     ) {
-        self.kind = kind
-        self.scope = scope
-        self.recordedAt = recordedAt
-        effectiveAt = recordedAt
+        self.init(Open(kind), in: scope, at: recordedAt)
         self.customer = customer
         self.chainName = chainName
         self.transactionId = transactionId
@@ -107,6 +104,14 @@ public struct LedgerEvent: Hashable, Sendable {
 }
 
 extension LedgerEvent {
+    /// An event as it was stored, of any kind.
+    package init(_ kind: Open<Kind>, in scope: LedgerScope, at recordedAt: Timestamp) {
+        self.kind = kind
+        self.scope = scope
+        self.recordedAt = recordedAt
+        effectiveAt = recordedAt
+    }
+
     /// The transaction id of the chain's first purchase; `nil` if a customer changed.
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }
@@ -126,5 +131,3 @@ public struct EventPage: Sendable {
         self.next = next
     }
 }
-
-extension LedgerEvent.Kind: Storable {}

@@ -179,5 +179,3 @@ extension TransactionStatement {
     /// Whether this period extends access that is paid for until `end`, without a gap.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
-
-extension SubscriptionState.Status: Storable {}

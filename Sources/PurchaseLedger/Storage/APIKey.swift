@@ -18,8 +18,9 @@ public struct APIKey: Hashable, Sendable {
     public var id: String
     /// A name for people.
     public var name: String
-    /// What the key may do.
-    public var role: Role
+    /// What the key may do. A newer version may have made a key of a role that this one does not know: the key then
+    /// opens nothing here.
+    public var role: Open<Role>
     /// The app whose data the key gives access to.
     public var bundleId: String
     /// SHA-256 of the secret part. Its 220 random bits cannot be guessed, so that no slower hash is needed.
@@ -30,7 +31,7 @@ public struct APIKey: Hashable, Sendable {
     public var revokedAt: Timestamp?
 
     public init(
-        id: String, name: String, role: Role, bundleId: String, secretHash: [UInt8], createdAt: Timestamp,
+        id: String, name: String, role: Open<Role>, bundleId: String, secretHash: [UInt8], createdAt: Timestamp,
         revokedAt: Timestamp? = nil
     ) {
         self.id = id
@@ -55,7 +56,7 @@ extension APIKey {
         // 44 letters of an alphabet of 32 are 220 bits.
         let secret = letters(44, using: &random)
         let key = APIKey(
-            id: id, name: name, role: role, bundleId: bundleId, secretHash: hash(secret), createdAt: now)
+            id: id, name: name, role: Open(role), bundleId: bundleId, secretHash: hash(secret), createdAt: now)
         return (key, "qt_\(id)_\(secret)")
     }
 
@@ -80,5 +81,3 @@ extension APIKey {
         return String((0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
     }
 }
-
-extension APIKey.Role: Storable {}

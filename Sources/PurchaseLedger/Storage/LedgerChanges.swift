@@ -84,7 +84,7 @@ extension StoredDocument {
     package init(_ new: NewDocument) {
         let evidence = new.evidence
         self.init(
-            id: evidence.id, kind: evidence.kind, scope: evidence.scope, signedDate: evidence.signedDate,
+            id: evidence.id, kind: Open(evidence.kind), scope: evidence.scope, signedDate: evidence.signedDate,
             receivedAt: new.receivedAt, notification: evidence.notification, wording: new.wordingKey?.wording,
             isPinned: new.isPinned, document: evidence.document)
     }

@@ -28,10 +28,15 @@ public struct ChainRecord: Hashable, Sendable {
     public struct Owner: Hashable, Sendable {
         /// The owner.
         public var customer: Customer
-        /// Why the chain belongs to the customer.
-        public var reason: LinkReason
+        /// Why the chain belongs to the customer. A newer version may have linked it for a reason that this one does
+        /// not know.
+        public var reason: Open<LinkReason>
 
         public init(_ customer: Customer, _ reason: LinkReason) {
+            self.init(customer, Open(reason))
+        }
+
+        package init(_ customer: Customer, _ reason: Open<LinkReason>) {
             self.customer = customer
             self.reason = reason
         }
@@ -80,8 +85,8 @@ public struct CustomerRecord: Hashable, Sendable {
 public struct StoredDocument: Hashable, Sendable {
     /// The digest of the document.
     public var id: DocumentDigest
-    /// What kind of document it is.
-    public var kind: Evidence.Kind
+    /// What kind of document it is. A newer version may have stored a kind that this one does not know.
+    public var kind: Open<Evidence.Kind>
     /// The app and environment that the document names.
     public var scope: LedgerScope
     /// When the document was signed; `nil` if it does not say.
@@ -98,7 +103,8 @@ public struct StoredDocument: Hashable, Sendable {
     public var document: [UInt8]
 
     public init(
-        id: DocumentDigest, kind: Evidence.Kind, scope: LedgerScope, signedDate: Timestamp?, receivedAt: Timestamp,
+        id: DocumentDigest, kind: Open<Evidence.Kind>, scope: LedgerScope, signedDate: Timestamp?,
+        receivedAt: Timestamp,
         notification: Evidence.Notification?, wording: Wording? = nil,
         isPinned: Bool = false, document: [UInt8]
     ) {

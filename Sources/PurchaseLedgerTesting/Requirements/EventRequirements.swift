@@ -304,6 +304,47 @@ extension LedgerStorageContract {
             let expected = [keys[1], keys[2], revoked, Sample.apiKey("d")]
             try trial.expect(try await trial.first.apiKeys(), is: expected, "Keys after one was revoked")
         },
+        Requirement("Words of a newer version are kept as they are, and harm no other row") { trial in
+            let anna = try await trial.customer("anna")
+            var event = Sample.event("new", anna.customer)
+            event.kind = Open(rawValue: "purchase.gifted")
+            event.before?.status = Open(rawValue: "paused")
+            let events = [Sample.event("before", anna.customer), event, Sample.event("after", anna.customer)]
+            var key = Sample.apiKey("new")
+            key.role = Open(rawValue: "auditor")
+            let keys = [Sample.apiKey("known"), key]
+            var chain = Sample.chain(owners: [anna], next: Sample.time(9))
+            chain.owners[0].reason = Open(rawValue: "gift")
+            chain.report?.state.status = Open(rawValue: "paused")
+            for (number, source) in [3, 7].enumerated() {
+                var statement = Sample.statement("1", signed: Int64(number))
+                statement.source = Open(rawValue: source)
+                chain.chain.merge(statement)
+            }
+            var chains = [chain.key: chain, Sample.key(2): Sample.chain(2, owners: [anna])]
+            try await trial.commit {
+                $0.events = events
+                $0.chains = Array(chains.values)
+            }
+            // A server that does not know them changes the purchase.
+            try await trial.second.commit(LedgerQuery { $0.chains = [chain.key] }) { snapshot in
+                var changes = LedgerChanges()
+                changes.chains = snapshot.chains.values.map { record in
+                    var record = record
+                    record.lastEventAt = Sample.time(8)
+                    return record
+                }
+                return .commit(changes, ())
+            }
+            chains[chain.key]?.lastEventAt = Sample.time(8)
+            for key in keys { try await trial.commit { $0.apiKeys = [key] } }
+            for handle in trial.handles {
+                try trial.expect(try await trial.page(after: nil).events.map(\.unplaced), is: events, "Events")
+                try trial.expect(try await handle.apiKeys(), is: keys, "Keys")
+                let found = try await handle.load(LedgerQuery { $0.chains = Set(chains.keys) }).chains
+                try trial.expect(found, is: chains, "Chains")
+            }
+        },
         Requirement("The digest of an app's catalogue is the one committed last") { trial in
             for (one, two) in [([1], [2]), ([], [0, 255]), ([3], [4])] as [([UInt8], [UInt8])] {
                 try await trial.commit { $0.catalogues = ["com.example.one": one] }

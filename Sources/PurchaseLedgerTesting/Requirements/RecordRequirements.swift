@@ -21,7 +21,7 @@ extension LedgerStorageContract {
                 ChainRecord.Owner(bert.customer, .claim), ChainRecord.Owner(anna.customer, .appAccountToken),
             ]
             var (reordered, tombstone) = (Sample.full(owners.reversed()), ChainRecord(Sample.key()))
-            reordered.owners[0].reason = .claim
+            reordered.owners[0].reason = Open(.claim)
             (tombstone.erasedAt, tombstone.lastEventAt) = (Sample.time(1), Sample.time(2))
             tombstone.chain.mergeResidue(Sample.statement("1"))
             var renewalOnly = ChainRecord(Sample.key())

@@ -44,7 +44,7 @@ enum Sample {
 
     static func apiKey(_ id: String, _ name: String = "name", revoked: Timestamp? = nil) -> APIKey {
         APIKey(
-            id: id, name: name, role: .client, bundleId: production.bundleId, secretHash: Array(0..<32),
+            id: id, name: name, role: Open(.client), bundleId: production.bundleId, secretHash: Array(0..<32),
             createdAt: time(1), revokedAt: revoked)
     }
 }

@@ -44,6 +44,10 @@ struct Refusal: Error {
         status: .forbidden, code: "forbidden",
         message: "This route needs a server key; the key in the request is a client key.",
         headers: [.wwwAuthenticate: bearer("insufficient_scope")])
+    static let unknownRole = Refusal(
+        status: .forbidden, code: "forbidden",
+        message: "A newer version of the server made the API key. This version does not know its role.",
+        headers: [.wwwAuthenticate: bearer("insufficient_scope")])
 
     private static func unauthorized(_ message: String, _ challenge: String) -> Refusal {
         Refusal(

@@ -55,13 +55,14 @@ struct KeyedRoutes: Sendable {
     ) async throws -> KeyedRequest {
         let now = now()
         let key = try await key(of: request, at: now)
-        guard key.role == .server || role == .client else { throw Refusal.notServer }
+        guard let keyRole = key.role.known else { throw Refusal.unknownRole }
+        guard keyRole == .server || role == .client else { throw Refusal.notServer }
         let query = try QueryParameters(request.uri.query, allowed: parameters)
         let keyed = KeyedRequest(
-            routes: self, request: request, parameters: context.parameters, query: query, role: key.role,
+            routes: self, request: request, parameters: context.parameters, query: query, role: keyRole,
             environment: try query.environment(spanning: spansEnvironments), bundleId: key.bundleId, now: now)
         // Checked here, for all routes, so that no route can omit it.
-        if key.role == .client { try keyed.requireProof() }
+        if keyRole == .client { try keyed.requireProof() }
         return keyed
     }
 

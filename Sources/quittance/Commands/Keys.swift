@@ -220,7 +220,9 @@ struct Keys: AsyncParsableCommand {
 
 extension APIKey {
     /// What the list shows of the key. The ledger may have names from other programs.
-    fileprivate var shown: String { "\(id.printable)  \(role)  \(bundleId.printable)  \(name.printable)" }
+    fileprivate var shown: String {
+        "\(id.printable)  \(role.rawValue.printable)  \(bundleId.printable)  \(name.printable)"
+    }
 }
 
 extension LedgerStorage {
