@@ -131,7 +131,8 @@ extension EventFeed {
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
 
-    /// Numbers events behind the commits, so that readers find them numbered. If it fails, the next reader does it.
+    /// Numbers events behind the commits, so that readers find them numbered. If it fails or the storage is closed
+    /// meanwhile, the next reader does it.
     func numberSoon() {
         let begins = state.withLock { state in
             defer { (state.isRunning, state.isNeeded) = (true, true) }
@@ -141,6 +142,7 @@ extension EventFeed {
         Task {
             while state.withLock({ $0.next() }) {
                 try? await clock.sleep(for: Self.pause)
+                guard !requests.pool.isClosed else { return }
                 // Another server that is at it may be ahead of the last commit: then the next commit is not.
                 _ = try? await numberIfFree()
             }

@@ -33,6 +33,12 @@ import Testing
         try put(2...3, into: database)
         #expect(try await details(storage).count == 3)
         storage.close()
+        // It may be giving numbers just now.
+        let sessions = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND backend_type = 'client backend'
+            """
+        while try await aside({ try database.psql(sessions) }) != "1" { try await Task.sleep(for: .milliseconds(5)) }
         try put(4...4, into: database)
         return database
     }

@@ -94,6 +94,8 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         if !isAdded { completion(.failure(.unavailable("Too many requests wait for the database"))) }
     }
 
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     /// Closes the connections that are idle, and the others after their requests.
     func close() { state.withLock { ($0.idle, $0.isClosed) = ([], true) } }
 

@@ -67,6 +67,9 @@ final class ConnectionPool: Sendable {
     /// One of the loops, each in turn.
     var loop: ConnectionLoop { loops[turn.add(1, ordering: .relaxed).oldValue % loops.count] }
 
+    /// Whether it was closed. It still sends requests, for which it opens connections.
+    var isClosed: Bool { loops.contains { $0.isClosed } }
+
     /// Closes the connections that are not in use, and the others after their requests.
     func close() { for loop in loops { loop.close() } }
 }
