@@ -92,6 +92,12 @@ enum CitusStandIn {
             END IF;
             RETURN NEW;
         END $$;
+        CREATE TABLE pg_dist_object (objid oid PRIMARY KEY);
+        CREATE FUNCTION create_distributed_function(
+            function_name regprocedure, distribution_arg_name text DEFAULT NULL, colocate_with text DEFAULT 'default')
+        RETURNS void LANGUAGE sql AS $$
+            INSERT INTO pg_dist_object VALUES (function_name) ON CONFLICT DO NOTHING
+        $$;
         CREATE FUNCTION create_reference_table(table_name regclass) RETURNS void LANGUAGE sql AS $$
             SELECT distribute(table_name, 'all', NULL, 'none')
         $$;

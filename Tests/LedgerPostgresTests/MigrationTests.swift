@@ -32,6 +32,7 @@ import Testing
                 "8da4b5948f1fa2e6", "92217aceaaf52ee6", "cfe61342c0281f75", "a684471d4e381fed", "3acf924b4c3062cf",
                 "f16572ff907b501f", "097247ce3dfb3aa5", "f214bc3d0e78a41c", "601e1c10bb88689d", "30291088587caadf",
                 "2ebd5eab2980da44", "86f9c279fb6e7130", "5e536c57ae0206d3", "a9a873e1f03b5588",
+                "17565c2341e84096",
             ])
     }
 

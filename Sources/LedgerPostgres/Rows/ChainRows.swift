@@ -43,8 +43,7 @@ extension PostgresRow {
 }
 
 extension CommitPlan {
-    /// The new version is one more than that which was loaded. `ELSE 1/0` would be folded when the statement is
-    /// planned, and always fail.
+    /// The new version is one more than that which was loaded.
     private static let put = RowStatement.insert(
         into: "quittance.chains AS c",
         [
@@ -54,7 +53,7 @@ extension CommitPlan {
         """
         ON CONFLICT (home, scope) DO UPDATE SET
             version = CASE WHEN c.version = excluded.version - 1 THEN excluded.version
-                ELSE 1 / (c.version - c.version) END,
+                ELSE quittance.conflict(c.version) END,
             next_change = excluded.next_change, published_as_of = excluded.published_as_of, owner = excluded.owner,
             \(PeopleViews.chainColumns.map { "\($0.name) = excluded.\($0.name)" }.joined(separator: ", ")),
             state = excluded.state
@@ -73,7 +72,7 @@ extension CommitPlan {
     }()
 
     static let checkChain = """
-        SELECT CASE WHEN version = $3::bigint THEN 0 ELSE $3::bigint / (version - version) END
+        SELECT CASE WHEN version <> $3 THEN quittance.conflict(version) END
         FROM quittance.chains WHERE home = $1 AND scope = $2 FOR SHARE
         """
 

@@ -50,18 +50,18 @@ extension CommitPlan {
             UPDATE quittance.customers SET version = $3, number = $4, is_established = $5::bigint <> 0,
                 consented_at = $6, ids = $7
             WHERE home = $1 AND app = $2 AND version = $8 RETURNING 1)
-        SELECT 1 / count(*) FROM changed
+        \(Conflict.unlessAny("changed"))
         """
 
     private static let delete = """
         WITH gone AS (DELETE FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 RETURNING 1)
-        SELECT 1 / count(*) FROM gone
+        \(Conflict.unlessAny("gone"))
         """
 
     private static let check = RowStatement(
         one: """
             WITH kept AS (SELECT 1 FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
-            SELECT 1 / count(*) FROM kept
+            \(Conflict.unlessAny("kept"))
             """,
         many: """
             WITH kept AS MATERIALIZED (
@@ -69,7 +69,7 @@ extension CommitPlan {
                         WHERE customers.home = looked.home AND customers.app = looked.app
                             AND customers.version = looked.version FOR SHARE) AS found
                 FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS looked (home, app, version))
-            SELECT 1 / CASE WHEN count(found) = count(*) THEN 1 ELSE 0 END FROM kept
+            SELECT CASE WHEN count(found) < count(*) THEN quittance.conflict(count(*)) END FROM kept
             """, [.text, .integer, .integer])
 
     private static let (take, giveBack) = (

@@ -87,12 +87,12 @@ extension CommitPlan {
         UPDATE quittance.documents SET also = $4 WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Fails with a division by zero if the document is not there any more.
+    /// Fails if the document is not there any more.
     private static let addChain = """
         WITH kept AS (
             UPDATE quittance.documents SET also = array_append(array_remove(also, $4::text), $4::text)
             WHERE signed_date = $1 AND digest = $2 AND home = $3 RETURNING 1)
-        SELECT 1 / count(*) FROM kept
+        \(Conflict.unlessAny("kept"))
         """
 
     private static let mention = """

@@ -199,7 +199,7 @@ extension CommitPlan {
     private static let keep = """
         WITH kept AS (
             SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
-        SELECT 1 / count(*) FROM kept
+        \(Conflict.unlessAny("kept"))
         """
 
     private static let mention = """

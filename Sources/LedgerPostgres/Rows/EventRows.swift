@@ -289,12 +289,12 @@ extension EventSequencer {
 
     /// Gives numbers to the events that ``oldest`` found. Those that have one already keep it.
     ///
-    /// - Parameter last: The last number. Fails with a division by zero if it is not the last one any more.
+    /// - Parameter last: The last number. Fails if it is not the last one any more.
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
         let advance = PostgresStatement(
             """
             UPDATE quittance.counter
-            SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE $1::bigint / (last - last) END
+            SET last = CASE WHEN last = $1::bigint THEN $2::bigint ELSE quittance.conflict(last) END
             WHERE id = 1
             """, [.integer(last), .integer(last + Int64(rows.rows.count))])
         let numbered = zip((last + 1)..., rows.rows).map { number, row in [.integer(number)] + row.dropLast() }

@@ -69,7 +69,7 @@ enum Distribution {
         [
             "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
         ]
-        + PeopleViews.drop + Schema.homes + [Schema.fillHomes]
+        + ["SELECT \(Conflict.distribution)::text"] + PeopleViews.drop + Schema.homes + [Schema.fillHomes]
         + copied.map { "SELECT create_reference_table('quittance.\($0)')::text" }
         + together.map { table in
             let other = table == together[0] ? "none" : "quittance.\(together[0])"

@@ -108,12 +108,12 @@ struct Migrator {
     }
 
     /// Makes the schema and its version, in the transaction of the first migration. Servers that do so at once wait for
-    /// each other, and the later ones fail with a division by zero: a conflict. A name that is taken is none.
+    /// each other, and the later ones fail with a ``Conflict``. A name that is taken is none.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // Chosen at random, once: other software has other numbers.
         var texts = [
             "SELECT pg_advisory_xact_lock(7214370951830261735)::text",
-            "SELECT 1 / CASE WHEN to_regclass('quittance.schema_version') IS NULL THEN 1 ELSE 0 END",
+            Conflict.raised(if: "to_regclass('quittance.schema_version') IS NOT NULL"),
         ]
         if !exists { texts.append("CREATE SCHEMA \"\(pool.schema)\"") }
         texts += [
@@ -130,13 +130,10 @@ struct Migrator {
     static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
-    /// Fails with a division by zero if another server was faster.
+    /// Fails if another server was faster.
     private static func advance(from version: Int) -> PostgresStatement {
-        .once(
-            """
-            UPDATE quittance.schema_version SET version = CASE WHEN version = $1::bigint THEN $1::bigint + 1
-                ELSE $1::bigint / (version - version) END
-            """, [.integer(Int64(version))])
+        let attempt = "UPDATE quittance.schema_version SET version = \(version + 1) WHERE version = \(version);"
+        return .once(Conflict.raised(after: attempt, if: "NOT FOUND"))
     }
 }
 

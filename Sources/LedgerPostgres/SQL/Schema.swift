@@ -14,7 +14,7 @@ enum Schema {
         apps + chains + documents + customers + events + others, pieces, eventsOfEachApp, periods,
         documentsWithoutArrival, retention, epochs, reportInstants, wordings, marker, holdings, holdingsBefore,
         outboxInOrder, unfinishedCopy, [PeopleViews.index], PeopleViews.migration, vacuuming, homesIfDistributed,
-        [fillHomes],
+        [fillHomes], conflict,
     ]
 
     /// How many migrations a ledger without a marker has at most.
@@ -147,6 +147,21 @@ enum Schema {
         END $$
         """
     ]
+
+    /// See ``Conflict``.
+    private static let conflict =
+        Conflict.function + [
+            """
+            DO $$ BEGIN
+                IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
+                    IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
+                        PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+                        PERFORM \(Conflict.distribution);
+                    END IF;
+                END IF;
+            END $$
+            """
+        ]
 
     /// Fills in ``homes``, if there are the columns, for documents about several chains or with another home than their
     /// chain's. There are few, and each is found on all nodes. Those that were detached are left out.
