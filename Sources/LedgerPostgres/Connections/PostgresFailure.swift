@@ -27,12 +27,11 @@ enum PostgresFailure: Error {
 }
 
 extension PostgresFailure {
-    /// Whether another commit was faster, so that the decision must be made again: a version differs (``Conflict``, or
-    /// for jobs and catalogues a division by zero), a key is taken, or the database resolved a conflict or a deadlock
-    /// itself.
+    /// Whether another commit was faster, so that the decision must be made again: a version differs
+    /// (``Conflict``), a key is taken, or the database resolved a conflict or a deadlock itself.
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
-        return [Conflict.state, "22012", "23505", "40001", "40P01"].contains(state)
+        return [Conflict.state, "23505", "40001", "40P01"].contains(state)
     }
 
     /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, a

@@ -15,13 +15,13 @@ extension LoadPlan {
 
 extension CommitPlan {
     private static let check = """
-        SELECT CASE WHEN catalogue IS NOT DISTINCT FROM $2::bytea THEN 0 ELSE 1 / (id - id) END
+        SELECT CASE WHEN catalogue IS DISTINCT FROM $2::bytea THEN quittance.conflict(id) END
         FROM quittance.apps WHERE id = $1 FOR SHARE
         """
 
     private static let putIfSame = """
         UPDATE quittance.apps SET catalogue = CASE WHEN catalogue IS NOT DISTINCT FROM $3::bytea THEN $2::bytea
-            ELSE (1 / (id - id))::text::bytea END WHERE id = $1
+            ELSE quittance.conflict(id)::text::bytea END WHERE id = $1
         """
 
     private static let put = "UPDATE quittance.apps SET catalogue = $2 WHERE id = $1 AND catalogue IS DISTINCT FROM $2"

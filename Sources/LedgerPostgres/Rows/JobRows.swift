@@ -36,19 +36,19 @@ extension CommitPlan {
         WITH changed AS (
             UPDATE quittance.jobs SET version = $4, due_at = $5, attempts = $6, payload = $7, failure = $8
             WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $9 RETURNING 1)
-        SELECT 1 / count(*) FROM changed
+        \(Conflict.unlessAny("changed"))
         """
 
     private static let delete = """
         WITH gone AS (
             DELETE FROM quittance.jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 RETURNING 1)
-        SELECT 1 / count(*) FROM gone
+        \(Conflict.unlessAny("gone"))
         """
 
     private static let check = """
         WITH kept AS (
             SELECT 1 FROM quittance.jobs WHERE home = $1 AND scope = $2 AND kind = $3 AND version = $4 FOR SHARE)
-        SELECT 1 / count(*) FROM kept
+        \(Conflict.unlessAny("kept"))
         """
 
     private static let (take, giveBack) = (
