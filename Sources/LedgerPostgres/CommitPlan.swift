@@ -66,9 +66,9 @@ struct CommitPlan {
         plan.putJobs(changes, footprint)
         plan.putCatalogues(changes, footprint)
         try plan.putDocuments(changes)
-        plan.append(changes.events)
+        try plan.append(changes.events)
         for key in changes.apiKeys { plan.put(key) }
-        plan.insertNumbered(changes.events)
+        try plan.insertNumbered(changes.events)
         plan.raise(changes.marks)
         plan.put(changes.marks.epochs)
         plan.endRows()

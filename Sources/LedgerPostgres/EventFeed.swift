@@ -231,11 +231,7 @@ extension EventFeed {
         // A cursor above the last number is none, unless another server has numbered events meanwhile.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
-        let next = found.last?.event.cursor ?? epochs.cursor(first)
-        var page = EventPage(events: found.map(\.event), customerIds: [:], next: next)
-        for (id, event) in found {
-            if let customer = event.customer, let id { page.customerIds[customer] = id }
-        }
+        var page = EventPage(found, after: epochs.cursor(first))
         if isDistributed { page.customerIds = try await firstIds(of: Set(page.events.compactMap(\.customer))) }
         return NumberedPage(
             page: page, mayBeIncomplete: waiting.canBeNumbered && found.count < limit,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PurchaseLedger
+
 /// What tells a database from all others, also from the standby that takes over: the cluster, its timeline, which is a
 /// new one after each failover, and the database.
 ///

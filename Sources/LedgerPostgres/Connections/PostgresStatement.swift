@@ -125,14 +125,13 @@ struct PostgresRows: Sendable {
     }
 }
 
-/// Reads the columns of a row from left to right. Throws if a column has another type than expected.
-struct PostgresRow {
+/// The columns of a row.
+struct PostgresRow: StoredRow {
     fileprivate var columns: ArraySlice<PostgresValue>
 
-    mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
-        guard let value = columns.popFirst()?.stored.flatMap(Value.init) else { throw Self.damaged }
-        return value
-    }
+    var isNextNull: Bool { columns.first == .null }
+
+    mutating func nextStored() -> StoredValue? { columns.popFirst()?.stored }
 
     mutating func texts() throws -> [String] {
         guard case .texts(let texts) = columns.popFirst() else { throw Self.damaged }
@@ -155,9 +154,6 @@ struct PostgresRow {
         defer { columns = [] }
         return Array(columns)
     }
-
-    /// Reads a bundle id and an environment.
-    mutating func scope() throws -> LedgerScope { LedgerScope(bundleId: try next(), environment: try next()) }
 
     private static let damaged = LedgerStorageError(.damaged, "A row of the ledger has a value that was not written")
 }

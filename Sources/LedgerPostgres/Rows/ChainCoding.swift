@@ -12,7 +12,7 @@ enum ChainCoding {
 
     static func encode(_ record: ChainRecord) throws -> [UInt8] {
         var writer = FieldWriter([form])
-        try writer.append(Header(record))
+        try writer.append(Header(record: record))
         writer.append(texts: record.chain.predecessors)
         writer.append(texts: record.report?.revoked ?? [])
         writer.append(count: record.ownerChanges.count)
@@ -36,9 +36,8 @@ enum ChainCoding {
     /// - Throws: `LedgerStorageError` if the bytes are damaged, or of a newer version.
     static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
         guard bytes.first == form else { throw FieldReader.damaged }
-        var (reader, record) = (FieldReader(bytes, from: 1), ChainRecord(key))
-        let header: Header = try reader.fields()
-        header.fill(&record)
+        var reader = FieldReader(bytes, from: 1)
+        var record = try reader.fields(of: Header(record: ChainRecord(key))).record
         record.chain.predecessors = Set(try reader.texts())
         let revoked = try reader.texts()
         record.report?.revoked = Set(revoked)
@@ -55,68 +54,25 @@ enum ChainCoding {
 
 extension FieldReader {
     fileprivate mutating func statement(of key: ChainKey) throws -> TransactionStatement {
-        var statement = try fields(TransactionStatement.self)
+        var statement = TransactionStatement.blank
         statement.chainName = key.name
-        return statement
+        return try fields(of: statement)
     }
 }
 
 /// The fields of a record that are no lists.
 private struct Header: CodedFields {
-    var erasedAt: Timestamp?
-    var lastEventAt: Timestamp?
-    var successor: String?
-    var claimants = Claimants()
-    var renewal: RenewalFact?
-    var report: Report?
+    var record: ChainRecord
 
-    static let blank = Header()
+    static let blank = Header(record: .blank)
     static let layout = FieldLayout(Header.self)
 
-    private init() {}
-
-    init(_ record: ChainRecord) {
-        (erasedAt, lastEventAt, successor) = (record.erasedAt, record.lastEventAt, record.successor)
-        claimants = record.claimants
-        renewal = record.chain.renewal
-        report = record.report.map { Report(report: $0) }
-    }
-
     mutating func fields(_ coder: inout some FieldCoder) throws {
-        try coder.field("erasedAt", &erasedAt)
-        try coder.field("lastEventAt", &lastEventAt)
-        try coder.field("successor", &successor)
-        try coder.field("claimants", &claimants)
-        try coder.group(&renewal)
-        try coder.group(&report)
-    }
-
-    func fill(_ record: inout ChainRecord) {
-        (record.erasedAt, record.lastEventAt, record.successor) = (erasedAt, lastEventAt, successor)
-        record.claimants = claimants
-        record.report = report?.report
-        guard var renewal else { return }
-        renewal.chainName = record.key.name
-        record.chain.merge(renewal)
-    }
-}
-
-private struct Report: StoredFields {
-    var report: ChainReport
-
-    static let blank = Report(report: ChainReport(ChainState(status: .active), isSubscription: false))
-
-    mutating func fields(_ coder: inout some FieldCoder) throws {
-        try coder.field("status", &report.state.status)
-        try coder.field("publishedProductId", &report.state.productId)
-        try coder.field("until", &report.state.until)
-        try coder.field("willRenew", &report.state.willRenew)
-        try coder.field("commitmentWillRenew", &report.state.commitmentWillRenew)
-        try coder.field("isSubscription", &report.isSubscription)
-        try coder.field("lastTransactionId", &report.transactionId)
-        try coder.field("lastExpiresDate", &report.expiresDate)
-        try coder.field("isEntitling", &report.isEntitling)
-        try coder.field("nextChange", &report.nextChange)
-        try coder.field("publishedAsOf", &report.asOf)
+        try record.fields(&coder)
+        var (nextChange, asOf) = (record.report?.nextChange, record.report?.asOf)
+        try coder.field("nextChange", &nextChange)
+        try coder.field("publishedAsOf", &asOf)
+        record.report?.nextChange = nextChange
+        record.report?.asOf = asOf
     }
 }

@@ -41,7 +41,7 @@ extension CommitPlan {
     /// Adds events that have numbers, of another ledger. Their key is that number: no other event has the source 2.
     ///
     /// The counter's row is locked first, as by ``EventSequencer``.
-    mutating func insertNumbered(_ events: [LedgerEvent]) {
+    mutating func insertNumbered(_ events: [LedgerEvent]) throws {
         let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
         guard let last = numbered.map(\.number).max() else { return }
         add(Self.raiseCounter, [.integer(last), .integer(1)])
@@ -51,7 +51,7 @@ extension CommitPlan {
                 .integer(scopes.scope(event.scope)), .integer(number), .integer(0),
             ]
             let app = PostgresValue.integer(scopes.app(event.scope.bundleId))
-            add(RowStatement.insertNumbered, [.integer(number), app] + key + event.values)
+            add(RowStatement.insertNumbered, [.integer(number), app] + key + (try event.values))
         }
     }
 
@@ -79,7 +79,7 @@ extension CommitPlan {
     }
 
     /// The events of a chain are ordered by its version, those of one commit by their place.
-    mutating func append(_ events: [LedgerEvent]) {
+    mutating func append(_ events: [LedgerEvent]) throws {
         for (place, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
             let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
@@ -88,24 +88,15 @@ extension CommitPlan {
                 .integer(chain == nil ? 1 : 0), .integer(scopes.scope(event.scope)), .integer(version),
                 .integer(Int64(place)),
             ]
-            add(Self.insert, key + event.values)
+            add(Self.insert, key + (try event.values))
         }
     }
 }
 
 extension LedgerEvent {
+    /// The values of ``EventColumns/values``.
     fileprivate var values: [PostgresValue] {
-        [
-            kind.parameter, effectiveAt.parameter, (customer?.number).parameter, chainName.parameter,
-            transactionId.parameter, productId.parameter, detail.parameter,
-        ] + Self.values(of: before) + Self.values(of: after)
-    }
-
-    private static func values(of state: ChainState?) -> [PostgresValue] {
-        [
-            (state?.status).parameter, (state?.productId).parameter, (state?.until).parameter,
-            (state?.willRenew).parameter, (state?.commitmentWillRenew).parameter,
-        ]
+        get throws { try ColumnWriter.columns(of: self).map(PostgresValue.init) }
     }
 }
 
@@ -405,7 +396,7 @@ enum EventSearch {
     ) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
             let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
-            var event = try row.event(of: bundleId)
+            var event = try row.event(in: LedgerScope(bundleId: bundleId, environment: try row.next()))
             event.cursor = epochs.cursor(sequence)
             return (id, event)
         }
@@ -428,32 +419,5 @@ enum EventSearch {
             PostgresStatement(raiseErased, bounds),
             PostgresStatement("DELETE FROM quittance.events WHERE app = $1 AND sequence <= $2", bounds),
         ]
-    }
-}
-
-extension PostgresRow {
-    fileprivate mutating func event(of bundleId: String) throws -> LedgerEvent {
-        let scope = LedgerScope(bundleId: bundleId, environment: try next())
-        let recordedAt = try next(Timestamp.self)
-        var event = LedgerEvent(try next(), in: scope, at: recordedAt)
-        event.effectiveAt = try next()
-        event.customer = try next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
-        (event.chainName, event.transactionId) = (try next(), try next())
-        (event.productId, event.detail) = (try next(), try next())
-        (event.before, event.after) = (try state(), try state())
-        return event
-    }
-
-    private mutating func state() throws -> ChainState? {
-        let (status, productId) = (try next(Open<SubscriptionState.Status>?.self), try next(String?.self))
-        let (until, willRenew) = (try next(Timestamp?.self), try next(Bool?.self))
-        let commitmentWillRenew = try next(Bool?.self)
-        return status.map {
-            var state = ChainState(
-                status: .active, productId: productId, until: until, willRenew: willRenew,
-                commitmentWillRenew: commitmentWillRenew)
-            state.status = $0
-            return state
-        }
     }
 }

@@ -17,9 +17,9 @@ enum FieldNumbers {
         "erasedAt", "lastEventAt", "successor", "renewalSignedDate", "renewalEvidence", "autoRenewProductId",
         "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate", "priceIncreaseStatus",
         "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus", "commitmentAutoRenewProductId",
-        "status", "publishedProductId", "until", "willRenew", "commitmentWillRenew", "isSubscription",
-        "lastTransactionId", "lastExpiresDate", "isEntitling", "nextChange", "claimants",
-        "publishedAsOf",
+        "publishedStatus", "publishedProductId", "publishedUntil", "publishedWillRenew",
+        "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId", "publishedExpiresDate",
+        "publishedEntitling", "nextChange", "claimants", "publishedAsOf",
     ]
 }
 
@@ -45,6 +45,9 @@ struct FieldLayout: FieldCoder, Sendable {
         let group = FieldLayout(Group.self).entries
         entries += [group.count] + group
     }
+
+    /// Lists follow the fields, see ``ChainCoding``.
+    func texts(_ name: StaticString, _ value: inout Set<String>) {}
 }
 
 /// A type that has a binary form.
@@ -102,6 +105,8 @@ struct FieldWriter: FieldCoder {
         if group == nil { entries = entries.dropFirst(count) } else { try group?.fields(&self) }
     }
 
+    func texts(_ name: StaticString, _ value: inout Set<String>) {}
+
     mutating func append(count: Int) { append(bits: UInt64(bitPattern: Int64(count))) }
 
     /// Small numbers of either sign take few bytes.
@@ -145,7 +150,9 @@ struct FieldReader: FieldCoder {
     }
 
     /// Finds all values, then reads each when its field asks for it, whatever order they were written in.
-    mutating func fields<Fields: CodedFields>(_: Fields.Type = Fields.self) throws -> Fields {
+    ///
+    /// - Parameter blank: Has what is no field.
+    mutating func fields<Fields: CodedFields>(of blank: Fields) throws -> Fields {
         for number in values.indices { values[number] = 0 }
         while case let head = try count(), head != 0 {
             // A later version may have more fields.
@@ -153,7 +160,7 @@ struct FieldReader: FieldCoder {
             try skip(head & 3)
         }
         let end = place
-        var fields = Fields.blank
+        var fields = blank
         entries = Fields.layout.entries[...]
         try fields.fields(&self)
         place = end
@@ -179,6 +186,8 @@ struct FieldReader: FieldCoder {
         try fields.fields(&self)
         group = fields
     }
+
+    func texts(_ name: StaticString, _ value: inout Set<String>) {}
 
     private mutating func stored(_ number: Int) throws -> StoredValue {
         let value = values[number]

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PurchaseLedger
+
 /// The forms in which servers write. An operator changes them once no server of an earlier version runs, which could
 /// not read them. All versions read all forms that they know.
 struct StoredForms: Sendable {

@@ -64,15 +64,11 @@ extension SQLiteLedgerSession {
         } catch let error as LedgerStorageError where error.code == .damaged {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
-        let id = DocumentDigest(document, row.kind.known)
+        let id = DocumentDigest(document, row.head.kind.known)
         guard id.beginning == row.digest else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
-        return StoredDocument(
-            id: id, kind: row.kind, scope: row.scope,
-            signedDate: Provenance(signedDate: row.signedDate, digest: id).date, receivedAt: row.receivedAt,
-            notification: row.notification, wording: row.wording,
-            isPinned: row.isPinned, document: document)
+        return row.head.document(document, Provenance(signedDate: row.signedDate, digest: id))
     }
 
     func scanDocuments(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<StoredDocument> {
@@ -276,24 +272,17 @@ extension DocumentDigest {
 
 /// A row of `documents`.
 private struct DocumentRow {
-    var number: Int64
-    var signedDate: Timestamp
-    var digest: [UInt8]
-    var scope: LedgerScope
-    var kind: Open<Evidence.Kind>
-    var receivedAt: Timestamp
-    var notification: Evidence.Notification?
-    var wording: Wording?
-    var isPinned: Bool
-    var content: [UInt8]
+    let number: Int64
+    let signedDate: Timestamp
+    let digest: [UInt8]
+    let head: DocumentHead
+    let content: [UInt8]
 
     init(_ row: inout RowReader) throws {
-        (number, signedDate, digest) = (try row.next(), try row.next(), try row.next())
-        (scope, kind, receivedAt) = (try row.scope(), try row.next(), try row.next())
-        let (type, subtype, uuid) = (try row.next(String?.self), try row.next(String?.self), try row.next(String?.self))
-        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
-        wording = try row.next(Int64?.self).map { Wording(digest: $0) }
-        isPinned = try row.next(Bool?.self) ?? false
+        number = try row.next()
+        signedDate = try row.next()
+        digest = try row.next()
+        head = try DocumentHead(&row)
         content = try row.next()
     }
 }

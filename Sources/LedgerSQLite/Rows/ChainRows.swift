@@ -28,84 +28,9 @@ struct StoredChain {
     }
 }
 
-// MARK: - Fields
-
-extension ChainRecord: StoredFields {
-    @usableFromInline package static let blank = ChainRecord(
-        ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
-
-    /// All fields except the key, those in other tables, and `nextChange` and `asOf`, which are written separately
-    /// because they are indexed.
-    @usableFromInline
-    package mutating func fields(_ coder: inout some FieldCoder) throws {
-        try coder.field("erasedAt", &erasedAt)
-        try coder.field("lastEventAt", &lastEventAt)
-        try coder.field("successor", &successor)
-        try coder.field("claimants", &claimants)
-        var predecessors = StringList(chain.predecessors)
-        try coder.field("predecessors", &predecessors)
-        chain.predecessors = predecessors.strings
-        var renewal = chain.renewal
-        try coder.group(&renewal)
-        renewal?.chainName = key.name
-        if let renewal { chain.merge(renewal) }
-        try coder.group(&report)
-    }
-}
-
-extension ChainReport: StoredFields {
-    @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
-
-    /// All fields except `nextChange` and `asOf`.
-    @usableFromInline
-    package mutating func fields(_ coder: inout some FieldCoder) throws {
-        try state.fields(&coder)
-        try coder.field("publishedIsSubscription", &isSubscription)
-        try coder.field("publishedTransactionId", &transactionId)
-        try coder.field("publishedExpiresDate", &expiresDate)
-        var list = StringList(revoked)
-        try coder.field("publishedRevoked", &list)
-        revoked = list.strings
-        try coder.field("publishedEntitling", &isEntitling)
-    }
-}
-
-extension ChainState: StoredFields {
-    @usableFromInline package static let blank = ChainState(status: .active)
-
-    @usableFromInline
-    package mutating func fields(_ coder: inout some FieldCoder) throws {
-        try coder.field("publishedStatus", &status)
-        try coder.field("publishedProductId", &productId)
-        try coder.field("publishedUntil", &until)
-        try coder.field("publishedWillRenew", &willRenew)
-        try coder.field("publishedCommitmentWillRenew", &commitmentWillRenew)
-    }
-}
-
 // MARK: - Lists
 
-// Lists that few chains have are JSON in one column. An empty list is null.
-
-/// Strings, which are sorted so that equal sets are equal texts.
-private struct StringList: Storable {
-    let strings: Set<String>
-
-    init(_ strings: Set<String>) {
-        self.strings = strings
-    }
-
-    init?(_ stored: StoredValue) {
-        guard let array = JSONValue.array(stored) else { return nil }
-        strings = Set(array.compactMap(\.string))
-    }
-
-    var stored: StoredValue {
-        strings.isEmpty ? .null : .text(JSONValue.array(strings.sorted().map { .string($0) }).compactText)
-    }
-}
-
-/// Instants in milliseconds since 1970.
+/// Instants in milliseconds since 1970, as JSON; null if there are none.
 struct TimestampList: Storable {
     let times: [Timestamp]
 
@@ -120,14 +45,6 @@ struct TimestampList: Storable {
 
     var stored: StoredValue {
         times.isEmpty ? .null : .text(JSONValue.array(times.map { .number("\($0.milliseconds)") }).compactText)
-    }
-}
-
-extension JSONValue {
-    /// The elements of a JSON array; none for null or for other JSON; `nil` if the value is not JSON.
-    fileprivate static func array(_ stored: StoredValue) -> [JSONValue]? {
-        guard case .text(let text) = stored else { return stored == .null ? [] : nil }
-        return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
     }
 }
 

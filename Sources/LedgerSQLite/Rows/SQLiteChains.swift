@@ -155,7 +155,7 @@ extension SQLiteLedgerSession {
     }
 
     private func putRow(_ record: ChainRecord) throws -> (old: ChainRecord, number: Int64) {
-        let fields = try ParameterWriter.parameters(of: record)
+        let fields = try ColumnWriter.columns(of: record)
         let instants = [(record.report?.nextChange).stored, (record.report?.asOf).stored]
         guard let stored = try storedChain(record.key) else {
             let key = [.text(record.key.name), StoredValue.integer(try addedScope(record.key.scope))]
@@ -164,7 +164,7 @@ extension SQLiteLedgerSession {
         let (old, number) = (stored.record, StoredValue.integer(stored.number))
         if record.report?.nextChange != old.report?.nextChange || record.report?.asOf != old.report?.asOf {
             try run(Self.updateChainWithInstants, fields + instants + [number])
-        } else if try fields != ParameterWriter.parameters(of: old) {
+        } else if try fields != ColumnWriter.columns(of: old) {
             try run(Self.updateChain, fields + [number])
         }
         return (old, stored.number)

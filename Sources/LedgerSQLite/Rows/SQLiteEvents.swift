@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension SQLiteLedgerSession {
     private static let columns = """
-        kind, recordedAt, effectiveAt, customer, originalTransactionId, transactionId, productId, detail,
+        recordedAt, kind, effectiveAt, customer, originalTransactionId, transactionId, productId, detail,
         beforeStatus, beforeProductId, beforeUntil, beforeWillRenew, beforeCommitmentWillRenew,
         afterStatus, afterProductId, afterUntil, afterWillRenew, afterCommitmentWillRenew
         """
@@ -21,11 +21,8 @@ extension SQLiteLedgerSession {
             INSERT INTO events (app, sequence, scope, \(Self.columns))
             VALUES (\(Self.placeholders(21)))\(event.cursor == nil ? "" : " ON CONFLICT DO NOTHING")
             """,
-            [
-                .integer(app), .integer(sequence), .integer(scope), event.kind.stored, event.recordedAt.stored,
-                event.effectiveAt.stored, (event.customer?.number).stored, event.chainName.stored,
-                event.transactionId.stored, event.productId.stored, event.detail.stored,
-            ] + ParameterWriter.parameters(of: event.before) + ParameterWriter.parameters(of: event.after))
+            [.integer(app), .integer(sequence), .integer(scope), event.recordedAt.stored]
+                + ColumnWriter.columns(of: event))
         lastSequences[app] = max(last, sequence)
     }
 
@@ -39,13 +36,14 @@ extension SQLiteLedgerSession {
             FROM events LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = scopes.app
             WHERE events.app = ? AND sequence > ? ORDER BY sequence LIMIT ?
             """, [try app(bundleId).stored, .integer(start), max(0, limit).stored]
-        ) { (customerId: try $0.next(String?.self), event: try LedgerEvent(&$0, epochs)) }
-        let events = found.map(\.event)
-        var page = EventPage(events: events, customerIds: [:], next: events.last?.cursor ?? epochs.cursor(start))
-        for (customerId, event) in found {
-            if let customer = event.customer, let customerId { page.customerIds[customer] = customerId }
+        ) { row in
+            let (customerId, scope) = (try row.next(String?.self), try row.scope())
+            let cursor = epochs.cursor(try row.next())
+            var event = try row.event(in: scope)
+            event.cursor = cursor
+            return (customerId: customerId, event: event)
         }
-        return page
+        return EventPage(found, after: epochs.cursor(start))
     }
 
     /// The number of an app's last erased event, and the highest number that its cursors may have.
@@ -124,21 +122,5 @@ extension SQLiteLedgerSession {
             erased += oldest.count
         }
         return erased
-    }
-}
-
-extension LedgerEvent {
-    fileprivate init(_ row: inout RowReader, _ epochs: EventEpochs) throws {
-        let (scope, cursor) = (try row.scope(), epochs.cursor(try row.next()))
-        self.init(try row.next(), in: scope, at: try row.next())
-        self.cursor = cursor
-        effectiveAt = try row.next()
-        customer = try row.next(Int64?.self).map { Customer(number: $0, bundleId: scope.bundleId) }
-        chainName = try row.next()
-        transactionId = try row.next()
-        productId = try row.next()
-        detail = try row.next()
-        try row.group(&before)
-        try row.group(&after)
     }
 }

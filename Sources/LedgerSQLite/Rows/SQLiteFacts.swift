@@ -100,7 +100,7 @@ extension SQLiteLedgerSession {
     ) throws {
         let (statements, oldStatements) = (fact.statements, old?.statements ?? [])
         for new in statements where !oldStatements.contains(new) {
-            let fields = try ParameterWriter.parameters(of: new)
+            let fields = try ColumnWriter.columns(of: new)
             let isOriginal = new.transactionId.utf8.elementsEqual(key.name.utf8)
             switch table {
             case .statements: try run(Self.putStatement, [.integer(chain), isOriginal.stored] + fields)

@@ -42,8 +42,3 @@ extension SQLiteLedgerSession {
         return number
     }
 }
-
-extension RowReader {
-    /// Reads a bundle id and an environment.
-    mutating func scope() throws -> LedgerScope { LedgerScope(bundleId: try next(), environment: try next()) }
-}

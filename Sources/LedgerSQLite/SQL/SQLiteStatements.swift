@@ -112,8 +112,8 @@ extension StoredValue {
     }
 }
 
-/// Reads the columns of a row from left to right. Throws if a column has another type than expected.
-struct RowReader: FieldCoder {
+/// The columns of the current row.
+struct RowReader: StoredRow {
     private let statement: OpaquePointer
     private var index: Int32 = 0
 
@@ -121,29 +121,10 @@ struct RowReader: FieldCoder {
         self.statement = statement
     }
 
-    mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
+    var isNextNull: Bool { sqlite3_column_type(statement, index) == SQLITE_NULL }
+
+    mutating func nextStored() -> StoredValue? {
         defer { index += 1 }
-        guard let value = StoredValue(statement, index).flatMap(Value.init) else {
-            throw SQLiteErrors.damaged("A row of the ledger has a value that was not written")
-        }
-        return value
-    }
-
-    mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws { value = try next() }
-
-    /// If the first column is NULL, there is no group.
-    mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
-        guard sqlite3_column_type(statement, index) != SQLITE_NULL else {
-            index += Int32(try FieldCounter.count(Group.self))
-            return group = nil
-        }
-        group = try fields(of: .blank)
-    }
-
-    /// Returns `value` with the fields that are read from the row.
-    mutating func fields<Fields: StoredFields>(of value: Fields) throws -> Fields {
-        var fields = value
-        try fields.fields(&self)
-        return fields
+        return StoredValue(statement, index)
     }
 }

@@ -40,6 +40,52 @@ package protocol FieldCoder {
 
     /// Codes the fields of an optional value. The value is `nil` if its first field is null.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws
+
+    /// Codes texts. Few values have any.
+    mutating func texts(_ name: StaticString, _ value: inout Set<String>) throws
+}
+
+extension FieldCoder {
+    /// Codes texts as one field.
+    @inlinable
+    package mutating func texts(_ name: StaticString, _ value: inout Set<String>) throws {
+        var list = TextList(value)
+        try field(name, &list)
+        value = list.texts
+    }
+}
+
+// MARK: - Lists
+
+// Lists that few values have are JSON in one field. An empty list is null.
+
+/// Texts, which are sorted so that equal sets are equal fields.
+@usableFromInline
+package struct TextList: Storable {
+    @usableFromInline let texts: Set<String>
+
+    @inlinable
+    init(_ texts: Set<String>) {
+        self.texts = texts
+    }
+
+    @usableFromInline
+    package init?(_ stored: StoredValue) {
+        guard let array = JSONValue.array(stored) else { return nil }
+        texts = Set(array.compactMap(\.string))
+    }
+
+    @usableFromInline package var stored: StoredValue {
+        texts.isEmpty ? .null : .text(JSONValue.array(texts.sorted().map { .string($0) }).compactText)
+    }
+}
+
+extension JSONValue {
+    /// The elements of a JSON array; none for null or for other JSON; `nil` if the value is not JSON.
+    package static func array(_ stored: StoredValue) -> [JSONValue]? {
+        guard case .text(let text) = stored else { return stored == .null ? [] : nil }
+        return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
+    }
 }
 
 // MARK: - Types

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+// The stored fields of chains and events, and the rows of documents, which are the same in each storage.
+
+extension ChainRecord: StoredFields {
+    @usableFromInline package static let blank = ChainRecord(
+        ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
+
+    /// All fields except the key, transactions, owners and their changes, and of the report `nextChange` and `asOf`,
+    /// which a storage has an index of.
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("erasedAt", &erasedAt)
+        try coder.field("lastEventAt", &lastEventAt)
+        try coder.field("successor", &successor)
+        try coder.field("claimants", &claimants)
+        try coder.texts("predecessors", &chain.predecessors)
+        var renewal = chain.renewal
+        try coder.group(&renewal)
+        if chain.renewal == nil, var renewal {
+            renewal.chainName = key.name
+            chain.merge(renewal)
+        }
+        try coder.group(&report)
+    }
+}
+
+extension ChainReport: StoredFields {
+    @usableFromInline package static let blank = ChainReport(.blank, isSubscription: false)
+
+    /// All fields except `nextChange` and `asOf`.
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try state.fields(&coder)
+        try coder.field("publishedIsSubscription", &isSubscription)
+        try coder.field("publishedTransactionId", &transactionId)
+        try coder.field("publishedExpiresDate", &expiresDate)
+        try coder.texts("publishedRevoked", &revoked)
+        try coder.field("publishedEntitling", &isEntitling)
+    }
+}
+
+extension ChainState: StoredFields {
+    @usableFromInline package static let blank = ChainState(status: .active)
+
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("publishedStatus", &status)
+        try coder.field("publishedProductId", &productId)
+        try coder.field("publishedUntil", &until)
+        try coder.field("publishedWillRenew", &willRenew)
+        try coder.field("publishedCommitmentWillRenew", &commitmentWillRenew)
+    }
+}
+
+extension LedgerEvent: StoredFields {
+    @usableFromInline package static let blank = LedgerEvent(
+        Open(rawValue: ""), in: ChainRecord.blank.key.scope, at: .distantPast)
+
+    /// All fields except the cursor, the scope and `recordedAt`, by which storages find and number events.
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("kind", &kind)
+        try coder.field("effectiveAt", &effectiveAt)
+        var number = customer?.number
+        try coder.field("customer", &number)
+        customer = number.map { Customer(number: $0, bundleId: scope.bundleId) }
+        try coder.field("originalTransactionId", &chainName)
+        try coder.field("transactionId", &transactionId)
+        try coder.field("productId", &productId)
+        try coder.field("detail", &detail)
+        try coder.group(&before)
+        try coder.group(&after)
+    }
+}
+
+extension StoredRow {
+    /// Reads when an event was recorded, and its fields.
+    @inlinable
+    package mutating func event(in scope: LedgerScope) throws -> LedgerEvent {
+        var event = LedgerEvent.blank
+        event.scope = scope
+        event.recordedAt = try next()
+        return try fields(of: event)
+    }
+}
+
+extension EventPage {
+    /// - Parameters:
+    ///   - found: The events, each with the first id of its customer.
+    ///   - start: The position of the request.
+    package init(_ found: [(customerId: String?, event: LedgerEvent)], after start: EventCursor) {
+        self.init(events: found.map(\.event), customerIds: [:], next: found.last?.event.cursor ?? start)
+        for (id, event) in found {
+            if let customer = event.customer, let id { customerIds[customer] = id }
+        }
+    }
+}
+
+/// The row of a document: the columns before its content.
+package struct DocumentHead: Sendable {
+    package let kind: Open<Evidence.Kind>
+    private let scope: LedgerScope
+    private let receivedAt: Timestamp
+    private let notification: Evidence.Notification?
+    private let wording: Wording?
+    private let isPinned: Bool
+
+    package init(_ row: inout some StoredRow) throws {
+        scope = try row.scope()
+        kind = try row.next()
+        receivedAt = try row.next()
+        let type = try row.next(String?.self)
+        let subtype = try row.next(String?.self)
+        let uuid = try row.next(String?.self)
+        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
+        wording = try row.next(Int64?.self).map { Wording(digest: $0) }
+        isPinned = try row.next(Bool?.self) ?? false
+    }
+
+    /// The document of the row.
+    package func document(_ document: [UInt8], _ name: Provenance) -> StoredDocument {
+        StoredDocument(
+            id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
+            notification: notification, wording: wording, isPinned: isPinned, document: document)
+    }
+}
