@@ -14,9 +14,6 @@
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
 SEED ?= 1
-# By default all tests begin at once. A test then waits for minutes between two steps, while servers and clients count
-# the seconds. Toolchains before 6.3 do not have the option.
-TESTS = swift test $(shell swift test --help-hidden | grep -o -- '--experimental-maximum-parallelization-width ' | sed 's/$$/16/')
 TRANSACTIONS ?= 5000000
 DAYS ?= 365
 CUSTOMERS ?= 12
@@ -31,11 +28,11 @@ demo: setup
 	@exec "$$(swift build -c release --show-bin-path)/quittance" demo $(DEMO)
 
 test: setup-tests
-	$(TESTS)
+	scripts/test
 
 # The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore the suite runs twice.
 test-release: setup-tests
-	$(TESTS) -c release
+	scripts/test -c release
 
 # Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
@@ -71,8 +68,8 @@ trust: setup-tests
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.
 sanitize: setup-tests
-	ASAN_OPTIONS=detect_leaks=0 $(TESTS) --sanitize=address --scratch-path .build-asan
-	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp $(TESTS) --sanitize=thread --scratch-path .build-tsan
+	ASAN_OPTIONS=detect_leaks=0 scripts/test --sanitize=address --scratch-path .build-asan
+	TSAN_OPTIONS=suppressions=$(CURDIR)/scripts/thread-sanitizer.supp scripts/test --sanitize=thread --scratch-path .build-tsan
 
 # Findings are in Fuzz/Crashes, see docs/fuzzing.md.
 fuzz: setup
