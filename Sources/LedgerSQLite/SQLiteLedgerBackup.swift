@@ -39,10 +39,7 @@ public enum SQLiteLedgerBackup {
                     return documents
                 }
                 // What the ledger commits from now on is not in the copy, which gives the same numbers to other events.
-                // A ledger of an older version gets its epochs when the copy is upgraded.
-                if try copy.tableExists("epochs") {
-                    for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
-                }
+                for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
                 // The copied header says WAL mode. A backup is a single file.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
                 return documents

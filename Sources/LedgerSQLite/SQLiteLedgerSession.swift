@@ -111,12 +111,9 @@ extension SQLiteLedgerSession {
         try first("SELECT count(*) FROM documents", []) { try $0.next(Int.self) } ?? 0
     }
 
-    /// The copy into the file that has begun and not ended; `nil` if there is none. A file of an older version has no
-    /// table for it.
+    /// The copy into the file that has begun and not ended; `nil` if there is none.
     func unfinishedCopy() throws -> UnfinishedCopy? {
-        let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'unfinishedCopy'"
-        guard try first(table, [], { try $0.next(Int.self) }) != nil else { return nil }
-        return try first("SELECT source, beganAt FROM unfinishedCopy", []) {
+        try first("SELECT source, beganAt FROM unfinishedCopy", []) {
             UnfinishedCopy(source: try $0.next(), beganAt: try $0.next())
         }
     }

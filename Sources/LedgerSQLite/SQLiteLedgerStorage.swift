@@ -47,7 +47,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - path: The path of the file.
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     the new file.
-    ///   - upgrades: Whether to migrate the tables of an older version.
+    ///   - upgrades: Whether to upgrade the tables of an older version.
     ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
     ///     others from serving it until this one is closed.
     ///   - continuesCopy: Whether to open half a copy too, to go on with it.

@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import Foundation
-import GRDB
 import LedgerSQLite
 import PurchaseLedger
 import TestProcess
@@ -99,17 +98,10 @@ import Testing
 
     @Test func `a ledger of an older version is not changed, and the error says what to do`() async throws {
         let place = try Place()
-        let key = try place.create()
-        // The ledger as it was before the last step of the schema.
-        try await DatabaseQueue(path: place.ledger).write { connection in
-            try connection.execute(sql: "DELETE FROM grdb_migrations")
-            for step in ["001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof"] {
-                try connection.execute(sql: "INSERT INTO grdb_migrations VALUES (?)", arguments: [step])
-            }
-        }
+        try OldLedger.write(to: place.ledger)
         let before = try Data(contentsOf: URL(fileURLWithPath: place.ledger))
         let create = ["create", "--name", "x", "--role", "server", "--bundle-id", "com.example.one"]
-        for arguments in [create, ["revoke", key], ["list"]] {
+        for arguments in [create, ["revoke", "--id", "42y82u6z"], ["list"]] {
             let outcome = try CommandLineTests.run(["keys"] + arguments + place.options)
             #expect(outcome.status == 1 && outcome.output.isEmpty)
             #expect(outcome.error.contains("quittance serve brings it up to date"), "\(outcome.error)")

@@ -1,152 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import GRDB
-import PurchaseLedger
-
-/// The tables of a ledger, made by numbered migrations.
+/// The tables of a new ledger.
 ///
-/// A migration is never changed; a change of the tables is a new migration. A new field of a fact is a new column of
-/// `statements` and `residue`, or of `chains`, and is listed in ``StoredFields``.
-package enum Schema {
-    package static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("016 tables", merging: Self.earlierMigrations) { connection, applied in
-            if applied.isEmpty {
-                try connection.execute(sql: tables)
-            } else {
-                try upgrade(connection)
-            }
-        }
-        migrator.registerMigration("017 offers and commitments") { connection in
-            for table in ["statements", "residue"] { try connection.execute(sql: addOffers(to: table)) }
-            try connection.execute(sql: addCommitments)
-        }
-        migrator.registerMigration("018 jobs") { try $0.execute(sql: jobs) }
-        migrator.registerMigration("019 consent") {
-            try $0.execute(sql: "ALTER TABLE customers ADD COLUMN consentedAt INTEGER")
-        }
-        migrator.registerMigration("020 claimants") {
-            try $0.execute(sql: "ALTER TABLE chains ADD COLUMN claimants TEXT")
-        }
-        migrator.registerMigration("021 epochs") { try $0.execute(sql: epochs) }
-        migrator.registerMigration("022 reports of a clock that is ahead") { try $0.execute(sql: addReportInstants) }
-        migrator.registerMigration("023 wordings") { try $0.execute(sql: addWordings) }
-        migrator.registerMigration("024 unfinished copy") { try $0.execute(sql: unfinishedCopy) }
-        return migrator
-    }
-
-    /// Few chains have an instant: those that changed by time since their newest document was signed.
-    private static let addReportInstants = """
-        ALTER TABLE chains ADD COLUMN publishedAsOf INTEGER;
-        CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
-        """
-
-    /// Documents of an older file have no wording: they are kept, whatever else says the same. So are those that are
-    /// pinned. With the chain first,
-    /// the documents of a purchase are next to each other in the index.
-    private static let addWordings = """
-        ALTER TABLE documents ADD COLUMN wording INTEGER;
-        ALTER TABLE documents ADD COLUMN isPinned INTEGER;
-        CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;
-        """
-
-    /// Has a row while the file is the target of a copy that has not ended.
-    private static let unfinishedCopy = """
-        CREATE TABLE unfinishedCopy (
-            id INTEGER PRIMARY KEY CHECK (id = 1),
-            source TEXT NOT NULL,
-            beganAt INTEGER NOT NULL
-        ) STRICT;
-        """
-
-    /// The migrations that made the files of an earlier version.
-    private static let earlierMigrations: Set = [
-        "001 evidence", "002 facts", "003 customers", "004 events", "005 API keys", "006 proof",
-    ]
-
-    /// Every way to open a file passes here.
-    ///
-    /// - Parameters:
-    ///   - orNone: Whether a database without any tables is accepted.
-    ///   - orHalf: Whether half a copy is accepted.
-    /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read;
-    ///   `unfinishedCopy`.
-    static func requireLedger(_ connection: Database, orNone: Bool = false, orHalf: Bool = false) throws {
-        let (applied, migrations) = (try migrator.appliedIdentifiers(connection), Set(migrator.migrations))
-        guard applied.isDisjoint(with: migrations.union(earlierMigrations)) else {
-            try requireVersion(applied, migrations)
-            let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
-            guard !orHalf, let copy = try session.unfinishedCopy() else { return }
-            throw LedgerStorageError(copy)
-        }
-        // A ledger has only GRDB's own table if its creation was interrupted before the first migration.
-        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
-        guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
-            throw SQLiteErrors.damaged("This is a database, but no ledger")
-        }
-    }
-
-    private static func requireVersion(_ applied: Set<String>, _ migrations: Set<String>) throws {
-        guard applied != earlierMigrations, !applied.isSubset(of: migrations) else { return }
-        // Names of migrations begin with a number of three digits.
-        guard let last = applied.max(), let known = migrations.max(), last < known else {
-            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
-        }
-        throw SQLiteErrors.damaged(
-            "The ledger was written by a development version of this software, which no other version reads")
-    }
-}
-
-// MARK: - Tables
-
-extension Schema {
+/// A change of the tables is made here and in ``upgrade(_:)``: files that were upgraded have the same tables. A new
+/// column comes last, since SQLite adds it there. A new field of a fact is a new column of `statements` and `residue`,
+/// or of `chains`, and is listed in ``StoredFields``.
+enum Schema {
     static var tables: String {
-        [apps, chains, documents, facts, customers, events, others, periods].joined(separator: "\n")
+        [apps, epochs, chains, documents, facts, customers, events, jobs, others, periods].joined(separator: "\n")
     }
 
-    /// Empty in rows of an older file: `quittance rebuild` fills in what documents say. Columns are only added, which
-    /// takes a moment in a file of any size, and does not stop a server of the version before that still runs.
-    /// `chains.renewalProductId`, which decided nothing, therefore stays, and is empty in new rows.
-    private static func addOffers(to table: String) -> String {
-        """
-        ALTER TABLE \(table) ADD COLUMN offerIdentifier TEXT;
-        ALTER TABLE \(table) ADD COLUMN offerDiscountType TEXT;
-        ALTER TABLE \(table) ADD COLUMN offerPeriod TEXT;
-        ALTER TABLE \(table) ADD COLUMN storefront TEXT;
-        ALTER TABLE \(table) ADD COLUMN commitmentPeriod INTEGER;
-        ALTER TABLE \(table) ADD COLUMN commitmentPeriods INTEGER;
-        ALTER TABLE \(table) ADD COLUMN commitmentExpiresDate INTEGER;
-        ALTER TABLE \(table) ADD COLUMN commitmentPrice INTEGER;
-        ALTER TABLE \(table) ADD COLUMN revokedSeats INTEGER;
-        """
-    }
-
-    private static let addCommitments = """
-        ALTER TABLE chains ADD COLUMN commitmentAutoRenewStatus INTEGER;
-        ALTER TABLE chains ADD COLUMN commitmentAutoRenewProductId TEXT;
-        ALTER TABLE chains ADD COLUMN publishedCommitmentWillRenew INTEGER;
-        ALTER TABLE events ADD COLUMN beforeCommitmentWillRenew INTEGER;
-        ALTER TABLE events ADD COLUMN afterCommitmentWillRenew INTEGER;
-        """
-
-    private static let jobs = """
-        CREATE TABLE jobs (
-            number INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL,
-            scope INTEGER NOT NULL REFERENCES scopes,
-            name TEXT NOT NULL,
-            dueAt INTEGER NOT NULL,
-            attempts INTEGER NOT NULL,
-            payload BLOB NOT NULL,
-            failure TEXT,
-            UNIQUE (kind, scope, name)
-        ) STRICT;
-        CREATE INDEX jobsDue ON jobs (kind, scope, dueAt);
-        """
-
-    /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In an earlier
-    /// version all apps shared one sequence, as they do in PostgreSQL, from where a ledger may be copied.
-    /// `sharedSequence` is its last number, which a cursor of any app may have.
+    /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In PostgreSQL,
+    /// from where a ledger may be copied, all apps share one sequence. `sharedSequence` is its last number, which a
+    /// cursor of any app may have.
     private static let apps = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -166,8 +32,7 @@ extension Schema {
 
     /// The epochs of each app's events, the newest with the greatest `place` and without a `last`.
     ///
-    /// Cursors of a version without epochs are numbers alone, and belong to an epoch without an id, which ends here: so
-    /// a number that such a version gave after its backup is not taken for one of this file.
+    /// Cursors of a version without epochs are numbers alone, and belong to an epoch whose id is empty.
     private static let epochs = """
         CREATE TABLE epochs (
             app INTEGER NOT NULL REFERENCES apps,
@@ -176,8 +41,6 @@ extension Schema {
             last INTEGER,
             PRIMARY KEY (app, place)
         ) STRICT, WITHOUT ROWID;
-        INSERT INTO epochs (app, place, id, last) SELECT id, 0, '', \(lastEvent) FROM apps WHERE \(lastEvent) > 0;
-        INSERT INTO epochs (app, place, id) SELECT id, 1, \(newEpoch) FROM apps;
         """
 
     /// Begins an epoch of each app.
@@ -191,8 +54,8 @@ extension Schema {
 
     /// The highest number that cursors of an app may have, in a query of `apps`.
     ///
-    /// In older files all apps shared one sequence, so an old cursor may have a higher number than the app's last
-    /// event. Such a cursor must stay valid, and the app's next event must get a number above it.
+    /// If all apps shared one sequence, a cursor may have a higher number than the app's last event. Such a cursor must
+    /// stay valid, and the app's next event must get a number above it.
     static let lastEvent = """
         max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
             coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
@@ -200,7 +63,9 @@ extension Schema {
 
     /// A chain's row contains its newest renewal info and what was published about it last. Each notification of a
     /// subscription changes both, and separate tables would be two more pages to write. Data that few chains have is
-    /// JSON in a column (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON).
+    /// JSON in a column (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON). Few chains
+    /// have `publishedAsOf`: those that changed by time since their newest document was signed. `renewalProductId`
+    /// decides nothing, and is empty in new rows.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -231,9 +96,15 @@ extension Schema {
             publishedRevoked TEXT,
             publishedEntitling INTEGER,
             nextChange INTEGER,
+            commitmentAutoRenewStatus INTEGER,
+            commitmentAutoRenewProductId TEXT,
+            publishedCommitmentWillRenew INTEGER,
+            claimants TEXT,
+            publishedAsOf INTEGER,
             UNIQUE (originalTransactionId, scope)
         ) STRICT;
         CREATE INDEX chainsDue ON chains (nextChange) WHERE nextChange IS NOT NULL;
+        CREATE INDEX chainsAhead ON chains (publishedAsOf) WHERE publishedAsOf IS NOT NULL;
 
         CREATE TABLE ownerChanges (
             chain INTEGER PRIMARY KEY REFERENCES chains,
@@ -251,6 +122,9 @@ extension Schema {
     ///
     /// Nearly every document is about one chain or none. If there are several, `mentions` contains those that `chain`
     /// does not.
+    ///
+    /// A document without a wording is kept, whatever else says the same, and so is one that is pinned. With the chain
+    /// first, the documents of a purchase are next to each other in the index of wordings.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,
@@ -271,9 +145,12 @@ extension Schema {
             notificationSubtype TEXT,
             notificationUUID TEXT,
             content BLOB NOT NULL,
+            wording INTEGER,
+            isPinned INTEGER,
             UNIQUE (signedDate, digest)
         ) STRICT;
         CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
+        CREATE INDEX documentsByWording ON documents (chain, wording) WHERE wording IS NOT NULL;
 
         CREATE TABLE mentions (
             chain INTEGER NOT NULL REFERENCES chains,
@@ -323,6 +200,15 @@ extension Schema {
             knownSince INTEGER,
             price INTEGER,
             currency TEXT,
+            offerIdentifier TEXT,
+            offerDiscountType TEXT,
+            offerPeriod TEXT,
+            storefront TEXT,
+            commitmentPeriod INTEGER,
+            commitmentPeriods INTEGER,
+            commitmentExpiresDate INTEGER,
+            commitmentPrice INTEGER,
+            revokedSeats INTEGER,
             PRIMARY KEY (chain, transactionId, source)
         ) STRICT, WITHOUT ROWID;
         """
@@ -334,7 +220,8 @@ extension Schema {
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             app INTEGER NOT NULL REFERENCES apps,
-            isEstablished INTEGER NOT NULL DEFAULT 0
+            isEstablished INTEGER NOT NULL DEFAULT 0,
+            consentedAt INTEGER
         ) STRICT;
 
         CREATE TABLE customerIds (
@@ -378,12 +265,30 @@ extension Schema {
             afterProductId TEXT,
             afterUntil INTEGER,
             afterWillRenew INTEGER,
+            beforeCommitmentWillRenew INTEGER,
+            afterCommitmentWillRenew INTEGER,
             PRIMARY KEY (app, sequence)
         ) STRICT, WITHOUT ROWID;
         """
 
+    private static let jobs = """
+        CREATE TABLE jobs (
+            number INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            scope INTEGER NOT NULL REFERENCES scopes,
+            name TEXT NOT NULL,
+            dueAt INTEGER NOT NULL,
+            attempts INTEGER NOT NULL,
+            payload BLOB NOT NULL,
+            failure TEXT,
+            UNIQUE (kind, scope, name)
+        ) STRICT;
+        CREATE INDEX jobsDue ON jobs (kind, scope, dueAt);
+        """
+
     /// The secret of an API key is not stored. `place` is the order in which keys were stored. The row of `proof` is
-    /// written to find out whether writing is possible.
+    /// written to find out whether writing is possible. `unfinishedCopy` has a row while the file is the target of a
+    /// copy that has not ended.
     private static let others = """
         CREATE TABLE apiKeys (
             place INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -399,6 +304,12 @@ extension Schema {
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             written INTEGER NOT NULL
+        ) STRICT;
+
+        CREATE TABLE unfinishedCopy (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            source TEXT NOT NULL,
+            beganAt INTEGER NOT NULL
         ) STRICT;
         """
 

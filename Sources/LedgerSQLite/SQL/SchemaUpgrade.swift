@@ -1,98 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import GRDB
+import PurchaseLedger
 
-// Migrates a file of the earlier version, which has six migrations, to the present tables.
+// The versions of a file's tables: which one a new ledger gets, and which one is upgraded to it.
 
 extension Schema {
-    /// Copies the columns that both versions have from the old tables to the new ones, and computes the new columns.
-    static func upgrade(_ connection: Database) throws {
-        try connection.execute(sql: renames)
-        let names = """
-            SELECT name FROM sqlite_schema WHERE type = ? AND name NOT LIKE 'sqlite_%' AND name NOT LIKE 'grdb_%'
-            """
-        let tables = try String.fetchAll(connection, sql: names, arguments: ["table"])
-        for name in try String.fetchAll(connection, sql: names, arguments: ["index"]) {
-            try connection.execute(sql: "DROP INDEX \(name)")
+    /// The name that a ledger keeps. Without it, the version before would take the file for another program's database.
+    private static let mark = "016 tables"
+
+    /// The names by which a file is known to be a ledger, of any version.
+    private static let marks: Set = ["001 evidence", mark]
+
+    /// The steps in which the version that can be upgraded made its tables.
+    private static let upgradable: Set = [
+        mark, "017 offers and commitments", "018 jobs", "019 consent", "020 claimants", "021 epochs",
+        "022 reports of a clock that is ahead", "023 wordings", "024 unfinished copy",
+    ]
+
+    /// The step of this version. Names begin with a number of three digits: a version refuses a file that has a higher
+    /// number than its own.
+    private static let current = "025 tables"
+
+    /// Makes the tables of a new ledger, or upgrades those of an older one, in one transaction.
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration(current, merging: upgradable.subtracting([mark])) { connection, applied in
+            if applied.isEmpty {
+                try connection.execute(sql: tables)
+                try connection.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [mark])
+            } else {
+                try upgrade(connection)
+            }
         }
-        for name in tables { try connection.execute(sql: "ALTER TABLE \(name) RENAME TO old_\(name)") }
-        try connection.execute(sql: Self.tables)
-        for name in tables {
-            let common = """
-                SELECT name FROM pragma_table_info('\(name)')
-                INTERSECT SELECT name FROM pragma_table_info('old_\(name)')
-                """
-            let columns = try String.fetchAll(connection, sql: common).joined(separator: ", ")
-            try connection.execute(sql: "INSERT INTO \(name) (\(columns)) SELECT \(columns) FROM old_\(name)")
-        }
-        try connection.execute(sql: newColumns)
-        for name in tables { try connection.execute(sql: "DROP TABLE old_\(name)") }
+        return migrator
     }
 
-    /// Events keep their sequence numbers, which all apps shared. Documents stop being evidence for chains that were
-    /// erased.
-    private static let renames = """
-        ALTER TABLE pieces RENAME TO sharedBlobs;
-        ALTER TABLE chains RENAME COLUMN forgottenAt TO erasedAt;
-        ALTER TABLE chains RENAME COLUMN toldStatus TO publishedStatus;
-        ALTER TABLE chains RENAME COLUMN toldProductId TO publishedProductId;
-        ALTER TABLE chains RENAME COLUMN toldTransactionId TO publishedTransactionId;
-        ALTER TABLE chains RENAME COLUMN toldExpiresDate TO publishedExpiresDate;
-        ALTER TABLE chains RENAME COLUMN toldWillRenew TO publishedWillRenew;
-        ALTER TABLE chains RENAME COLUMN toldRevoked TO publishedRevoked;
-        ALTER TABLE chains RENAME COLUMN toldEntitling TO publishedEntitling;
-        ALTER TABLE events ADD COLUMN app INTEGER;
-        ALTER TABLE events ADD COLUMN effectiveAt INTEGER;
-        UPDATE events SET app = (SELECT app FROM scopes WHERE id = scope), effectiveAt = recordedAt;
-        DELETE FROM mentions WHERE chain IN (SELECT id FROM chains WHERE erasedAt IS NOT NULL);
-        """
+    /// Changes the tables of the version that can be upgraded, and their rows, to those of a new ledger.
+    private static func upgrade(_ connection: Database) throws {}
 
-    /// Estimates the new columns. `quittance rebuild` computes them from the documents. Until then
+    /// Every way to open a file passes here.
     ///
-    /// - a customer exists in its own right if an event reports a claim, if it has several ids, which only an alias
-    ///   makes, or if no purchase names its id as its account now;
-    /// - a transaction counts as known since its purchase;
-    /// - renewal info is about the transaction that was signed at the same instant. Therefore renewal info about the
-    ///   newest period stays about that period.
-    ///
-    /// The numbers of deleted rows are not reused.
-    private static let newColumns = """
-        UPDATE apps SET sharedSequence = coalesce((SELECT max(sequence) FROM events), 0);
+    /// - Parameters:
+    ///   - orNone: Whether a database without any tables is accepted.
+    ///   - orHalf: Whether half a copy is accepted.
+    /// - Throws: `LedgerStorageError`: `damaged` if it is no ledger, or of a version that cannot be read;
+    ///   `unfinishedCopy`.
+    static func requireLedger(_ connection: Database, orNone: Bool = false, orHalf: Bool = false) throws {
+        let applied = try migrator.appliedIdentifiers(connection)
+        guard applied.isDisjoint(with: marks) else {
+            try requireVersion(applied)
+            let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
+            guard !orHalf, let copy = try session.unfinishedCopy() else { return }
+            throw LedgerStorageError(copy)
+        }
+        // A ledger has only GRDB's own table if its creation was interrupted.
+        let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
+        guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
+            throw SQLiteErrors.damaged("This is a database, but no ledger")
+        }
+    }
 
-        UPDATE customers SET isEstablished = 1
-        WHERE number IN (SELECT customer FROM events WHERE kind = 'purchase.linked' AND detail = 'claim')
-            OR number IN (SELECT customer FROM customerIds GROUP BY customer HAVING count(*) > 1)
-            OR number IN (
-                SELECT customer FROM customerIds WHERE (app, id) NOT IN (
-                    SELECT app, appAccountToken FROM statements
-                    JOIN chains ON chains.id = chain JOIN scopes ON scopes.id = scope
-                    WHERE appAccountToken IS NOT NULL
-                    UNION
-                    SELECT app, renewalAppAccountToken FROM chains JOIN scopes ON scopes.id = scope
-                    WHERE renewalAppAccountToken IS NOT NULL));
-
-        UPDATE statements SET knownSince = min(signedDate, coalesce(purchaseDate, signedDate))
-        WHERE signedDate > -9223372036854775808;
-
-        UPDATE chains SET renewalDate = (
-            SELECT expiresDate FROM statements WHERE chain = chains.id AND signedDate = renewalSignedDate
-            ORDER BY purchaseDate DESC LIMIT 1)
-        WHERE renewalSignedDate IS NOT NULL;
-
-        UPDATE chains SET
-            publishedIsSubscription = publishedStatus IS NOT NULL,
-            publishedUntil = iif(publishedStatus = 'active', publishedExpiresDate, NULL),
-            publishedStatus = coalesce(publishedStatus,
-                iif(publishedEntitling, 'active', iif(publishedRevoked IS NOT NULL, 'revoked', 'expired')))
-        WHERE publishedEntitling IS NOT NULL;
-
-        UPDATE chains SET lastEventAt = last.recordedAt
-        FROM (
-            SELECT scope, originalTransactionId, max(recordedAt) AS recordedAt FROM events
-            WHERE originalTransactionId IS NOT NULL GROUP BY scope, originalTransactionId) AS last
-        WHERE chains.originalTransactionId = last.originalTransactionId AND chains.scope = last.scope;
-
-        DELETE FROM sqlite_sequence WHERE name NOT LIKE 'old_%';
-        UPDATE sqlite_sequence SET name = substr(name, 5);
-        """
+    private static func requireVersion(_ applied: Set<String>) throws {
+        guard applied != upgradable, applied != [mark, current] else { return }
+        guard let last = applied.max(), last < current else {
+            throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
+        }
+        throw SQLiteErrors.damaged(
+            "The ledger was written by a development version of this software, which no other version reads")
+    }
 }
