@@ -14,7 +14,6 @@ struct CommitPlan {
     let scopes: ScopeNumbers
     /// A number that no other commit has: the version of the rows that it writes.
     let stamp: Int64
-    let forms: StoredForms
     /// The packed contents of new documents.
     var contents: [Provenance: [UInt8]] = [:]
     /// Whether rows of one table share a statement.
@@ -25,11 +24,11 @@ struct CommitPlan {
     /// The last rows, as long as the same is done with each.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    private init(
-        _ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, forms: StoredForms
-    ) {
-        (self.loaded, self.scopes, self.stamp) = (loaded, scopes, stamp)
-        (self.isDistributed, self.forms) = (isDistributed, forms)
+    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool) {
+        self.loaded = loaded
+        self.scopes = scopes
+        self.stamp = stamp
+        self.isDistributed = isDistributed
     }
 
     mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
@@ -56,10 +55,10 @@ struct CommitPlan {
     /// - Parameters:
     ///   - isDistributed: Whether Citus distributes the tables. Then rows of one table share no statement.
     static func statements(
-        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool, forms: StoredForms
+        _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
-        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed, forms: forms)
+        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed)
         plan.putCustomers(group.after, footprint)
         plan.putHoldings(group.after)
         try plan.putChains(changes.chains, touched: group.touchedChains, footprint)

@@ -28,7 +28,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
     /// ``beginEpoch()``.
     public let showsIdentity: Bool
-    private let forms: StoredForms
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     let proof: Int64
@@ -121,7 +120,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }
-            forms = isDistributed ? .onNodes : try await StoredForms.read(requests)
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.
             showsIdentity = identity != nil && !isDistributed
@@ -139,7 +137,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     }
 
     /// The version of the tables that this version of the software makes.
-    public static var newestVersion: Int { Schema.migrations.count }
+    public static var newestVersion: Int { Schema.version }
 
     /// The version of the tables in a database; `nil` if it has no ledger.
     ///
@@ -385,7 +383,7 @@ extension PostgresLedgerStorage {
         let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
-            group, scopes, stamp: stamp, isDistributed: isDistributed, forms: forms)
+            group, scopes, stamp: stamp, isDistributed: isDistributed)
         _ = try await pool.run(.transaction(statements, lockLimit: lockLimit).during(epoch))
         // A block that was drawn before may have numbers below the mark.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }

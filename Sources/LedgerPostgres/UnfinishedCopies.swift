@@ -5,9 +5,6 @@ public import PurchaseLedger
 // Half a copy is no ledger: the note of a copy that has not ended.
 
 extension PostgresLedgerStorage {
-    private static let exists = PostgresStatement(
-        "SELECT 1::bigint WHERE to_regclass('quittance.unfinished_copy') IS NOT NULL")
-
     private static let found = PostgresStatement("SELECT source, began_at FROM quittance.unfinished_copy")
 
     /// The note of a copy into this ledger that has not ended.
@@ -15,16 +12,13 @@ extension PostgresLedgerStorage {
         try await translated { try await Self.unfinishedCopy(self.requests) }
     }
 
-    /// - Throws: `LedgerStorageError`: `unfinishedCopy` if the ledger, of any version, is half a copy.
+    /// - Throws: `LedgerStorageError`: `unfinishedCopy` if the ledger is half a copy.
     static func requireWhole(_ requests: RepeatedRequests) async throws {
         if let copy = try await unfinishedCopy(requests) { throw LedgerStorageError(copy) }
     }
 
-    /// Earlier versions have no such note.
     private static func unfinishedCopy(_ requests: RepeatedRequests) async throws -> UnfinishedCopy? {
-        let isThere = try await requests.read(exists).map { try $0.next(Int64.self) }.first != nil
-        let copies = isThere ? try await requests.read(found) : PostgresRows()
-        return try copies.map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
+        try await requests.read(found).map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
     }
 
     /// Writes the note, or removes it.

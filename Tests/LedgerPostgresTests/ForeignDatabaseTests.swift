@@ -79,19 +79,6 @@ import Testing
         }
     }
 
-    /// A name that is taken would be tried again in vain, up to the limit on attempts.
-    @Test func `a name that is taken inside a ledger is reported at once`() async throws {
-        let database = try TestPostgres.database()
-        try await MigrationTests.migrate(database, by: 1)
-        try database.psql("CREATE TABLE quittance.pieces (theirs bigint)")
-        await #expect {
-            try await database.storage()
-        } throws: { error in
-            "\(error)".contains("42P07")
-        }
-        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "1")
-    }
-
     @Test func `an empty schema that the owner of the database has made is used`() async throws {
         let database = try TestPostgres.database()
         try database.psql(
@@ -104,22 +91,6 @@ import Testing
             PostgresSettings(address), clock: ContinuousClock(), random: SystemRandomNumberGenerator())
         try await TroubleTests.add(1, to: 0, through: storage)
         #expect(try Self.ledgers(database) == "quittance")
-    }
-
-    /// As a version without schemas has made it.
-    @Test func `a ledger in public is found there, also if the schema of a role comes first`() async throws {
-        let database = try TestPostgres.database()
-        try await MigrationTests.migrate(database, by: Schema.unmarked, in: "public")
-        try database.psql("CREATE SCHEMA postgres; CREATE TABLE postgres.chains (id bigint)")
-        #expect(try database.psql("SELECT count(*) FROM public.outbox") == "0")
-        let storage = try await database.storage()
-        try await TroubleTests.add(1, to: 0, through: storage)
-        #expect(try Self.ledgers(database) == "public")
-        #expect(try await TroubleTests.numbers(in: storage).map(\.count).first == 1)
-        #expect(try database.psql("SELECT ledger FROM public.schema_version") == LedgerSchema.marker)
-        #expect(
-            try database.psql("SELECT count(*) FROM pg_class WHERE relname LIKE 'documents_%q%' AND relkind = 'r'")
-                == "2")
     }
 
     @Test func `two ledgers in one database are two`() async throws {

@@ -12,7 +12,7 @@ enum FullDatabase {
 
     /// Tables that stay small: to read all of one is as good as an index.
     static let smallTables: Set<String> = [
-        "apps", "scopes", "counter", "epochs", "api_keys", "proof", "forms", "retention", "schema_version",
+        "apps", "scopes", "counter", "epochs", "api_keys", "proof", "retention", "schema_version",
         "unfinished_copy",
     ]
 
@@ -43,9 +43,9 @@ enum FullDatabase {
         FROM generate_series(1, \(rows)) AS n
         """,
         """
-        INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
+        INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
         SELECT 'customer ' || n, CASE WHEN n % 100 = 0 THEN 2 ELSE 1 END, 1, n / 2, true,
-               array['customer ' || n / 2 * 2, 'customer ' || n / 2 * 2 + 1], array['Production ' || 2000000000 + n]
+               array['customer ' || n / 2 * 2, 'customer ' || n / 2 * 2 + 1]
         FROM generate_series(2, \(rows) + 1) AS n
         """,
         """

@@ -81,15 +81,6 @@ import Testing
         }
     }
 
-    @Test func `a purchase writes no list of all purchases`() async throws {
-        let database = try TestPostgres.database()
-        let storage = try await database.storage()
-        try await Self.sell(0..<300, through: storage)
-        try await Self.sell(300..<303, together: false, through: storage)
-        #expect(try database.psql("SELECT sum(cardinality(chains)), count(*) FROM quittance.customers") == "0|1")
-        #expect(try database.psql("SELECT count(*) FROM quittance.holdings") == "303")
-    }
-
     /// Two commits must not each miss what the other one does.
     @Test func `a purchase and a deletion of its customer at the same time leave no holding behind`() async throws {
         let database = try TestPostgres.database()
@@ -153,66 +144,6 @@ import Testing
         try await storage.completeViews()
         #expect(try await storage.faults() == [])
         #expect(try await Self.held(storage).count == 1)
-    }
-
-    /// An old server may have made it a moment ago, and go on.
-    @Test func `a ledger of the version before that has no customer yet keeps the lists`() async throws {
-        let database = try TestPostgres.database()
-        try await MigrationTests.migrate(database, by: Schema.unmarked)
-        let storage = try await database.storage()
-        try await Self.sell(0..<1, through: storage)
-        #expect(try database.psql("SELECT cardinality(chains) FROM quittance.customers") == "1")
-        #expect(try database.psql("SELECT customers FROM quittance.forms") == "0")
-    }
-
-    /// A server of the version before reads and writes `customers.chains`.
-    @Test func `servers of the version before and of this one see each other's purchases`() async throws {
-        let database = try TestPostgres.database()
-        try await MigrationTests.migrate(database, by: Schema.unmarked)
-        try database.psql(
-            """
-            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.scope.bundleId)');
-            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production'), (1, 'Sandbox');
-            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
-            VALUES ('anna', 1, 1, 7, true, '{anna}', '{Production 1000,Sandbox 1001}');
-            UPDATE quittance.counter SET last = 7 WHERE id = 2
-            """)
-        let storage = try await database.storage()
-        let held = "SELECT string_agg(chain, ' ' ORDER BY chain) FROM quittance.holdings"
-        #expect(try database.psql(held) == "1000 1001")
-        try database.psql(
-            "UPDATE quittance.customers SET chains = chains || '{Production 1002}'::text[], version = 2 WHERE home = 'anna'"
-        )
-        #expect(try database.psql(held) == "1000 1001 1002")
-        try await Self.sell(0..<1, through: storage)
-        let list = "SELECT array_to_string(ARRAY(SELECT unnest(chains) ORDER BY 1), ',') FROM quittance.customers"
-        #expect(
-            try database.psql(list) == "Production 1000,Production 1002,Production 2000000000,Sandbox 1001")
-        #expect(try await Self.held(storage) == ["2000000000"])
-        // Once no server of the version before runs.
-        try database.psql("UPDATE quittance.forms SET customers = 1")
-        try await Self.sell(1..<2, through: database.storage())
-        #expect(try database.psql("SELECT cardinality(chains) FROM quittance.customers") == "4")
-        #expect(try await Self.held(storage).count == 2)
-        try database.psql("DELETE FROM quittance.customers")
-        #expect(try database.psql("SELECT count(*) FROM quittance.holdings") == "0")
-    }
-
-    /// The others may be in a transaction of the upgrade that has not ended.
-    @Test func `what a server of the version before adds to a list gets here, and no more`() async throws {
-        let database = try TestPostgres.database()
-        try await MigrationTests.migrate(database, by: Schema.unmarked)
-        try database.psql(
-            """
-            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.scope.bundleId)');
-            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
-            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
-            VALUES ('anna', 1, 1, 7, true, '{anna}', '{Production 1000}')
-            """)
-        _ = try await database.storage()
-        try database.psql("DELETE FROM quittance.holdings")
-        try database.psql("UPDATE quittance.customers SET chains = '{Production 1000,Production 1001}'")
-        #expect(try database.psql("SELECT chain FROM quittance.holdings") == "1001")
     }
 
     /// Prints the times of a read of a customer with many purchases, and compares them with those of a file.

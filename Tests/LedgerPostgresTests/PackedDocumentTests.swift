@@ -174,25 +174,19 @@ extension PackedDocumentTests {
         #expect(try await storage.scanDocuments(after: nil, limit: 100).damage.count == 3)
     }
 
-    @Test(.needsPostgres) func `a ledger that had documents keeps the plain form until its operator changes that`()
-        async throws
-    {
+    @Test(.needsPostgres) func `documents in plain form are read beside packed ones`() async throws {
         let database = try TestPostgres.database()
-        // As the first version left it: no pieces, and a document in plain form.
-        try await MigrationTests.migrate(database, by: 1)
+        let storage = try await database.storage()
+        let documents = (1...2).map { Self.evidence(.transaction, #"{"transactionId":"\#($0)"}"#, at: $0) }
+        try await Self.store(documents, in: storage)
+        let text = String(decoding: documents[0].document, as: UTF8.self)
         try database.psql(
             """
-            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
-            VALUES (1, '\\x01', '', 1, 'transaction', 1, '\\x00')
+            UPDATE quittance.documents SET content = '\\x00'::bytea || convert_to('\(text)', 'UTF8')
+            WHERE signed_date = 1
             """)
-        let upgraded = try await database.storage()
-        try await Self.store([Self.notification(2)], in: upgraded)
-        #expect(try database.psql("SELECT count(*) FROM quittance.documents WHERE get_byte(content, 0) = 0") == "4")
-        try database.psql("UPDATE quittance.forms SET documents = 1")
-        let packing = try await database.storage()
-        try await Self.store([Self.notification(3)], in: packing)
-        #expect(try database.psql("SELECT count(*) FROM quittance.documents WHERE get_byte(content, 0) = 0") == "4")
-        let names = [2, 3].map { Self.notification($0).provenance }
-        #expect(try await upgraded.load(LedgerQuery { $0.documents = Set(names) }).documents.count == 2)
+        let query = LedgerQuery { $0.documents = Set(documents.map(\.provenance)) }
+        let found = try await storage.load(query).documents
+        #expect(documents.map { found[$0.provenance]?.document } == documents.map(\.document))
     }
 }

@@ -20,12 +20,12 @@ import Testing
 // | numbered events that stay in the outbox are numbered again | PitfallTests: stays in the outbox |
 // | an event is erased while it is in the outbox | LedgerStorageContract: erasure of events |
 // | a chain's events in the order of the servers' clocks | ConnectingTests: clocks two seconds apart |
-// | servers make the tables at once | MigrationTests; ThreeServersTests starts three on an empty database |
+// | servers make the tables at once | TroubleTests; ThreeServersTests starts three on an empty database |
 // | both sides of a pipeline fill their buffers | PipelineTests: much more than any buffer holds |
 // | a result above 16 KB blocks PQgetResult | PipelineTests: much more than any buffer holds |
 // | requests without a sync of their own are one transaction | PipelineTests: the error of one request |
 // | the next pipeline meets an open transaction, 25P02 | PipelineTests: requests after a transaction that failed |
-// | prepared statements after tables changed, 0A000 | PipelineTests: prepared again; MigrationTests |
+// | prepared statements after tables changed, 0A000 | PipelineTests: prepared again; UpgradeTests |
 // | no answer, for hours | PipelineTests: given up at the deadline; ConnectingTests: never answers |
 // | a cancel request meets another statement | PitfallTests: no statement is cancelled |
 // | a pool connects again without end, and callers wait | PitfallTests: a database that never answers |

@@ -112,12 +112,14 @@ import Testing
     /// The statements of docs/postgresql.md.
     @Test func `a ledger that had documents before gets quarters when its operator says so`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
-        let settings = PostgresSettings(database.server.address(database.name))
-        var migrator = Migrator(pool: try ConnectionPool(settings, clock: ContinuousClock()))
-        migrator.migrations = Array(Schema.migrations.prefix(5))
-        try await migrator.migrate()
+        _ = try await database.storage()
+        let tables = try database.psql(
+            "SELECT string_agg(relname, ', quittance.') FROM pg_class WHERE relname ~ '^documents_(before|[0-9])' AND relkind = 'r'"
+        )
         try database.psql(
             """
+            DROP TABLE quittance.\(tables);
+            UPDATE quittance.retention SET has_quarters = false;
             INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
             VALUES (1, '', '', 1, 'transaction', 1, '')
             """)

@@ -121,7 +121,7 @@ import Testing
             }
             try await group.waitForAll()
         }
-        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(Schema.migrations.count)")
+        #expect(try database.psql("SELECT version FROM quittance.schema_version") == "\(Schema.version)")
     }
 
     @Test(arguments: [
@@ -157,7 +157,7 @@ import Testing
         #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'quittance')") == "0")
         _ = try await database.storage()
         #expect(try await database.storage(upgrades: false).apiKeys() == [])
-        try database.psql("UPDATE quittance.schema_version SET version = 0")
+        try database.psql("UPDATE quittance.schema_version SET version = \(SchemaUpgrade.source)")
         await expectRefusal()
     }
 

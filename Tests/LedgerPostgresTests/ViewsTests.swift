@@ -276,8 +276,8 @@ import Testing
             SELECT n::text, 1, 1, '' FROM generate_series(1, 30000) AS n;
             INSERT INTO quittance.jobs (home, scope, kind, version, due_at, attempts, payload)
             SELECT n::text, 1, 'kind', 1, 1, 0, '' FROM generate_series(1, 30000) AS n;
-            INSERT INTO quittance.customers (home, app, version, number, is_established, ids, chains)
-            SELECT n::text, 1, 1, n, true, ARRAY[n::text], '{}' FROM generate_series(1, 30000) AS n
+            INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
+            SELECT n::text, 1, 1, n, true, ARRAY[n::text] FROM generate_series(1, 30000) AS n
             """)
         let vacuumed = """
             SELECT count(*) FROM pg_stat_user_tables

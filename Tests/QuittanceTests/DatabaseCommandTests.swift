@@ -155,7 +155,8 @@ import Testing
         #expect(try await server.send(.GET, "/v1/customers/c", key: secret).status == 200)
         #expect(server.terminate() == 0)
 
-        try database.psql("UPDATE quittance.schema_version SET version = version - 1")
+        // The version that is upgraded.
+        try database.psql("UPDATE quittance.schema_version SET version = 19")
         let older = try CommandLineTests.run(serve)
         #expect(older.status == 1)
         #expect(older.error.contains("run quittance migrate as their owner"), "\(older.error)")

@@ -61,10 +61,10 @@ extension CommitPlan {
 
     /// Finds the chain of a transaction, and shows the transaction to people.
     static let putTransaction = {
-        let names = Schema.periodColumns.map(\.name)
+        let names = PeopleViews.transactionColumns.map(\.name)
         return RowStatement.insert(
             into: "quittance.transactions",
-            [("home", .text), ("scope", .integer), ("chain", .text)] + Schema.periodColumns,
+            [("home", .text), ("scope", .integer), ("chain", .text)] + PeopleViews.transactionColumns,
             """
             ON CONFLICT (home, scope, chain) DO UPDATE SET
                 \(names.map { "\($0) = excluded.\($0)" }.joined(separator: ", "))
@@ -151,7 +151,7 @@ extension ChainRecord {
 }
 
 extension TransactionStatement {
-    /// The values of ``Schema/periodColumns``.
+    /// The values of ``PeopleViews/transactionColumns``.
     var periodValues: [PostgresValue] {
         [
             .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,

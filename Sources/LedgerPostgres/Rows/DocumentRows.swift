@@ -281,9 +281,10 @@ extension CommitPlan {
     }
 
     /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
-    /// failover to a standby that had not received everything it would be wrong.
+    /// failover to a standby that had not received everything it would be wrong. On Citus storing a piece would lock
+    /// the table of pieces on all nodes.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
-        guard forms.packsDocuments else { return }
+        guard !isDistributed else { return }
         var pieces: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in

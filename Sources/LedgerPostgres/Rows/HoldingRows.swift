@@ -97,14 +97,6 @@ extension CommitPlan {
     private static let insert = RowStatement.insert(
         into: "quittance.holdings", [("home", .text), ("scope", .integer), ("chain", .text)], "ON CONFLICT DO NOTHING")
 
-    /// See `Schema.holdings`.
-    private static let list = """
-        UPDATE quittance.customers SET chains = ARRAY(
-            SELECT environment || ' ' || chain FROM quittance.holdings JOIN quittance.scopes ON scopes.id = scope
-            WHERE holdings.home = customers.number::text)
-        WHERE number = $1
-        """
-
     /// Adds holdings, and removes those of customers that are no more.
     ///
     /// - Parameter after: The loaded records as they are to be.
@@ -120,9 +112,6 @@ extension CommitPlan {
         for number in numbers.subtracting(left).sorted() {
             add("DELETE FROM quittance.holdings WHERE home = $1", [.text("\(number)")])
         }
-        guard forms.listsChains else { return }
-        let changed = after.customers.filter { loaded.customers[$0.key]?.ids != $0.value.ids }.map(\.value.number)
-        for number in Set(changed).union(gained.keys.map(\.number)).sorted() { add(Self.list, [.integer(number)]) }
     }
 }
 
@@ -139,7 +128,7 @@ extension PostgresLedgerStorage {
                     AND holdings.chain = chains.home)
         """
 
-    /// The holdings of customers who were erased while the upgrade copied them.
+    /// The holdings of customers who were erased.
     private static let orphans = """
         FROM quittance.holdings
         WHERE NOT EXISTS (SELECT 1 FROM quittance.customers WHERE customers.number::text = holdings.home)

@@ -54,7 +54,7 @@ private struct ShownRows {
     private var transactions: [String: [String: [PostgresValue]]] = [:]
 
     private static let chainColumns = PeopleViews.chainColumns.map(\.name).joined(separator: ", ")
-    private static let periodColumns = Schema.periodColumns.map(\.name).joined(separator: ", ")
+    private static let periodColumns = PeopleViews.transactionColumns.map(\.name).joined(separator: ", ")
 
     static func statements(_ chains: [String], _ scope: Int64) -> [PostgresStatement] {
         [

@@ -11,8 +11,7 @@ enum Conflict {
     /// The SQLSTATE. Neither the SQL standard nor PostgreSQL has the class `QT`.
     static let state = "QT001"
 
-    /// Makes the function. Part of a migration, which never changes. A database may be set up so that new functions are
-    /// their owner's alone.
+    /// Makes the function. A database may be set up so that new functions are their owner's alone.
     static let function = [
         """
         CREATE FUNCTION quittance.conflict(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN

@@ -10,7 +10,7 @@ import PurchaseLedger
 enum Distribution {
     /// The tables that each node has a copy of. Writing one locks it and is a commit of all nodes, so no intake does.
     static let copied = [
-        "apps", "scopes", "api_keys", "pieces", "forms", "schema_version", "retention", "unfinished_copy",
+        "apps", "scopes", "api_keys", "pieces", "schema_version", "retention", "unfinished_copy",
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
@@ -23,9 +23,7 @@ enum Distribution {
 
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")
 
-    /// Whether the last one of the tables is distributed.
-    private static let isDone = PostgresStatement.once(
-        "SELECT count(*) FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')")
+    private static let isDone = PostgresStatement.once("SELECT count(*) \(Citus.distributed)")
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
@@ -62,14 +60,11 @@ enum Distribution {
         try await requests.read(statement).map { try $0.next(Int.self) }.first ?? 0
     }
 
-    /// One after another over one connection to each node, since some of them make objects that the next ones need.
     /// The first table of each kind has nothing to be with: Citus 13 compares collations wrongly if it chooses itself.
     /// Citus cannot plan the views for people.
     static let statements =
-        [
-            "SET LOCAL statement_timeout = 0", "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
-        ]
-        + ["SELECT \(Conflict.distribution)::text"] + PeopleViews.drop + Schema.homes + [Schema.fillHomes]
+        ["SET LOCAL statement_timeout = 0", Citus.sequential, "SELECT \(Conflict.distribution)::text"]
+        + PeopleViews.drop + additions + [fillAdditions]
         + copied.map { "SELECT create_reference_table('quittance.\($0)')::text" }
         + together.map { table in
             let other = table == together[0] ? "none" : "quittance.\(together[0])"
@@ -82,4 +77,44 @@ enum Distribution {
             let other = table == distributed[0] ? "none" : "quittance.\(distributed[0])"
             return "SELECT create_distributed_table('quittance.\(table)', 'home', colocate_with => '\(other)')::text"
         }
+
+    /// What only distributed tables have. `also` names the chains that a document is evidence for besides `chain`, as
+    /// `DocumentHomes` does; `mentions.document` is the home of the document. So the one is found from the home of
+    /// the other, see ``DocumentPlace``. A write of `confirmations` waits for the standby of one node.
+    static let additions = [
+        "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
+        "ALTER TABLE quittance.mentions ADD COLUMN IF NOT EXISTS document text COLLATE \"C\"",
+        """
+        CREATE TABLE IF NOT EXISTS quittance.confirmations (
+            home text COLLATE "C" PRIMARY KEY, written bigint NOT NULL)
+        """,
+    ]
+
+    /// Fills in ``additions`` for documents about several chains or with another home than their
+    /// chain's. There are few, and each is found on all nodes. Those that were detached are left out.
+    private static let fillAdditions = """
+        DO $$ DECLARE
+            stored record; at_home text; names text[];
+        BEGIN
+            FOR stored IN SELECT DISTINCT signed_date, digest FROM quittance.mentions LOOP
+                SELECT documents.home INTO at_home FROM quittance.documents
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                CONTINUE WHEN at_home IS NULL;
+                SELECT array_agg(environment || ' ' || mentions.home) INTO names
+                FROM quittance.mentions JOIN quittance.scopes ON scopes.id = scope
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                UPDATE quittance.mentions SET document = at_home
+                WHERE signed_date = stored.signed_date AND digest = stored.digest;
+                UPDATE quittance.documents SET also = names
+                WHERE signed_date = stored.signed_date AND digest = stored.digest AND home = at_home;
+            END LOOP;
+            FOR stored IN
+                SELECT chain, scope, signed_date, digest, home FROM quittance.documents WHERE chain <> home
+            LOOP
+                INSERT INTO quittance.mentions (home, scope, signed_date, digest, document)
+                VALUES (stored.chain, stored.scope, stored.signed_date, stored.digest, stored.home)
+                ON CONFLICT DO NOTHING;
+            END LOOP;
+        END $$
+        """
 }

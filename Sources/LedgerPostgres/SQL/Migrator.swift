@@ -5,8 +5,6 @@ import PurchaseLedger
 /// Brings the tables up to date. Several servers may do so at once: the first one wins, and the others find it done.
 struct Migrator {
     let pool: ConnectionPool
-    /// The statements of each migration.
-    var migrations = Schema.migrations
 
     /// How often to start again after another server was faster, or held a lock for too long.
     private static let attempts = 60
@@ -14,10 +12,10 @@ struct Migrator {
     /// How long others may go on before it waits for a lock again.
     private static let pause = Duration.seconds(3)
 
-    /// How long a migration may take: long enough for an index of the largest table.
+    /// How long the upgrade may take: long enough for a new form of all rows of the largest table.
     static let limit = Duration.seconds(3600)
 
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a version that cannot be upgraded.
     func migrate() async throws {
         for attempt in 1... {
             do {
@@ -35,7 +33,7 @@ struct Migrator {
         }
     }
 
-    /// The number of migrations that the ledger has; `nil` if there is none.
+    /// The version of the ledger's tables; `nil` if there is none.
     func version() async throws -> Int? {
         guard case .ledger(let version) = try await content() else { return nil }
         return version
@@ -44,7 +42,7 @@ struct Migrator {
     /// - Throws: `LedgerStorageError` unless the ledger is of this version.
     func requireCurrent() async throws {
         switch try await content() {
-        case .ledger(migrations.count): return
+        case .ledger(Schema.version): return
         case .ledger:
             throw LedgerStorageError(
                 .readOnly,
@@ -56,14 +54,13 @@ struct Migrator {
     }
 
     private func step() async throws {
-        let found = try await content()
-        if case .nothing(let exists) = found, let first = migrations.first {
+        switch try await content() {
+        case .nothing(let exists):
             try await requireUnicode()
-            try await run(begin(exists: exists) + first.map { .once($0) })
-        }
-        let done = if case .ledger(let version) = found { version } else { min(1, migrations.count) }
-        for version in done..<migrations.count {
-            try await run([Self.advance(from: version)] + migrations[version].map { .once($0) })
+            try await run(begin(exists: exists) + Schema.tables.map { .once($0) })
+        case .ledger(SchemaUpgrade.source):
+            try await run([Self.advance] + SchemaUpgrade.statements.map { .once($0) })
+        case .ledger, .others: return
         }
     }
 
@@ -83,31 +80,34 @@ struct Migrator {
     /// Adds tables for the documents of this quarter and the next one. If that fails, the next start does it: another
     /// server is faster or busy, the user does not own the tables, or this is not Citus's coordinator.
     private func addQuarters() async {
-        guard migrations.count >= Schema.migrations.count else { return }
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 
     /// What the schema has.
     ///
-    /// - Throws: `LedgerStorageError` if it has tables of other software, or more migrations than this version knows.
+    /// - Throws: `LedgerStorageError` if it has tables of other software, or of a version that cannot be upgraded.
     private func content() async throws -> SchemaContent {
         let found = try await SchemaContent.read(pool)
         switch found {
-        case .ledger(let version) where version > migrations.count:
+        case .ledger(Schema.version), .ledger(SchemaUpgrade.source), .nothing: return found
+        case .ledger(let version) where version > Schema.version:
             throw LedgerStorageError(
                 .damaged,
-                "The ledger was written by a newer version of this software: it has \(version) migrations, "
-                    + "and this version knows \(migrations.count)")
+                "The ledger was written by a newer version of this software: its tables have version \(version), "
+                    + "and this version knows \(Schema.version)")
+        case .ledger:
+            throw LedgerStorageError(
+                .damaged,
+                "The ledger was written by a development version of this software, which no other version reads")
         case .others:
             throw LedgerStorageError(
                 .unavailable,
                 "The schema \(pool.schema) of this database has tables of other software: add schema=NAME to the "
                     + "address, and the ledger's tables are made in that schema")
-        case .ledger, .nothing: return found
         }
     }
 
-    /// Makes the schema and its version, in the transaction of the first migration. Servers that do so at once wait for
+    /// Makes the schema and its version, in the transaction that makes the tables. Servers that do so at once wait for
     /// each other, and the later ones fail with a ``Conflict``. A name that is taken is none.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // Chosen at random, once: other software has other numbers.
@@ -121,20 +121,26 @@ struct Migrator {
             CREATE TABLE quittance.schema_version (
                 id bigint PRIMARY KEY, version bigint NOT NULL, ledger text NOT NULL)
             """,
-            "INSERT INTO quittance.schema_version (id, version, ledger) VALUES (1, 1, '\(LedgerSchema.marker)')",
+            """
+            INSERT INTO quittance.schema_version (id, version, ledger)
+            VALUES (1, \(Schema.version), '\(LedgerSchema.marker)')
+            """,
         ]
         return texts.map { .once($0) }
     }
 
-    /// A migration gives way to a busy server, and tries again. It may take longer than an operator allows others.
+    /// A change of the tables gives way to a busy server, and is tried again. It may take longer than an operator
+    /// allows others.
     static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
     /// Fails if another server was faster.
-    private static func advance(from version: Int) -> PostgresStatement {
-        let attempt = "UPDATE quittance.schema_version SET version = \(version + 1) WHERE version = \(version);"
+    private static let advance: PostgresStatement = {
+        let attempt = """
+            UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(SchemaUpgrade.source);
+            """
         return .once(Conflict.raised(after: attempt, if: "NOT FOUND"))
-    }
+    }()
 }
 
 extension PostgresFailure {

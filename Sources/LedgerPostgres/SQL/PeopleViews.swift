@@ -20,38 +20,23 @@ enum PeopleViews {
     /// Citus cannot plan them.
     static let drop = names.map { "DROP VIEW IF EXISTS quittance.\($0)" }
 
-    /// The index leads from a customer's chains to their transactions. It costs some 40 bytes of the log for each new
-    /// transaction. A migration of its own, since commits wait while it is made.
-    static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
-
-    /// In the schema of a ledger that was made without one of its own there may be tables of the operator's with these
-    /// names, and a view of the operator's may read `periods`. Then these stay, and ours are left out.
-    static let migration = [
-        "ALTER TABLE quittance.chains " + addedColumns,
-        """
-        DO $$ BEGIN
-            IF EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') THEN
-                IF EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.jobs')) THEN
-                    RETURN;
-                END IF;
-            END IF;
-            BEGIN
-                \([holders, purchases, owners, feed].joined(separator: ";\n"));
-            EXCEPTION WHEN duplicate_table THEN
-                RAISE WARNING 'There are no views purchases, owners and feed: %', SQLERRM;
-                RETURN;
-            END;
-            BEGIN
-                DROP VIEW quittance.periods;
-                \(periods);
-            EXCEPTION WHEN dependent_objects_still_exist THEN
-                RAISE WARNING 'The view periods stays as it was: %', SQLERRM;
-            END;
-        END $$
-        """,
+    /// The columns of a transaction that only the views read.
+    static let transactionColumns: [(name: String, type: ColumnType)] = [
+        ("product_id", .text), ("type", .text), ("purchase_date", .integer), ("expires_date", .integer),
+        ("quantity", .integer), ("offer_type", .integer), ("is_upgraded", .integer), ("revocation_date", .integer),
+        ("price", .integer), ("currency", .text),
     ]
 
-    private static let addedColumns = chainColumns.map { "ADD \($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
+    /// The definitions of columns in a table.
+    static func columns(of columns: [(name: String, type: ColumnType)]) -> String {
+        columns.map { "\($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
+    }
+
+    /// The index leads from a customer's chains to their transactions. It costs some 40 bytes of the log for each new
+    /// transaction.
+    static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
+
+    static let create = [holders, purchases, owners, feed, periods]
 
     /// Each id of each customer with each chain that the customer ever owned.
     private static let holders = """
@@ -75,7 +60,7 @@ enum PeopleViews {
         CREATE VIEW quittance.periods AS
         SELECT holders.id AS customer, bundle_id, environment, transactions.chain AS original_transaction_id,
                transactions.home AS transaction_id,
-               \(Schema.periodColumns.map { "transactions.\($0.name)" }.joined(separator: ", "))
+               \(transactionColumns.map { "transactions.\($0.name)" }.joined(separator: ", "))
         FROM quittance.transactions
         JOIN quittance.chains ON chains.home = transactions.chain AND chains.scope = transactions.scope
         \(places) \(firstOwner)

@@ -6,7 +6,7 @@ import PurchaseLedger
 enum SchemaContent: Equatable {
     /// No tables; the schema may be missing.
     case nothing(exists: Bool)
-    /// A ledger, with the number of its migrations.
+    /// A ledger, with the version of its tables.
     case ledger(version: Int)
     /// Tables, views or sequences of other software.
     case others
@@ -42,8 +42,7 @@ enum SchemaContent: Equatable {
         guard let found else {
             throw LedgerStorageError(.damaged, "The ledger has lost its version: schema_version has no row")
         }
-        let isMarked = found.marker == LedgerSchema.marker || found.marker == nil && found.version <= Schema.unmarked
-        return isMarked ? .ledger(version: max(0, found.version)) : .others
+        return found.marker == LedgerSchema.marker ? .ledger(version: found.version) : .others
     }
 
     // MARK: - Catalogues
@@ -52,17 +51,17 @@ enum SchemaContent: Equatable {
         var name: String
         /// How many tables, views, sequences and functions it has, without those of extensions.
         var relations: Int
-        /// Whether it has the tables and columns by which a ledger is known, also one without a marker.
+        /// Whether it has the tables and columns by which a ledger is known.
         var isLedger: Bool
     }
 
     /// Columns that every version has.
     private static let columns = [
         "schema_version.id", "schema_version.version", "chains.version", "customers.number", "documents.signed_date",
-        "outbox.recorded_at", "counter.last", "jobs.due_at", "scopes.app",
+        "outbox.recorded_at", "counter.last", "scopes.app",
     ]
 
-    /// The row as JSON, since `ledger` is missing in earlier versions.
+    /// The row as JSON, since other software may have all columns but `ledger`.
     private static let version = PostgresStatement.once(
         """
         SELECT version, to_jsonb(found) ->> 'ledger' FROM quittance.schema_version AS found WHERE id = 1

@@ -37,7 +37,7 @@ extension PostgresLedgerStorage {
     /// Gives a role the rights that a server needs. Only the owner of the tables can.
     ///
     /// - Throws: `LedgerStorageError`: `unavailable` also if there is no such role, or if it owns the tables: then it
-    ///   would lose rights that migrations need.
+    ///   would lose rights that an upgrade needs.
     public func grantServing(to role: String) async throws {
         let owner = try await translated {
             try await self.requests.read(ServerRole.owner).map { try $0.next(String.self) }.first
