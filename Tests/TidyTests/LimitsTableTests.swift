@@ -125,7 +125,7 @@ import Testing
             "LedgerPostgres/ConnectionCloser.swift", ["width = 8", "limit = Duration.seconds(10)"]
         ),
         (
-            "a migration of PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]
+            "an upgrade of the tables in PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]
         ),
         (
             "connecting to a host of PostgreSQL", "3 s, at most 10 s", "LedgerPostgres/PostgresHost.swift",
