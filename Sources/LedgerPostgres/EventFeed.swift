@@ -9,6 +9,8 @@ final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
+    /// Bounds the wait for the counter.
+    private let patience: PostgresStatement
     /// Whether the database says which one it is, so that what was found in it is not taken for true of another one.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
@@ -45,9 +47,14 @@ final class EventFeed: Sendable {
     }
 
     /// - Parameters:
+    ///   - patience: How long a reader waits for the counter.
     ///   - isDistributed: Whether Citus distributes the tables.
     ///   - showsIdentity: Whether the database says which one it is.
-    init(_ requests: RepeatedRequests, clock: ContinuousClock, isDistributed: Bool, showsIdentity: Bool) {
+    init(
+        _ requests: RepeatedRequests, clock: ContinuousClock, patience: Duration, isDistributed: Bool,
+        showsIdentity: Bool
+    ) {
+        self.patience = EventSequencer.patience(patience)
         (self.requests, self.clock) = (requests, clock)
         (self.isDistributed, self.showsIdentity) = (isDistributed, showsIdentity)
         beginEpochs = EventSequencer.beginEpochs(showsIdentity: showsIdentity)
@@ -82,7 +89,7 @@ extension EventFeed {
     /// - Returns: Whether there may be more.
     private func numberBatch() async throws -> Bool {
         let epoch = requests.pool.epoch
-        let lock = [EventSequencer.patience, EventSequencer.lock]
+        let lock = [patience, EventSequencer.lock]
         let answers: [PostgresRows]
         do {
             answers = try await requests.send(.transaction(lock + moving(in: epoch)).during(epoch))
@@ -195,11 +202,11 @@ extension EventFeed {
             let isAnyWaiting = isDistributed ? try await self.isAnyWaiting() : true
             if isAnyWaiting { try await number() }
             state.withLock { $0.failure = nil }
-            guard isAnyWaiting else { return page }
         } catch let failure as PostgresFailure {
             state.withLock { $0.failure = failure.message }
             return page
         }
+        // Also if none waits any more: another server may have numbered some since the page was read.
         return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
     }
 
@@ -253,7 +260,7 @@ extension EventFeed {
     /// Begins another epoch of each app.
     func beginEpoch() async throws {
         try await number()
-        let lock = [EventSequencer.patience, EventSequencer.lock]
+        let lock = [patience, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
         // A number that another server gives meanwhile counts as one that was lost.

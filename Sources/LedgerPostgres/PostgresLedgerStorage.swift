@@ -123,7 +123,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.
             showsIdentity = identity != nil && !isDistributed
-            feed = EventFeed(requests, clock: clock, isDistributed: isDistributed, showsIdentity: showsIdentity)
+            feed = EventFeed(
+                requests, clock: clock, patience: limits.counter, isDistributed: isDistributed,
+                showsIdentity: showsIdentity)
             let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !isDistributed)
             works = GroupQueue(
                 width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, clock: clock,

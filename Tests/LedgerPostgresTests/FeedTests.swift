@@ -129,7 +129,7 @@ import Testing
 
     @Test func `somebody who holds the counter keeps no reader from the events that have numbers`() async throws {
         let database = try await Self.database()
-        let storage = try await database.storage()
+        let storage = try await database.storage { $0.limits.counter = .seconds(1) }
         try await Self.during([Self.holdCounter], in: database) {
             let details = try await Self.details(storage)
             #expect(details == ["1", "2", "3"])

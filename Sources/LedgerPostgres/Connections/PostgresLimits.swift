@@ -16,6 +16,9 @@ struct PostgresLimits: Sendable {
     /// For the wait for a lock in a commit of several works. A server that commits holds one for milliseconds, and for
     /// half a second only if its disk hesitates.
     var sharedLock = Duration.milliseconds(500)
+    /// For a reader's wait for the server that numbers events, which holds the counter for some milliseconds. After it
+    /// the events that have numbers are answered.
+    var counter = Duration.seconds(1)
     /// How long after its beginning a group that timed out is still tried again, each of its works or loads alone.
     var group = Duration.seconds(5)
     /// For a statement that reads for a work or load alone, after a time-out with others. Together with ``group`` it is
@@ -30,5 +33,6 @@ struct PostgresLimits: Sendable {
         let statement = request * 9 / 10
         (self.request, self.statement, lock) = (request, statement, statement)
         (sharedRead, sharedLock, group, readAlone) = (statement, statement, request, statement)
+        counter = statement
     }
 }
