@@ -7,7 +7,7 @@ import PurchaseLedger
 ///
 /// A statement that replaces a record fails unless the record is still what was loaded; then nothing is committed.
 /// Records that were only looked at are locked against changes until the commit. All commits take their locks in one
-/// order: customers, holdings, chains, jobs, catalogues, pieces, documents, and within a table the order of its key.
+/// order: customers, holdings, chains, records, pieces, documents, and within a table the order of its key.
 /// Otherwise they would wait for each other in a circle.
 struct CommitPlan {
     let loaded: LoadedRecords
@@ -62,11 +62,9 @@ struct CommitPlan {
         plan.putCustomers(group.after, footprint)
         plan.putHoldings(group.after)
         try plan.putChains(changes.chains, touched: group.touchedChains, footprint)
-        plan.putJobs(changes, footprint)
-        plan.putCatalogues(changes, footprint)
+        plan.putRecords(changes, footprint)
         try plan.putDocuments(changes)
         try plan.append(changes.events)
-        for key in changes.apiKeys { plan.put(key) }
         try plan.insertNumbered(changes.events)
         plan.raise(changes.marks)
         plan.put(changes.marks.epochs)
@@ -82,7 +80,7 @@ struct CommitPlan {
         needs.evidence = changes.erasedChains
         // On several nodes each document that is moved has a statement.
         if loaded.homes != nil { needs.evidence.formUnion(changes.movedEvidence.keys) }
-        needs.jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
+        needs.records = Set(changes.records.map(\.key)).union(changes.erasedRecords)
         needs.customers = Set(
             changes.customers.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } })
         var customers = Set(changes.customers.map(\.customer)).union(changes.erasedCustomers)
@@ -115,7 +113,7 @@ extension LedgerChanges {
 
     /// The apps of what is written and has no environment.
     var apps: Set<String> {
-        Set(customers.map(\.customer.bundleId) + apiKeys.map(\.bundleId)).union(catalogues.keys)
+        Set(customers.map(\.customer.bundleId) + records.compactMap(\.key.owner.bundleId))
             .union(marks.erasedEvents.keys).union(marks.epochs.keys)
     }
 }

@@ -37,7 +37,7 @@ struct GroupDraft {
 extension GroupDraft {
     /// The apps and environments of what is written.
     var scopes: Set<LedgerScope> {
-        var scopes = Set(changes.jobs.map(\.id.scope))
+        var scopes = Set(changes.records.compactMap(\.key.owner.scope))
         for key in touchedChains { scopes.insert(key.scope) }
         for document in changes.documents { scopes.insert(document.evidence.scope) }
         for event in changes.events { scopes.insert(event.scope) }
@@ -48,8 +48,7 @@ extension GroupDraft {
 extension LedgerChanges {
     /// Whether a later work of the same group sees all of them in ``GroupDraft/after``.
     var areFoldable: Bool {
-        erasedCustomers.isEmpty && movedEvidence.isEmpty && erasedChains.isEmpty && apiKeys.isEmpty
-            && catalogues.isEmpty && marks == LedgerMarks()
+        erasedCustomers.isEmpty && movedEvidence.isEmpty && erasedChains.isEmpty && marks == LedgerMarks()
     }
 
     fileprivate mutating func add(_ new: LedgerChanges) {
@@ -63,10 +62,8 @@ extension LedgerChanges {
         movedEvidence.merge(new.movedEvidence) { $1 }
         erasedChains.formUnion(new.erasedChains)
         events += new.events
-        apiKeys += new.apiKeys
-        catalogues.merge(new.catalogues) { $1 }
-        jobs = jobs.filter { !new.erasedJobs.contains($0.id) } + new.jobs
-        erasedJobs = erasedJobs.subtracting(new.jobs.map(\.id)).union(new.erasedJobs)
+        records = records.filter { !new.erasedRecords.contains($0.key) } + new.records
+        erasedRecords = erasedRecords.subtracting(new.records.map(\.key)).union(new.erasedRecords)
         // A work that raises marks is alone.
         marks = new.marks
     }
@@ -80,8 +77,10 @@ extension LoadedRecords {
             chains[record.key] = StoredChain(version: chains[record.key]?.version ?? 0, record: record)
         }
         apply(changes.documents, displacing: changes.displacedDocuments)
-        for job in changes.jobs { jobs[job.id] = StoredJob(version: jobs[job.id]?.version ?? 0, job: job) }
-        for id in changes.erasedJobs { jobs[id] = nil }
+        for record in changes.records {
+            records[record.key] = StoredRecord(version: records[record.key]?.version ?? 0, record: record)
+        }
+        for key in changes.erasedRecords { records[key] = nil }
     }
 
     private mutating func apply(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {

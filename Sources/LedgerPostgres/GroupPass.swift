@@ -34,21 +34,21 @@ struct WaitingWork: Sendable {
     }
 }
 
-/// What works of one process are put in order by.
+/// The key by which one server orders its commits.
 enum CommitKey: Hashable {
     case chain(ChainKey)
     case customer(CustomerID)
-    case job(Job.ID)
+    case record(RecordKey)
 
     static func keys(of query: LedgerQuery) -> Set<CommitKey> {
-        Set(query.chains.map(chain) + query.customers.map(customer) + query.jobs.map(job))
+        Set(query.chains.map(chain) + query.customers.map(customer) + query.records.map(record))
     }
 }
 
 extension LedgerQuery {
     /// Whether a group's earlier changes can be seen by a work with this query. ``GroupDraft`` has no documents, and
     /// nothing that is found by other things than its key.
-    var isFoldable: Bool { transactions.isEmpty && documents.isEmpty && evidence.isEmpty && catalogues.isEmpty }
+    var isFoldable: Bool { transactions.isEmpty && documents.isEmpty && evidence.isEmpty }
 }
 
 extension [LedgerQuery] {

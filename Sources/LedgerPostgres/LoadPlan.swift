@@ -49,8 +49,7 @@ struct LoadPlan {
             for key in footprint.evidence { loadEvidenceAtHome(for: key) }
         }
         for place in footprint.places { load(place) }
-        for bundleId in footprint.catalogues { loadCatalogue(of: bundleId) }
-        for id in footprint.jobs { load(id) }
+        for key in footprint.records { load(key) }
     }
 
     /// The keys that share a statement.

@@ -24,8 +24,7 @@ struct Footprint: Hashable {
     var evidence: Set<ChainKey> = []
     /// Documents that are evidence for chains with other homes, to find out for which.
     var places: Set<DocumentPlace> = []
-    var catalogues: Set<String> = []
-    var jobs: Set<Job.ID> = []
+    var records: Set<RecordKey> = []
 
     init() {}
 
@@ -34,7 +33,7 @@ struct Footprint: Hashable {
         (transactions, customers) = (query.transactions, query.customers)
         if !query.holdings.isEmpty { (holders, environments) = (query.customers, query.holdings) }
         (names, wordings, documents) = (query.names, query.wordings, query.documents)
-        (evidence, catalogues, jobs) = (query.evidence, query.catalogues, query.jobs)
+        (evidence, records) = (query.evidence, query.records)
     }
 
     mutating func formUnion(_ other: Footprint) {
@@ -51,8 +50,7 @@ struct Footprint: Hashable {
         parts.add(other.parts)
         evidence.add(other.evidence)
         places.add(other.places)
-        catalogues.add(other.catalogues)
-        jobs.add(other.jobs)
+        records.add(other.records)
     }
 
     func contains(_ other: Footprint) -> Bool {
@@ -62,18 +60,18 @@ struct Footprint: Hashable {
             && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
             && other.wordings.isSubset(of: wordings) && other.documents.isSubset(of: documents)
             && other.parts.isSubset(of: parts) && other.places.isSubset(of: places)
-            && other.evidence.isSubset(of: evidence) && other.catalogues.isSubset(of: catalogues)
-            && other.jobs.isSubset(of: jobs)
+            && other.evidence.isSubset(of: evidence) && other.records.isSubset(of: records)
     }
 
     /// The apps and environments of all records.
     var scopes: Set<LedgerScope> {
-        Set(chains.map(\.scope) + transactions.map(\.scope) + jobs.map(\.scope) + wordings.map(\.chain.scope))
+        Set(chains.map(\.scope) + transactions.map(\.scope) + wordings.map(\.chain.scope))
+            .union(records.compactMap(\.owner.scope))
     }
 
     /// The apps of all records that have no environment.
     var apps: Set<String> {
-        Set(customers.map(\.bundleId) + numbers.map(\.bundleId)).union(catalogues)
+        Set(customers.map(\.bundleId) + numbers.map(\.bundleId)).union(records.compactMap(\.owner.bundleId))
     }
 }
 
@@ -103,8 +101,7 @@ struct LoadedRecords {
     var subjects: [DocumentPlace: Set<ChainKey>] = [:]
     /// The homes of documents, as far as they are known; `nil` unless Citus distributes the tables.
     var homes: [Provenance: String]?
-    var catalogues: [String: [UInt8]] = [:]
-    var jobs: [Job.ID: StoredJob] = [:]
+    var records: [RecordKey: StoredRecord] = [:]
 
     /// The rows of a customer, one for each of its ids.
     func rows(of customer: Customer) -> [CustomerID: StoredCustomer] {
@@ -118,10 +115,10 @@ struct StoredChain {
     var record: ChainRecord
 }
 
-/// A row of `jobs`.
-struct StoredJob {
+/// A row of `records`.
+struct StoredRecord {
     var version: Int64
-    var job: Job
+    var record: LedgerRecord
 }
 
 /// A row of `customers`.

@@ -85,8 +85,7 @@ extension LedgerSnapshot {
         wordings = loaded.wordings.filter { query.wordings.contains($0.key) && !$0.value.isEmpty }
         for name in query.documents { documents[name] = loaded.rows[name]?.stored(loaded.parts) }
         evidence = loaded.evidence.filter { query.evidence.contains($0.key) && !$0.value.isEmpty }
-        catalogues = loaded.catalogues.filter { query.catalogues.contains($0.key) }
-        jobs = loaded.jobs.filter { query.jobs.contains($0.key) }.mapValues(\.job)
+        records = loaded.records.filter { query.records.contains($0.key) }.mapValues(\.record)
     }
 
     private mutating func addOwners(_ loaded: LoadedRecords) {

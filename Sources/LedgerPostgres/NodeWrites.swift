@@ -110,7 +110,7 @@ extension [LedgerQuery] {
             for key in query.chains.union(query.evidence) { homes.insert(key.name) }
             for customer in query.customers { homes.insert(customer.id) }
             for transaction in query.transactions { homes.insert(transaction.transactionId) }
-            for job in query.jobs { homes.insert(job.name) }
+            for record in query.records { homes.insert(record.home) }
             for document in query.arriving { homes.insert(document.home) }
         }
     }

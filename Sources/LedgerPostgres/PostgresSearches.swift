@@ -65,25 +65,40 @@ extension PostgresLedgerStorage {
         }
     }
 
-    public func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
+    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
         try await translated {
-            let answers = try await self.inOneEpoch { epoch in
-                let number = try await self.scopeNumbers([], [scope], in: epoch).scope(scope)
-                return try await self.requests.read(
-                    [JobSearch.due(kind, in: number, at: now, limit: limit)], during: epoch)
+            let found = try await self.records(of: selection.owner) { scopes in
+                RecordSearch.due(selection, scopes, at: now, limit: limit)
             }
-            let jobs = try answers.flatMap(JobSearch.found).map(\.job)
-            return jobs.sorted { ($0.dueAt, $0.id.name) < ($1.dueAt, $1.id.name) }
+            // Citus gathers what its nodes have found.
+            return found.map(\.record).sorted { $0.dueAt ?? now < $1.dueAt ?? now }
         }
     }
 
-    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
+    public func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord> {
         try await translated {
-            let found = try JobSearch.found(try await self.requests.read(JobSearch.scan(after: cursor, limit: limit)))
-            return ScanPage(items: found.map(\.job), next: found.count < max(1, limit) ? nil : found.last?.cursor)
+            let found = try await self.records(of: selection.owner) { scopes in
+                RecordSearch.scan(selection, scopes, after: cursor, limit: limit)
+            }
+            return ScanPage(items: found.map(\.record), next: found.count < max(1, limit) ? nil : found.last?.cursor)
         }
+    }
+
+    /// The records that a search finds.
+    ///
+    /// - Parameters:
+    ///   - owner: The only owner of the records, whose number the search has; `nil` for all owners.
+    private func records(
+        of owner: RecordOwner?, _ search: (ScopeNumbers) -> PostgresStatement
+    ) async throws -> [(record: LedgerRecord, cursor: ScanCursor)] {
+        let (apps, scopes) = (Set([owner?.bundleId].compactMap(\.self)), Set([owner?.scope].compactMap(\.self)))
+        let answers = try await inOneEpoch { epoch in
+            let numbers = try await scopeNumbers(apps, scopes, in: epoch)
+            return try await requests.read([search(numbers)], during: epoch)
+        }
+        return try answers.flatMap(RecordSearch.found)
     }
 
     public func lastNotification(among count: Int) async throws -> Timestamp? {
@@ -102,10 +117,6 @@ extension PostgresLedgerStorage {
             }
             return try await self.documents(names).compactMap(\.1)
         }
-    }
-
-    public func apiKeys() async throws -> [APIKey] {
-        try await translated { try APIKeySearch.found(try await self.requests.read(APIKeySearch.all)) }
     }
 
     /// Numbers all events first.

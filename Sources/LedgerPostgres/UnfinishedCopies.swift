@@ -46,7 +46,7 @@ extension PostgresLedgerStorage {
     /// was made while a table was empty reads all of it.
     public func adaptToSize() async throws {
         let tables = [
-            "chains", "transactions", "documents", "pieces", "mentions", "customers", "holdings", "jobs", "outbox",
+            "chains", "transactions", "documents", "pieces", "mentions", "customers", "holdings", "records", "outbox",
             "events",
         ]
         let statements = tables.map { PostgresStatement.once("ANALYZE quittance.\($0)") }

@@ -64,8 +64,7 @@ extension SQLiteLedgerSession {
         for key in query.wordings { snapshot.wordings[key] = try documents(key) }
         for name in query.documents { snapshot.documents[name] = try document(name) }
         for key in query.evidence { snapshot.evidence[key] = try evidence(for: key) }
-        for id in query.jobs { snapshot.jobs[id] = try job(id) }
-        for bundleId in query.catalogues { snapshot.catalogues[bundleId] = try catalogue(of: bundleId) }
+        for key in query.records { snapshot.records[key] = try record(key) }
         return snapshot
     }
 
@@ -100,10 +99,8 @@ extension SQLiteLedgerSession {
         try eraseEvidence(for: changes.erasedChains)
         for name in changes.displacedDocuments { try erase(name) }
         for event in changes.events { try append(event) }
-        for key in changes.apiKeys { try put(key) }
-        for (bundleId, digest) in changes.catalogues { try put(catalogue: digest, of: bundleId) }
-        for id in changes.erasedJobs { try erase(id) }
-        for job in changes.jobs { try put(job) }
+        for key in changes.erasedRecords { try erase(key) }
+        for record in changes.records { try put(record) }
         try raise(changes.marks)
     }
 

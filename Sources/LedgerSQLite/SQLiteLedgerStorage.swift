@@ -268,14 +268,14 @@ extension SQLiteLedgerStorage {
         try await read { try $0.scanCustomers(after: cursor, limit: limit) }
     }
 
-    public func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
-        try await read { try $0.dueJobs(kind, in: scope, at: now, limit: limit) }
+    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
+        try await read { try $0.dueRecords(selection, at: now, limit: limit) }
     }
 
-    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
-        try await read { try $0.scanJobs(after: cursor, limit: limit) }
+    public func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord> {
+        try await read { try $0.scanRecords(selection, after: cursor, limit: limit) }
     }
 
     public func lastNotification(among count: Int) async throws -> Timestamp? {
@@ -287,8 +287,6 @@ extension SQLiteLedgerStorage {
     ) async throws -> [StoredDocument] {
         try await read { try $0.newestDocuments(in: environment, limit: limit, among: count) }
     }
-
-    public func apiKeys() async throws -> [APIKey] { try await read { try $0.apiKeys() } }
 
     public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }
 

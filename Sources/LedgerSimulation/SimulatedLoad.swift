@@ -167,7 +167,8 @@ public struct SimulatedLoad {
         var count = try await ledger.storage.dueChains(at: clock.now, limit: 1000).count
         for scope in Self.scopes {
             for kind in [Job.Kind.consumption, .notificationHistory, .subscriptionStatus, .parkedDocument] {
-                count += try await ledger.storage.dueJobs(kind, in: scope, at: clock.now, limit: 1000).count
+                let jobs = RecordSelection(kind, of: .scope(scope))
+                count += try await ledger.storage.dueRecords(jobs, at: clock.now, limit: 1000).count
             }
         }
         return count

@@ -391,7 +391,7 @@ extension Simulation {
     private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
         var (questions, place) = ([String: ConsumptionQuestion](), ScanCursor?.none)
         repeat {
-            let page = try await steadyStorage.scanJobs(after: place, limit: 10_000)
+            let page = try await Ledger(storage: steadyStorage).jobs(after: place, limit: 10_000)
             for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
             place = page.next
         } while place != nil

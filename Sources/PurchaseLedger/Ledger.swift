@@ -365,15 +365,47 @@ extension Ledger {
 // MARK: - API keys and health
 
 extension Ledger {
-    /// The API key with this public part, even if it was revoked; `nil` if there is none.
-    public func apiKey(_ id: String) async throws -> APIKey? { try await apiKeys().first { $0.id == id } }
+    /// The API key with this public part, even if it was revoked; `nil` if there is none, or none that can be read.
+    public func apiKey(_ id: String) async throws -> APIKey? {
+        let key = APIKey.key(id)
+        let record = try await storage.load(LedgerQuery { $0.records = [key] }).records[key]
+        // Any error means that this version cannot read it: then it opens nothing.
+        return record.flatMap { try? APIKey($0) }
+    }
 
-    /// All API keys, in the order in which they were stored.
-    public func apiKeys() async throws -> [APIKey] { try await storage.apiKeys() }
+    /// All API keys, the oldest first. Keys that cannot be read are damage.
+    public func apiKeys() async throws -> (items: [APIKey], damage: [String]) {
+        let selection = RecordSelection(APIKey.recordKind, of: .ledger)
+        var (records, damage, cursor) = ([LedgerRecord](), [String](), ScanCursor?.none)
+        repeat {
+            let page = try await storage.scanRecords(selection, after: cursor, limit: Self.keyPage)
+            records += page.items
+            damage += page.damage
+            cursor = page.next
+        } while cursor != nil
+        return Self.apiKeys(records, damage)
+    }
+
+    /// How many API keys are read at once. Most ledgers have fewer.
+    private static let keyPage = 500
+
+    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    @inline(never)
+    private static func apiKeys(_ records: [LedgerRecord], _ damage: [String]) -> (items: [APIKey], damage: [String]) {
+        var (keys, damage) = ([APIKey](), damage)
+        for record in records {
+            do {
+                keys.append(try APIKey(record))
+            } catch {
+                damage.append(error.message)
+            }
+        }
+        return (keys.sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }, damage)
+    }
 
     /// Stores an API key in place of the one with the same public part.
     public func put(_ key: APIKey) async throws {
-        try await commit(LedgerQuery(), at: key.createdAt) { $0.changes.apiKeys = [key] }
+        try await commit(LedgerQuery { $0.records = [APIKey.key(key.id)] }, at: key.createdAt) { $0.put(key) }
     }
 
     /// Finds out whether writing is possible, by a write that changes no record.

@@ -62,14 +62,14 @@ extension ForwardingStorage {
         try await target.scanCustomers(after: cursor, limit: limit)
     }
 
-    public func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
-        try await target.dueJobs(kind, in: scope, at: now, limit: limit)
+    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
+        try await target.dueRecords(selection, at: now, limit: limit)
     }
 
-    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
-        try await target.scanJobs(after: cursor, limit: limit)
+    public func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord> {
+        try await target.scanRecords(selection, after: cursor, limit: limit)
     }
 
     public func lastNotification(among count: Int) async throws -> Timestamp? {
@@ -81,8 +81,6 @@ extension ForwardingStorage {
     ) async throws -> [StoredDocument] {
         try await target.newestDocuments(in: environment, limit: limit, among: count)
     }
-
-    public func apiKeys() async throws -> [APIKey] { try await target.apiKeys() }
 
     public func marks() async throws -> LedgerMarks { try await target.marks() }
 

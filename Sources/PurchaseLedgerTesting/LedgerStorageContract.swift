@@ -41,7 +41,7 @@ public struct LedgerStorageContract: Sendable {
     }
 
     static let requirements =
-        commits + concurrency + records + customers + documents + wordings + scans + jobs + events + others
+        commits + concurrency + records + customers + documents + wordings + scans + owned + events + others
 }
 
 /// The error for a storage that does not meet a requirement.
@@ -137,7 +137,6 @@ extension LedgerQuery {
         for record in changes.customers + erased {
             customers.formUnion(record.ids.map { CustomerID($0, of: record.customer.bundleId) })
         }
-        catalogues = Set(changes.catalogues.keys)
-        jobs = Set(changes.jobs.map(\.id)).union(changes.erasedJobs)
+        records = Set(changes.records.map(\.key)).union(changes.erasedRecords)
     }
 }

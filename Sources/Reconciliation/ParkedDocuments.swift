@@ -17,12 +17,13 @@ extension Reconciler {
     /// A parked document becomes valid only if the operator does something, so a day is often enough.
     private static let parkedInterval = Duration.seconds(86_400)
 
-    /// Keeps a document that is not valid.
+    /// Keeps a document that is not valid, unless it is larger than ``PurchaseLedger/Job/payloadLimit``.
     func park(_ document: String, because reason: String) async throws {
         let bytes = Array(document.utf8)
         let id = Job.ID(.parkedDocument, "\(DocumentDigest(bytes, .notification))", in: scope)
         let job = Job(id, dueAt: now().advanced(by: Self.parkedInterval), payload: bytes, failure: reason)
-        try await ledger.add(job, at: now())
+        // No genuine document is as large as that.
+        if bytes.count <= Job.payloadLimit { try await ledger.add(job, at: now()) }
         onFailure(job)
     }
 

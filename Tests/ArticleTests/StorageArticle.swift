@@ -89,14 +89,14 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.scanCustomers(after: cursor, limit: limit)
     }
 
-    func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
-        try await database.memory.dueJobs(kind, in: scope, at: now, limit: limit)
+    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
+        try await database.memory.dueRecords(selection, at: now, limit: limit)
     }
 
-    func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
-        try await database.memory.scanJobs(after: cursor, limit: limit)
+    func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord> {
+        try await database.memory.scanRecords(selection, after: cursor, limit: limit)
     }
 
     func lastNotification(among count: Int) async throws -> Timestamp? {
@@ -109,7 +109,6 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.newestDocuments(in: environment, limit: limit, among: count)
     }
 
-    func apiKeys() async throws -> [APIKey] { try await database.memory.apiKeys() }
     func marks() async throws -> LedgerMarks { try await database.memory.marks() }
 
     func beginEpoch() async throws { try await database.memory.beginEpoch() }

@@ -12,7 +12,7 @@ enum FullDatabase {
 
     /// Tables that stay small: to read all of one is as good as an index.
     static let smallTables: Set<String> = [
-        "apps", "scopes", "counter", "epochs", "api_keys", "proof", "retention", "schema_version",
+        "apps", "scopes", "counter", "epochs", "proof", "retention", "schema_version",
         "unfinished_copy",
     ]
 
@@ -82,8 +82,9 @@ enum FullDatabase {
         FROM generate_series(1, \(rows)) AS n
         """,
         """
-        INSERT INTO quittance.jobs (home, scope, kind, version, due_at, attempts, payload)
-        SELECT 'job ' || n, \(scope), CASE WHEN n % 2 = 0 THEN 'a' ELSE 'b' END, 1, 1750000000000 + n % 1000, 0, ''
+        INSERT INTO quittance.records (kind, owner, home, name, version, due_at, entries, payload)
+        SELECT CASE WHEN n % 2 = 0 THEN 'a' ELSE 'b' END, \(scope), 'job ' || n, 'job ' || n, 1,
+            1750000000000 + n % 1000, CASE WHEN n % 10 = 0 THEN ARRAY['entry ' || n / 100] END, ''
         FROM generate_series(1, \(rows)) AS n
         """,
         "UPDATE quittance.counter SET last = \(rows)",

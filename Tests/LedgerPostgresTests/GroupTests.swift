@@ -158,15 +158,14 @@ import Testing
                 LedgerQuery(),
                 { _ in
                     var changes = LedgerChanges()
-                    changes.catalogues = [Self.scope.bundleId: [1]]
+                    changes.marks.lastCustomer = 5
                     return .commit(changes, [])
                 }, answer: outcomes.note(9)),
         ]
         await storage.run(group)
         #expect([7, 8, 9].map { outcomes.seen($0) } == [[0], [0, 1], []])
         #expect(try await Self.entries(in: storage, 0..<2) == [[8], [7, 8]])
-        let catalogues = try await storage.load(LedgerQuery { $0.catalogues = [Self.scope.bundleId] }).catalogues
-        #expect(catalogues == [Self.scope.bundleId: [1]])
+        #expect(try await storage.marks().lastCustomer == 5)
     }
 
     // MARK: - Loads

@@ -33,8 +33,8 @@ import Testing
         let storage = try await full.storage { $0.connections = 1 }
         for text in texts.sorted() {
             let plan = try await Self.plan(of: text, through: storage)
-            // Few chains have such an instant, and the index has no others.
-            let isBounded = text.contains("ORDER BY published_as_of DESC, home, scope")
+            // Few chains have such an instant, and the index has no others. The records with an entry are sorted.
+            let isBounded = ["ORDER BY published_as_of DESC, home, scope", "entries @>"].contains { text.contains($0) }
             #expect(Plan(plan).faults.count { !isBounded || $0.contains("Seq Scan") } == 0, "\(text)\n\(plan)")
         }
     }
@@ -169,8 +169,15 @@ import Testing
         let cursors = [nil, ScanCursor(rawValue: "1 2000050000")]
         for cursor in cursors { _ = try await storage.scanChains(after: cursor, limit: 10) }
         _ = try await storage.scanCustomers(after: ScanCursor(rawValue: "25000"), limit: 10)
-        _ = try await storage.dueJobs(Job.Kind(rawValue: "a"), in: scope, at: now, limit: 10)
-        _ = try await storage.scanJobs(after: ScanCursor(rawValue: "1 1 ajob 5"), limit: 10)
+        let kind = RecordKind(rawValue: "a")
+        for records in [RecordSelection(), RecordSelection(kind, of: .scope(scope))] {
+            _ = try await storage.dueRecords(records, at: now, limit: 10)
+            for cursor in [nil, ScanCursor(rawValue: #"["a",1,"job 5","job 5"]"#)] {
+                _ = try await storage.scanRecords(records, after: cursor, limit: 10)
+            }
+        }
+        _ = try await storage.scanRecords(RecordSelection(kind), after: nil, limit: 10)
+        _ = try await storage.scanRecords(RecordSelection(kind, entry: "entry 7"), after: nil, limit: 10)
         _ = try await storage.lastNotification(among: 10)
         _ = try await storage.newestDocuments(in: .production, limit: 10, among: 10)
         _ = try await storage.eraseEvents(before: Timestamp(milliseconds: 1), limit: 10)

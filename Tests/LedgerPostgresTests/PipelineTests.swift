@@ -298,8 +298,8 @@ import Testing
         let database = try TestPostgres.database()
         let storage = try await database.storage { $0.connections = 1 }
         try await storage.proveWritable()
-        _ = try await storage.apiKeys()
-        try database.psql("ALTER TABLE quittance.api_keys ALTER created_at TYPE int")
-        #expect(try await storage.apiKeys() == [])
+        #expect(try await storage.scanRecords(RecordSelection(), after: nil, limit: 1).items == [])
+        try database.psql("ALTER TABLE quittance.records ALTER due_at TYPE int")
+        #expect(try await storage.scanRecords(RecordSelection(), after: nil, limit: 1).items == [])
     }
 }

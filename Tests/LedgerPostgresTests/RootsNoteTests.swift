@@ -51,7 +51,7 @@ import Testing
             .map { String(decoding: $0.document, as: UTF8.self) }
         let winner = recorded[0] == count ? "apple" : "5a"
         #expect(stored.count == count && stored.allSatisfy { $0.hasPrefix("e30.\(winner)") })
-        #expect(try database.psql("SELECT count(*) FROM quittance.jobs") == "1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.records") == "1")
     }
 
     @Test func `works of one group with different roots are not committed together`() async throws {
@@ -61,6 +61,6 @@ import Testing
         async let ofSimulator = Self.record(count, of: Self.simulator, in: storage)
         #expect(try await [ofApple, ofSimulator].sorted() == [0, count])
         #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "\(count)")
-        #expect(try database.psql("SELECT count(*) FROM quittance.jobs") == "1")
+        #expect(try database.psql("SELECT count(*) FROM quittance.records") == "1")
     }
 }

@@ -230,19 +230,19 @@ import Testing
             ($0.limits.sharedRead, $0.limits.group) = (.milliseconds(100), .seconds(3600))
         }
         for chain in 0..<8 { try await TroubleTests.add(chain, to: chain, through: storage) }
-        // Only what looks at jobs waits.
+        // Only a look at records waits.
         let holder = try await database.storage { $0.connections = 1 }
-        let lock = PostgresStatement.once("LOCK TABLE quittance.jobs IN ACCESS EXCLUSIVE MODE")
+        let lock = PostgresStatement.once("LOCK TABLE quittance.records IN ACCESS EXCLUSIVE MODE")
         let holding = Task {
             try await holder.requests.pool.run(.transaction([lock, Self.sleep], limit: .seconds(3600)))
         }
         try await Self.wait(for: "1", to: Self.asleep, in: database)
         let failures = Failures()
-        let job = Job.ID(Job.Kind(rawValue: "k"), "n", in: TroubleTests.scope)
+        let key = RecordKey(RecordKind(rawValue: "k"), "n", of: .scope(TroubleTests.scope))
         let loads = (0..<8).map { number in
             let query = LedgerQuery {
                 $0.chains = [TroubleTests.key(number)]
-                if number == 3 { $0.jobs = [job] }
+                if number == 3 { $0.records = [key] }
             }
             return WaitingLoad(query) { failures.add(number, $0) }
         }

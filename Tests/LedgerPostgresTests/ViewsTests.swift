@@ -274,19 +274,19 @@ import Testing
             """
             INSERT INTO quittance.chains (home, scope, version, state)
             SELECT n::text, 1, 1, '' FROM generate_series(1, 30000) AS n;
-            INSERT INTO quittance.jobs (home, scope, kind, version, due_at, attempts, payload)
-            SELECT n::text, 1, 'kind', 1, 1, 0, '' FROM generate_series(1, 30000) AS n;
+            INSERT INTO quittance.records (kind, owner, home, name, version, payload)
+            SELECT 'kind', 1, n::text, n::text, 1, '' FROM generate_series(1, 30000) AS n;
             INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
             SELECT n::text, 1, 1, n, true, ARRAY[n::text] FROM generate_series(1, 30000) AS n
             """)
         let vacuumed = """
             SELECT count(*) FROM pg_stat_user_tables
-            WHERE relname IN ('chains', 'jobs', 'customers') AND n_dead_tup = 0 AND autovacuum_count >
+            WHERE relname IN ('chains', 'records', 'customers') AND n_dead_tup = 0 AND autovacuum_count >
             """
         // The first run is for the new rows.
         while try database.psql(vacuumed + " 0") != "3" { try await Task.sleep(for: .milliseconds(50)) }
         try database.psql("SELECT pg_stat_reset()")
-        for table in ["chains", "jobs", "customers"] {
+        for table in ["chains", "records", "customers"] {
             try database.psql("UPDATE quittance.\(table) SET version = 2 WHERE home::bigint % 10 = 0")
         }
         while try database.psql(vacuumed + " 0") != "3" { try await Task.sleep(for: .milliseconds(50)) }

@@ -70,12 +70,16 @@ import Testing
         #expect(try await ledger.check(by: signed.verifier).faults == [])
     }
 
-    /// A storage in which the API keys and one event cannot be read.
+    /// A storage in which a record and one event cannot be read.
     private struct PartlyUnreadable: ForwardingStorage {
         var inner: any LedgerStorage
         var event: EventCursor
 
-        func apiKeys() async throws -> [APIKey] { throw LedgerStorageError(.damaged, "a key") }
+        func scanRecords(
+            _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+        ) async throws -> ScanPage<LedgerRecord> {
+            ScanPage(items: [], damage: ["a record"], next: nil)
+        }
 
         func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
             let page = try await inner.events(of: bundleId, after: cursor, limit: limit)
@@ -86,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func `a check reads the API keys, and all events up to one that cannot be read`() async throws {
+    @Test func `a check reads all records, and all events up to one that cannot be read`() async throws {
         let (ledger, signed) = try await Self.ledger()
         let events = try await ledger.storage.events(of: Facts.scope.bundleId, after: nil, limit: 10).events
         try #require(events.count > 1)
@@ -97,7 +101,7 @@ import Testing
             let before = place == 0 ? "that comes first" : "after \(events[place - 1].cursor?.rawValue ?? "")"
             #expect(
                 faults.map(\.error) == [
-                    "The API keys cannot be read: a key",
+                    "a record",
                     "The event of \(Facts.scope.bundleId) \(before) cannot be read: an event",
                 ])
         }

@@ -116,7 +116,8 @@ import Testing
         func digest(_ catalogue: Catalogue) async throws -> [UInt8]? {
             let ledger = Ledger(catalogue)
             _ = try await ledger.publishCatalogueChanges(at: Facts.day(0))
-            return try await ledger.snapshot { $0.catalogues = [Facts.scope.bundleId] }.catalogues[Facts.scope.bundleId]
+            let key = CatalogueDigest.key(Facts.scope.bundleId)
+            return try await ledger.snapshot { $0.records = [key] }.records[key]?.payload
         }
         let earlier = #"["3600.0 seconds",["season","7776000.0 seconds"]]"#
         #expect(try await digest(Self.catalogue()) == Facts.digest(earlier).bytes)

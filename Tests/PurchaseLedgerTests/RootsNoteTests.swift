@@ -24,15 +24,15 @@ import Testing
     )
     private static let (company, secondCompany) = (TrustAnchor(name: "c0"), TrustAnchor(name: "c1"))
 
-    /// A storage that keeps which jobs were asked for in commits.
+    /// A storage that keeps which records were asked for in commits.
     private final class WatchedStorage: ForwardingStorage {
         let inner: any LedgerStorage = MemoryLedgerStorage()
-        let jobs = Mutex<[Set<Job.ID>]>([])
+        let records = Mutex<[Set<RecordKey>]>([])
 
         func commit<Output: Sendable>(
             _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
         ) async throws -> Output {
-            jobs.withLock { $0.append(query.jobs) }
+            records.withLock { $0.append(query.records) }
             return try await inner.commit(query, decide)
         }
     }
@@ -48,8 +48,14 @@ import Testing
     }
 
     fileprivate static func notes(_ storage: any LedgerStorage) async throws -> [LedgerScope: Set<TrustAnchor>] {
-        let jobs = try await storage.scanJobs(after: nil, limit: 1000).items.filter { $0.id.kind == .trustAnchors }
-        return try Dictionary(uniqueKeysWithValues: jobs.map { ($0.id.scope, try RootsNote($0).anchors) })
+        let records = try await storage.scanRecords(RecordSelection(RootsNote.recordKind), after: nil, limit: 1000)
+            .items
+        return try Dictionary(uniqueKeysWithValues: records.map { try RootsNote($0) }.map { ($0.scope, $0.anchors) })
+    }
+
+    private static func note(_ storage: any LedgerStorage) async throws -> LedgerRecord? {
+        let key = RootsNote.key(production)
+        return try await storage.load(LedgerQuery { $0.records = [key] }).records[key]
     }
 
     private static func message(_ body: () async throws -> Void) async -> String? {
@@ -71,14 +77,14 @@ import Testing
         for name in ["a", "b", "a"] {
             _ = try await ledger.record([Self.document(name, of: Self.simulator)], at: Self.now)
         }
-        #expect(storage.jobs.withLock { $0 } == [[RootsNote.id(Self.production)], [], []])
-        let note = try #require(try await ledger.job(RootsNote.id(Self.production)))
+        #expect(storage.records.withLock { $0 } == [[RootsNote.key(Self.production)], [], []])
+        let note = try #require(try await Self.note(storage))
         #expect(String(decoding: note.payload, as: UTF8.self) == #"[{"root":"5a","isSimulated":true}]"#)
         // Another process looks once.
         let second = Ledger(storage: storage)
         for name in ["c", "d"] { _ = try await second.record([Self.document(name, of: Self.simulator)], at: Self.now) }
-        #expect(storage.jobs.withLock { $0.suffix(2) } == [[RootsNote.id(Self.production)], []])
-        #expect(try await ledger.job(note.id) == note)
+        #expect(storage.records.withLock { $0.suffix(2) } == [[RootsNote.key(Self.production)], []])
+        #expect(try await Self.note(storage) == note)
     }
 
     @Test func `a note is never due, and is no job that anybody lists`() async throws {
@@ -87,8 +93,8 @@ import Testing
         _ = try await ledger.record([Self.document("a", of: .apple)], at: Self.now)
         #expect(try await ledger.jobs().items.isEmpty)
         let last = Timestamp(milliseconds: .max - 1)
-        #expect(try await storage.dueJobs(.trustAnchors, in: Self.production, at: last, limit: 9).isEmpty)
-        #expect(try await storage.scanJobs(after: nil, limit: 9).items.count == 1)
+        #expect(try await storage.dueRecords(RecordSelection(), at: last, limit: 9).isEmpty)
+        #expect(try await storage.scanRecords(RecordSelection(), after: nil, limit: 9).items.count == 1)
     }
 
     @Test func `each app and environment has its own note, with the roots of tokens inside others too`() async throws {
@@ -124,16 +130,14 @@ import Testing
         let stored = #"[{"root":"5a","isSimulated":true,"since":1},{"text":2},"x"]"#
         try await storage.commit(LedgerQuery()) { _ in
             var changes = LedgerChanges()
-            changes.jobs = [
-                Job(RootsNote.id(Self.production), dueAt: .distantFuture, payload: Array(stored.utf8))
-            ]
+            changes.records = [LedgerRecord(RootsNote.key(Self.production), payload: Array(stored.utf8))]
             return .commit(changes, ())
         }
         let ledger = Ledger(storage: storage)
         for anchor in [Self.simulator, Self.secondSimulator] {
             _ = try await ledger.record([Self.document(anchor.name, of: anchor)], at: Self.now)
         }
-        let note = try #require(try await ledger.job(RootsNote.id(Self.production)))
+        let note = try #require(try await Self.note(storage))
         #expect(
             String(decoding: note.payload, as: UTF8.self) == stored.dropLast() + #",{"root":"5b","isSimulated":true}]"#)
     }
@@ -252,9 +256,9 @@ import Testing
         _ = try await Ledger(storage: storage).record([#require(Evidence(verified))], at: Self.now)
     }
 
-    private var notes: Set<Job> {
+    private var notes: Set<LedgerRecord> {
         get async throws {
-            Set(try await storage.scanJobs(after: nil, limit: 1000).items.filter { $0.id.kind == .trustAnchors })
+            Set(try await storage.scanRecords(RecordSelection(RootsNote.recordKind), after: nil, limit: 1000).items)
         }
     }
 
@@ -262,10 +266,10 @@ import Testing
 
     /// Makes the ledger one of an earlier version.
     private func eraseNotes() async throws {
-        let ids = Set(try await notes.map(\.id))
-        try await storage.commit(LedgerQuery { $0.jobs = ids }) { _ in
+        let keys = Set(try await notes.map(\.key))
+        try await storage.commit(LedgerQuery { $0.records = keys }) { _ in
             var changes = LedgerChanges()
-            changes.erasedJobs = ids
+            changes.erasedRecords = keys
             return .commit(changes, ())
         }
     }
@@ -417,7 +421,7 @@ import Testing
             at: TestStore.start)
         #expect(report.copied.jobs == 0 && report.compared.jobs == 0)
         #expect(try await LedgerContent(of: target) == LedgerContent(of: storage))
-        #expect(try await !LedgerContent(of: target).jobs.isEmpty)
+        #expect(try await !LedgerContent(of: target).records.isEmpty)
     }
 
     @Test func `a copy is refused if either ledger has documents of other roots`() async throws {
@@ -441,7 +445,7 @@ import Testing
         try await target.commit(LedgerQuery()) { _ in
             var (changes, note) = (LedgerChanges(), RootsNote(in: Facts.scope))
             note.insert(replaced.roots.anchors)
-            changes.jobs = [note.job]
+            changes.records = [note.record]
             return .commit(changes, ())
         }
         let both = AppStoreVerifier(
@@ -449,7 +453,7 @@ import Testing
         await #expect {
             _ = try await LedgerCopy(from: storage, named: "the source", to: target, by: both).run(at: TestStore.start)
         } throws: { error in
-            "\(error)".hasPrefix("targetInUse: The target has the note of the roots of com.example in Production")
+            "\(error)".hasPrefix("targetInUse: The target has the record trustAnchors of com.example")
         }
     }
 }

@@ -59,11 +59,11 @@ import Testing
             try await Self.add("dora", to: ledger)
         }
         _ = try await ledgers[0].delete("dora", in: Self.scope, at: Self.time(1))
-        let note = try await ledgers[0].storage.scanJobs(after: nil, limit: 9).items
+        let note = try await ledgers[0].storage.scanRecords(RecordSelection(), after: nil, limit: 9).items
         try await ledgers[1].storage.commit(LedgerQuery()) { _ in
             // The backup was made after Dora's deletion and return.
             var changes = LedgerChanges()
-            changes.jobs = note
+            changes.records = note
             return .commit(changes, ())
         }
         // What only the new one has.
@@ -117,8 +117,8 @@ import Testing
         }
         let records = try #require(file.journal).records()
         #expect(records.map(\.number) == Array(1...40))
-        let jobs = try await ledger.storage.scanJobs(after: nil, limit: 9).items
-        #expect(jobs.map { String(decoding: $0.payload, as: UTF8.self) } == ["40"])
+        let notes = try await ledger.storage.scanRecords(RecordSelection(), after: nil, limit: 9).items
+        #expect(notes.map { String(decoding: $0.payload, as: UTF8.self) } == ["40"])
     }
 
     @Test func `a line that was cut is passed over, and what follows it is read`() throws {

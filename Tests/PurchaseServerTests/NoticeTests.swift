@@ -120,8 +120,8 @@ import Testing
         #expect(Self.warnings(lines).isEmpty, "nothing new arrived")
         try await Self.round(restarted, lines, at: TestStore.day(30))
         #expect(try await Self.concern(restarted) == nil)
-        let jobs = try await storage.scanJobs(after: nil, limit: 10).items
-        #expect(!jobs.contains { $0.id.kind.rawValue == "unknownProduct" })
+        let records = try await storage.scanRecords(RecordSelection(), after: nil, limit: 10).items
+        #expect(!records.contains { $0.key.kind.rawValue == "unknownProduct" })
     }
 
     @Test func `a product that the configuration lost is a concern once a customer is denied`() async throws {

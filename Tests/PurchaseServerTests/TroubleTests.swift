@@ -195,11 +195,15 @@ private final class Log: LogHandler, Sendable {
     {
         let server = try await TroubledServer()
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
-        let note = Job(
-            Job.ID(Job.Kind(rawValue: "trustAnchors"), "", in: scope), dueAt: Timestamp(milliseconds: .max),
+        let note = LedgerRecord(
+            RecordKey(RecordKind(rawValue: "trustAnchors"), "", of: .scope(scope)),
             payload: Array(#"[{"root":"apple"}]"#.utf8))
         let ledger = try #require(server.service?.ledger)
-        try await ledger.add(note, at: TroubledServer.start)
+        try await ledger.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.records = [note]
+            return .commit(changes, ())
+        }
         let answer = try await server.send(.post, "/notifications/v2", server.notification("1"))
         #expect(answer.status == 503)
         #expect(answer.json["error"]?["code"]?.string == "otherRoots")

@@ -37,7 +37,7 @@ import Testing
         func keys() async throws -> [APIKey] {
             let storage = try SQLiteLedgerStorage(reading: ledger)
             defer { try? storage.close() }
-            return try await storage.apiKeys()
+            return try await Ledger(storage: storage).apiKeys().items
         }
     }
 

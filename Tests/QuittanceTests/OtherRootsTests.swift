@@ -45,7 +45,7 @@ import Testing
         /// Makes the ledger one of an earlier version.
         func eraseNotes() async throws {
             let storage = try SQLiteLedgerStorage(path: path)
-            try await storage.execute("DELETE FROM jobs")
+            try await storage.execute("DELETE FROM records")
             try storage.close()
         }
 

@@ -171,9 +171,7 @@ package struct LedgerContent: Hashable {
     package var chains: [ChainKey: ChainRecord] = [:]
     package var evidence: [ChainKey: Set<DocumentReference>] = [:]
     package var documents: Set<StoredDocument> = []
-    package var jobs: Set<Job> = []
-    package var apiKeys: [APIKey] = []
-    package var catalogues: [String: [UInt8]] = [:]
+    package var records: Set<LedgerRecord> = []
     package var events: [String: [LedgerEvent]] = [:]
     package var erasedEvents: [String: Int64] = [:]
 
@@ -185,13 +183,15 @@ package struct LedgerContent: Hashable {
         let snapshot = try await storage.load(query)
         (chains, evidence) = (snapshot.chains, snapshot.evidence.mapValues { Set($0) }.filter { !$0.value.isEmpty })
         documents = Set(try await storage.scanDocuments(after: nil, limit: 100_000).items)
-        jobs = Set(try await storage.scanJobs(after: nil, limit: 100_000).items)
-        apiKeys = try await storage.apiKeys()
+        records = Set(try await storage.scanRecords(RecordSelection(), after: nil, limit: 100_000).items)
         let apps = Set(customers.map(\.customer.bundleId) + keys.map(\.scope.bundleId))
-        var catalogueQuery = LedgerQuery()
-        catalogueQuery.catalogues = apps
-        catalogues = try await storage.load(catalogueQuery).catalogues
         for app in apps { events[app] = try await storage.events(of: app, after: nil, limit: 100_000).events }
         erasedEvents = try await storage.marks().erasedEvents
     }
+
+    /// The records that are jobs.
+    package var jobs: [Job] { records.compactMap { try? Job($0) } }
+
+    /// The records that are API keys.
+    package var apiKeys: [APIKey] { records.compactMap { try? APIKey($0) }.sorted { $0.createdAt < $1.createdAt } }
 }

@@ -57,6 +57,15 @@ import Testing
             ["retryDelay: Int64 = 30_000"]
         ),
         ("an OCSP response", "64 KiB", "AppStoreTrust/OCSPQuestion.swift", ["responseLimit = 64 << 10"]),
+        (
+            "a record, such as a job or an API key", "64 KiB, 8 entries of 256 bytes",
+            "PurchaseLedger/LedgerRecord.swift",
+            ["payloadLimit = 64 << 10", "entryLimit = 8", "entryLength = 256"]
+        ),
+        (
+            "the payload of a job", "56 KiB", "PurchaseLedger/Job.swift",
+            ["payloadLimit = LedgerRecord.payloadLimit - (8 << 10)"]
+        ),
         ("a body that its connection's own thread handles", "64 KiB", bounds, ["shortBody = 64 << 10"]),
         (
             "the wait of a group of writes that is smaller than the last, for more writes", "0.6 ms",
@@ -125,7 +134,8 @@ import Testing
             "LedgerPostgres/ConnectionCloser.swift", ["width = 8", "limit = Duration.seconds(10)"]
         ),
         (
-            "an upgrade of the tables in PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift", ["limit = Duration.seconds(3600)"]
+            "an upgrade of the tables in PostgreSQL", "1 hour", "LedgerPostgres/Migrator.swift",
+            ["limit = Duration.seconds(3600)"]
         ),
         (
             "connecting to a host of PostgreSQL", "3 s, at most 10 s", "LedgerPostgres/PostgresHost.swift",

@@ -10,7 +10,7 @@ import PurchaseLedger
 enum Distribution {
     /// The tables that each node has a copy of. Writing one locks it and is a commit of all nodes, so no intake does.
     static let copied = [
-        "apps", "scopes", "api_keys", "pieces", "schema_version", "retention", "unfinished_copy",
+        "apps", "scopes", "pieces", "schema_version", "retention", "unfinished_copy",
     ]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
@@ -18,7 +18,8 @@ enum Distribution {
 
     /// The tables that are distributed by `home`.
     static let distributed = [
-        "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox", "confirmations", "jobs",
+        "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox", "confirmations",
+        "records",
     ]
 
     private static let isThere = PostgresStatement.once("SELECT count(*) FROM pg_extension WHERE extname = 'citus'")

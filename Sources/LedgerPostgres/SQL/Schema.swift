@@ -15,7 +15,7 @@ enum Schema {
 
     /// The statements that make the tables.
     static let tables =
-        apps + chains + documents + retention + pieces + customers + events + others + Conflict.function
+        apps + chains + documents + retention + pieces + customers + events + records + others + Conflict.function
         + PeopleViews.create
 
     /// Apps and scopes are never deleted, so that servers keep their numbers.
@@ -24,7 +24,6 @@ enum Schema {
         CREATE TABLE quittance.apps (
             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
             bundle_id text COLLATE "C" NOT NULL UNIQUE,
-            catalogue bytea,
             erased_events bigint NOT NULL DEFAULT 0)
         """,
         """
@@ -244,32 +243,28 @@ enum Schema {
         autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 10000
         """
 
+    /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `home` is the
+    /// name in a scope, otherwise empty.
+    static let records = [
+        """
+        CREATE TABLE quittance.records (
+            kind text COLLATE "C" NOT NULL,
+            owner bigint NOT NULL,
+            home text COLLATE "C" NOT NULL,
+            name text COLLATE "C" NOT NULL,
+            version bigint NOT NULL,
+            due_at bigint,
+            entries text[],
+            payload bytea NOT NULL,
+            PRIMARY KEY (kind, owner, home, name)) WITH (\(often))
+        """,
+        "CREATE INDEX records_due ON quittance.records (due_at) WHERE due_at IS NOT NULL",
+        "CREATE INDEX records_due_of_kind ON quittance.records (kind, owner, due_at) WHERE due_at IS NOT NULL",
+        "CREATE INDEX records_by_entry ON quittance.records USING gin (entries) WHERE entries IS NOT NULL",
+    ]
+
     /// `unfinished_copy` has a row while the ledger is the target of a copy that has not ended.
     private static let others = [
-        """
-        CREATE TABLE quittance.jobs (
-            home text COLLATE "C" NOT NULL,
-            scope bigint NOT NULL,
-            kind text COLLATE "C" NOT NULL,
-            version bigint NOT NULL,
-            due_at bigint NOT NULL,
-            attempts bigint NOT NULL,
-            payload bytea NOT NULL,
-            failure text,
-            PRIMARY KEY (home, scope, kind)) WITH (\(often))
-        """,
-        "CREATE INDEX jobs_due ON quittance.jobs (kind, scope, due_at)",
-        """
-        CREATE TABLE quittance.api_keys (
-            id text COLLATE "C" PRIMARY KEY,
-            place bigint GENERATED ALWAYS AS IDENTITY,
-            name text NOT NULL,
-            role text NOT NULL,
-            app bigint NOT NULL,
-            secret_hash bytea NOT NULL,
-            created_at bigint NOT NULL,
-            revoked_at bigint)
-        """,
         "CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL)",
         """
         CREATE TABLE quittance.unfinished_copy (

@@ -8,10 +8,14 @@ enum SchemaUpgrade {
     static let source = 19
 
     /// After the version was advanced. `schema_version` is changed last, since other servers read it as they start.
-    static let statements = [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes, marker]
+    static let statements =
+        [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements + [marker]
 
     /// The tables that are changed.
-    private static let lock = "LOCK TABLE quittance.customers, quittance.forms IN ACCESS EXCLUSIVE MODE"
+    private static let lock: String = {
+        let tables = (["customers", "forms"] + RecordUpgrade.tables).map { "quittance.\($0)" }
+        return "LOCK TABLE \(tables.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE"
+    }()
 
     /// `forms` said whether servers of earlier versions ran. These read and wrote `customers.chains`, whose chains
     /// triggers put into `holdings`, and no packed documents.

@@ -5,8 +5,8 @@ import PurchaseLedger
 
 /// The numbers by which rows name apps, and apps in an environment.
 struct ScopeNumbers: Sendable {
-    private var apps: [String: Int64] = [:]
-    private var scopes: [LedgerScope: Int64] = [:]
+    private(set) var apps: [String: Int64] = [:]
+    private(set) var scopes: [LedgerScope: Int64] = [:]
 
     /// The number of an app. No row has 0, which stands for an app that no row names.
     func app(_ bundleId: String) -> Int64 { apps[bundleId] ?? 0 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-public import PurchaseLedger
+import PurchaseLedger
 
 /// A chain's record with the number of its row.
 struct StoredChain {

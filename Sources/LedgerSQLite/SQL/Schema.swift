@@ -7,7 +7,7 @@
 /// or of `chains`, and is listed in ``StoredFields``.
 enum Schema {
     static var tables: String {
-        [apps, epochs, chains, documents, facts, customers, events, jobs, others, periods].joined(separator: "\n")
+        [apps, epochs, chains, documents, facts, customers, events, records, others, periods].joined(separator: "\n")
     }
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In PostgreSQL,
@@ -17,7 +17,6 @@ enum Schema {
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
             bundleId TEXT NOT NULL UNIQUE,
-            catalogueDigest BLOB,
             erasedEvents INTEGER NOT NULL DEFAULT 0,
             sharedSequence INTEGER NOT NULL DEFAULT 0
         ) STRICT;
@@ -271,36 +270,33 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    private static let jobs = """
-        CREATE TABLE jobs (
+    /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `entries` is a
+    /// JSON array, or null if the record has none; by `recordEntries` records are found by an entry.
+    static let records = """
+        CREATE TABLE records (
             number INTEGER PRIMARY KEY,
             kind TEXT NOT NULL,
-            scope INTEGER NOT NULL REFERENCES scopes,
+            owner INTEGER NOT NULL,
             name TEXT NOT NULL,
-            dueAt INTEGER NOT NULL,
-            attempts INTEGER NOT NULL,
+            dueAt INTEGER,
+            entries TEXT,
             payload BLOB NOT NULL,
-            failure TEXT,
-            UNIQUE (kind, scope, name)
+            UNIQUE (kind, owner, name)
         ) STRICT;
-        CREATE INDEX jobsDue ON jobs (kind, scope, dueAt);
+        CREATE INDEX recordsDue ON records (dueAt) WHERE dueAt IS NOT NULL;
+        CREATE INDEX recordsDueOfKind ON records (kind, owner, dueAt) WHERE dueAt IS NOT NULL;
+
+        CREATE TABLE recordEntries (
+            entry TEXT NOT NULL,
+            record INTEGER NOT NULL REFERENCES records ON DELETE CASCADE,
+            PRIMARY KEY (entry, record)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX recordEntriesByRecord ON recordEntries (record);
         """
 
-    /// The secret of an API key is not stored. `place` is the order in which keys were stored. The row of `proof` is
-    /// written to find out whether writing is possible. `unfinishedCopy` has a row while the file is the target of a
-    /// copy that has not ended.
+    /// The row of `proof` is written to find out whether writing is possible. `unfinishedCopy` has a row while the file
+    /// is the target of a copy that has not ended.
     private static let others = """
-        CREATE TABLE apiKeys (
-            place INTEGER PRIMARY KEY AUTOINCREMENT,
-            id TEXT NOT NULL UNIQUE,
-            name TEXT NOT NULL,
-            role TEXT NOT NULL,
-            app INTEGER NOT NULL REFERENCES apps,
-            secretHash BLOB NOT NULL,
-            createdAt INTEGER NOT NULL,
-            revokedAt INTEGER
-        ) STRICT;
-
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             written INTEGER NOT NULL

@@ -21,11 +21,11 @@ extension Ledger {
         _ information: ConsumptionInformation, about key: TransactionKey, at now: Timestamp
     ) async throws -> Bool? {
         let id = Job.ID(.consumption, key.transactionId, in: key.scope)
-        return try await commit(LedgerQuery { $0.jobs = [id] }, at: now) { draft in
+        return try await commit(LedgerQuery { $0.records = [id.key] }, at: now) { draft in
             guard let job = draft.job(id), var question = ConsumptionQuestion(job) else { return nil }
             guard question.isOpen(in: key.scope.environment, at: now) else { return false }
             (question.state, question.information) = (.waiting, information)
-            draft.changes.jobs = [Job(id, dueAt: now, attempts: job.attempts, payload: question.payload)]
+            draft.put(Job(id, dueAt: now, attempts: job.attempts, payload: question.payload))
             return true
         }
     }

@@ -84,21 +84,19 @@ final class ErasureTurns: Sendable {
 
 // MARK: - The note
 
-extension Job.Kind {
-    /// The number of the last erasure of a journal that was committed. It is never due.
-    static let erasures = Job.Kind(rawValue: "erasures")
-}
-
-/// The note of the last erasure in an app that was committed.
+/// The note of the last erasure of a journal in an app that was committed.
 struct ErasureNote {
-    let id: Job.ID
+    let key: RecordKey
 
     init(_ journal: any ErasureJournal, of bundleId: String) {
-        id = Job.ID(.erasures, journal.id, in: LedgerScope(bundleId: bundleId, environment: .production))
+        let scope = LedgerScope(bundleId: bundleId, environment: .production)
+        key = RecordKey(RecordKind(rawValue: "erasures"), journal.id, of: .scope(scope))
     }
 
-    func job(_ number: Int64) -> Job { Job(id, dueAt: .distantFuture, payload: Array("\(number)".utf8)) }
+    func record(_ number: Int64) -> LedgerRecord { LedgerRecord(key, payload: Array("\(number)".utf8)) }
 
     /// The number in a stored note; 0 for none, and for one that cannot be read, so that no erasure is passed over.
-    static func number(_ job: Job?) -> Int64 { job.flatMap { Int64(String(decoding: $0.payload, as: UTF8.self)) } ?? 0 }
+    static func number(_ record: LedgerRecord?) -> Int64 {
+        record.flatMap { Int64(String(decoding: $0.payload, as: UTF8.self)) } ?? 0
+    }
 }

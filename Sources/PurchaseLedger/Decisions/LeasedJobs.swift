@@ -5,14 +5,18 @@ public import AppStoreModel
 // Jobs as workers see them: leased, finished, postponed.
 
 extension Ledger {
+    /// How long a job that cannot be read is left alone. A newer version may have stored it.
+    private static let unreadablePause = Duration.seconds(86_400)
+
     /// Stores a job unless there is one with the same id.
     public func add(_ job: Job, at now: Timestamp) async throws {
-        try await commit(LedgerQuery { $0.jobs = [job.id] }, at: now) { draft in
-            if draft.job(job.id) == nil { draft.changes.jobs = [job] }
+        try await commit(LedgerQuery { $0.records = [job.id.key] }, at: now) { draft in
+            if draft.record(job.id.key) == nil { draft.put(job) }
         }
     }
 
-    /// Leases the jobs of a kind that are due, the earliest first. Until the lease ends no other worker gets them.
+    /// Leases the jobs of a kind that are due, the earliest first. Until the lease ends no other worker gets them. A
+    /// job that cannot be read is postponed, so that it does not keep others from being found.
     ///
     /// - Parameters:
     ///   - end: When the lease ends: later than the worker needs for all of them.
@@ -21,13 +25,15 @@ extension Ledger {
     public func lease(
         _ kind: Job.Kind, in scope: LedgerScope, until end: Timestamp, limit: Int = 1, at now: Timestamp
     ) async throws -> [Job] {
-        let due = try await storage.dueJobs(kind, in: scope, at: now, limit: limit).map(\.id)
-        guard !due.isEmpty else { return [] }
-        return try await commit(LedgerQuery { $0.jobs = Set(due) }, at: now) { draft in
+        let due = try await storage.dueRecords(RecordSelection(kind, of: .scope(scope)), at: now, limit: limit)
+        let keys = due.sorted { ($0.dueAt ?? now, $0.key.name) < ($1.dueAt ?? now, $1.key.name) }.map(\.key)
+        guard !keys.isEmpty else { return [] }
+        return try await commit(LedgerQuery { $0.records = Set(keys) }, at: now) { draft in
             // Another worker may have leased, finished or postponed some of them meanwhile.
-            let jobs = due.compactMap { draft.job($0) }.filter { $0.dueAt <= now }.map { $0.leased(until: end) }
-            draft.changes.jobs = jobs
-            return jobs
+            keys.compactMap { key in
+                guard let record = draft.record(key), record.isDue(at: now) else { return nil }
+                return draft.lease(record, until: end, orLeaveUntil: now.advanced(by: Self.unreadablePause))
+            }
         }
     }
 
@@ -36,7 +42,7 @@ extension Ledger {
     /// - Parameter job: As it was leased.
     /// - Returns: False if the lease has ended and another worker has the job, or if it was stored anew: then it stays.
     @discardableResult public func finish(_ job: Job, at now: Timestamp) async throws -> Bool {
-        try await change(job, at: now) { $0.erasedJobs = [job.id] }
+        try await change(job, at: now) { $0.erase(job.id.key) }
     }
 
     /// Ends the lease of a job that is to be done later, or again.
@@ -48,40 +54,70 @@ extension Ledger {
     ///   stays.
     @discardableResult public func replace(_ job: Job, with next: Job, at now: Timestamp) async throws -> Bool {
         guard job.id == next.id else { return false }
-        return try await change(job, at: now) { $0.jobs = [next] }
+        return try await change(job, at: now) { $0.put(next) }
     }
 
     /// A job; `nil` if there is none with this id.
+    ///
+    /// - Throws: ``LedgerStorageError``: `damaged` if it cannot be read.
     public func job(_ id: Job.ID) async throws -> Job? {
-        try await storage.load(LedgerQuery { $0.jobs = [id] }).jobs[id]
+        try Self.job(id, in: try await storage.load(LedgerQuery { $0.records = [id.key] }))
     }
 
-    /// A page of all jobs, in any order. Records among them that are no work are left out.
+    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    @inline(never)
+    private static func job(_ id: Job.ID, in snapshot: LedgerSnapshot) throws -> Job? { try snapshot.value(id.key) }
+
+    /// A page of all jobs, in any order. Records that are no work are left out; jobs that cannot be read are damage.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
-        var page = try await storage.scanJobs(after: cursor, limit: limit)
-        page.items.removeAll(where: \.isNote)
-        return page
+        let page = try await storage.scanRecords(RecordSelection(), after: cursor, limit: limit)
+        var jobs = ScanPage<Job>(items: [], damage: page.damage, next: page.next)
+        for record in page.items where record.dueAt != nil && !Notice.isKind(record.key.kind) { jobs.add(record) }
+        return jobs
     }
 
     /// Makes a change if a job is still stored as it was leased.
     private func change(
-        _ job: Job, at now: Timestamp, _ fill: @escaping @Sendable (inout LedgerChanges) -> Void
+        _ job: Job, at now: Timestamp, _ change: @escaping @Sendable (inout LedgerDraft) -> Void
     ) async throws -> Bool {
-        try await commit(LedgerQuery { $0.jobs = [job.id] }, at: now) { draft in
+        try await commit(LedgerQuery { $0.records = [job.id.key] }, at: now) { draft in
             guard draft.job(job.id) == job else { return false }
-            fill(&draft.changes)
+            change(&draft)
             return true
         }
     }
 }
 
-extension Job {
-    /// The job as it is stored during a lease.
-    fileprivate func leased(until end: Timestamp) -> Job {
-        var job = self
-        (job.dueAt, job.attempts) = (end, attempts &+ 1)
+extension ScanPage<Job> {
+    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    @inline(never)
+    fileprivate mutating func add(_ record: LedgerRecord) {
+        do {
+            items.append(try Job(record))
+        } catch {
+            damage.append(error.message)
+        }
+    }
+}
+
+extension LedgerDraft {
+    /// Leases the job of a record.
+    ///
+    /// - Parameter pause: Until when a record is left alone that cannot be read.
+    /// - Returns: The job as it is stored during the lease; `nil` if the record cannot be read.
+    fileprivate mutating func lease(_ record: LedgerRecord, until end: Timestamp, orLeaveUntil pause: Timestamp) -> Job?
+    {
+        guard var job = try? Job(record) else {
+            var record = record
+            record.dueAt = pause
+            put(record)
+            return nil
+        }
+        job.dueAt = end
+        job.attempts &+= 1
+        put(job)
         return job
     }
 }

@@ -27,7 +27,7 @@ struct LedgerDraft {
 
     /// The decision: what to commit, or what to load first.
     ///
-    /// - Throws: ``refusal``.
+    /// - Throws: ``refusal``, ``RecordSizeError``.
     func decision<Output: Sendable>(_ output: Output) throws -> LedgerDecision<Output> {
         guard missing == LedgerQuery() else { return .load(missing) }
         if let refusal { throw refusal }
@@ -35,6 +35,9 @@ struct LedgerDraft {
         changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
         changes.customers = state.customers.values.filter { $0 != loaded.customers[$0.customer] }
         changes.erasedCustomers = Set(loaded.customers.keys.filter { state.customers[$0] == nil })
+        changes.records = state.records.values.filter { $0 != loaded.records[$0.key] }
+        changes.erasedRecords.subtract(state.records.keys)
+        for record in changes.records { try record.requireSize() }
         return .commit(changes, output)
     }
 }
@@ -174,14 +177,39 @@ extension LedgerDraft {
     }
 }
 
-// MARK: - Jobs
+// MARK: - Records
 
 extension LedgerDraft {
-    /// A job as it is stored or decided by now; `nil` if there is none.
+    /// A record as it is stored or decided by now; `nil` if there is none.
+    mutating func record(_ key: RecordKey) -> LedgerRecord? {
+        if !loaded.query.records.contains(key) { missing.records.insert(key) }
+        return state.records[key]
+    }
+
+    /// A record as a value; `nil` if there is none.
+    ///
+    /// - Throws: `LedgerStorageError.damaged` if it cannot be read.
+    mutating func value<Value: RecordValue>(
+        _ key: RecordKey, as _: Value.Type = Value.self
+    ) throws(LedgerStorageError) -> Value? {
+        guard let record = record(key) else { return nil }
+        return try Value(record)
+    }
+
+    mutating func put(_ value: some RecordValue) { put(value.record) }
+
+    mutating func put(_ record: LedgerRecord) { state.records[record.key] = record }
+
+    mutating func erase(_ key: RecordKey) {
+        state.records[key] = nil
+        changes.erasedRecords.insert(key)
+    }
+
+    /// A job as it is stored or decided by now; `nil` if there is none, or none that can be read: then one that is put
+    /// takes its place.
     mutating func job(_ id: Job.ID) -> Job? {
-        if let decided = changes.jobs.last(where: { $0.id == id }) { return decided }
-        if !loaded.query.jobs.contains(id) { missing.jobs.insert(id) }
-        return loaded.jobs[id]
+        // Any error means that this version cannot read it.
+        record(id.key).flatMap { try? Job($0) }
     }
 }
 
@@ -279,7 +307,7 @@ extension LedgerDraft {
 
     /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.
     mutating func noteCatalogue(of record: ChainRecord) {
-        let bundleId = record.key.scope.bundleId
-        if rules.catalogues[bundleId] == nil { changes.catalogues[bundleId] = [] }
+        let none = CatalogueDigest([], of: record.key.scope.bundleId)
+        if rules.catalogues[none.bundleId] == nil, self.record(none.record.key) != none.record { put(none) }
     }
 }

@@ -38,13 +38,13 @@ struct Recording: Sendable {
             if let wording = wordings[document.provenance] {
                 query.wordings.formUnion(document.chains.map { WordingKey(wording, about: $0) })
             }
-            query.jobs.formUnion(Notice.unknownProducts(in: document, rules, at: now).map(\.id))
+            query.records.formUnion(Notice.unknownProducts(in: document, rules, at: now).map(\.key))
         }
         if let claimant {
             query.customers.insert(claimant)
             query.owners = true
         }
-        if let unnoted { query.jobs.formUnion(unnoted.jobs) }
+        if let unnoted { query.records.formUnion(unnoted.records) }
         return query
     }
 }

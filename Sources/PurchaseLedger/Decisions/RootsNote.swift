@@ -11,7 +11,7 @@ import AppStoreTrust
 import Synchronization
 
 /// The note of the roots that anchored documents of an app and environment.
-struct RootsNote {
+struct RootsNote: RecordValue {
     let scope: LedgerScope
     /// The roots as they are stored. Members that another version adds stay.
     private var entries: [JSONValue]
@@ -23,24 +23,26 @@ struct RootsNote {
         (self.scope, entries) = (scope, [])
     }
 
-    /// Reads a note.
-    ///
-    /// - Throws: `LedgerStorageError.damaged`.
     @inline(never)
-    init(_ job: Job) throws(LedgerStorageError) {
-        guard let entries = (try? JSONValue(parsing: job.payload))?.array else {
+    init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        // Any error means another form.
+        guard case .scope(let scope) = record.key.owner, let entries = (try? JSONValue(parsing: record.payload))?.array
+        else {
+            let app = record.key.owner.bundleId ?? ""
             throw LedgerStorageError(
-                .damaged,
-                "The note of the roots of \(job.id.scope.bundleId) cannot be read: --trust-other-roots writes it anew")
+                .damaged, "The note of the roots of \(app) cannot be read: --trust-other-roots writes it anew")
         }
-        (scope, self.entries) = (job.id.scope, entries)
+        self.scope = scope
+        self.entries = entries
     }
 
-    static func id(_ scope: LedgerScope) -> Job.ID { Job.ID(.trustAnchors, "", in: scope) }
+    /// The kind of the records that hold the roots of an app and environment.
+    static let recordKind = RecordKind(rawValue: "trustAnchors")
 
-    /// The note as it is stored.
-    var job: Job {
-        Job(Self.id(scope), dueAt: .distantFuture, payload: Array(JSONValue.array(entries).compactText.utf8))
+    static func key(_ scope: LedgerScope) -> RecordKey { RecordKey(recordKind, "", of: .scope(scope)) }
+
+    var record: LedgerRecord {
+        LedgerRecord(Self.key(scope), payload: Array(JSONValue.array(entries).compactText.utf8))
     }
 
     var anchors: Set<TrustAnchor> { Set(entries.compactMap(Self.anchor)) }
@@ -81,7 +83,10 @@ struct UnnotedRoots: Sendable {
     var noted: Set<LedgerScope> = []
 
     /// The notes that decide whether the documents may be recorded.
-    var jobs: Set<Job.ID> { Set(noted.union(anchors.keys).map(RootsNote.id)) }
+    var records: Set<RecordKey> { Set(scopes.map(RootsNote.key)) }
+
+    /// The apps and environments of those notes.
+    fileprivate var scopes: Set<LedgerScope> { noted.union(anchors.keys) }
 
     mutating func add(_ document: Evidence, unlessIn known: [LedgerScope: Set<TrustAnchor>]) {
         guard let anchor = document.anchor, known[document.scope]?.contains(anchor) != true else { return }
@@ -124,22 +129,19 @@ extension LedgerDraft {
     /// Notes roots, and refuses the whole decision if documents of different origin would be mixed.
     mutating func note(_ unnoted: UnnotedRoots) {
         do {
-            let notes = try unnoted.jobs.map { try note(of: $0.scope) }
+            let notes = try unnoted.scopes.map { scope in
+                try value(RootsNote.key(scope)) ?? RootsNote(in: scope)
+            }
             let (noted, new) = (Set(notes.flatMap(\.anchors)), Set(unnoted.anchors.values.joined()))
             guard !noted.union(new).areMixed else { throw LedgerStorageError.mixing(new, into: noted) }
             for var note in notes {
                 let known = note.anchors
                 note.insert(unnoted.anchors[note.scope] ?? [])
-                if note.anchors != known { changes.jobs.append(note.job) }
+                if note.anchors != known { put(note) }
             }
         } catch {
             refusal = error
         }
-    }
-
-    private mutating func note(of scope: LedgerScope) throws(LedgerStorageError) -> RootsNote {
-        guard let job = job(RootsNote.id(scope)) else { return RootsNote(in: scope) }
-        return try RootsNote(job)
     }
 
     /// Takes all roots from some notes that are not trusted, or all roots if those left are mixed. Each scope has a
@@ -148,13 +150,14 @@ extension LedgerDraft {
     /// - Returns: The roots that are noted nowhere now and were noted before.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {
         // A note that cannot be read is written anew.
-        let jobs = scopes.map { job(RootsNote.id($0)) }
-        let notes = zip(scopes, jobs).map { scope, job in job.flatMap { try? RootsNote($0) } ?? RootsNote(in: scope) }
+        let notes = scopes.map { scope in
+            record(RootsNote.key(scope)).flatMap { try? RootsNote($0) } ?? RootsNote(in: scope)
+        }
         let noted = Set(notes.flatMap(\.anchors))
         let kept = noted.intersection(trusted).areMixed ? [] : noted.intersection(trusted)
-        for (job, var note) in zip(jobs, notes) {
+        for var note in notes {
             note.removeAll { !kept.contains($0) }
-            if note.job != job { changes.jobs.append(note.job) }
+            put(note)
         }
         return noted.subtracting(kept)
     }

@@ -8,8 +8,8 @@ extension LedgerDraft {
     /// Stores a notice that was seen now.
     mutating func store(_ notice: Notice) {
         let end = now.advanced(by: Notice.lifetime)
-        if let known = job(notice.id), end < known.dueAt.advanced(by: Notice.precision) { return }
-        changes.jobs.append(Job(notice.id, dueAt: end))
+        if let known = record(notice.key)?.dueAt, end < known.advanced(by: Notice.precision) { return }
+        put(LedgerRecord(notice.key, dueAt: end))
     }
 }
 
@@ -19,19 +19,19 @@ extension Ledger {
     package func currentNotices(in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Notice] {
         var notices: [Notice] = []
         for kind in Notice.Kind.allCases {
-            let jobs = try await storage.dueJobs(kind.job, in: scope, at: .distantFuture, limit: limit)
-            try await erase(jobs.filter { $0.dueAt <= now }, at: now)
-            notices += jobs.filter { now < $0.dueAt }.map { Notice(kind, $0.id.name, in: scope) }
+            let records = try await storage.dueRecords(
+                RecordSelection(kind.record, of: .scope(scope)), at: .distantFuture, limit: limit)
+            try await erase(Set(records.filter { $0.isDue(at: now) }.map(\.key)), at: now)
+            notices += records.filter { !$0.isDue(at: now) }.map { Notice(kind, $0.key.name, in: scope) }
         }
         return notices
     }
 
     /// Erases notices that have ended, unless they were seen again meanwhile.
-    private func erase(_ ended: [Job], at now: Timestamp) async throws {
+    private func erase(_ ended: Set<RecordKey>, at now: Timestamp) async throws {
         guard !ended.isEmpty else { return }
-        let ids = Set(ended.map(\.id))
-        try await commit(LedgerQuery { $0.jobs = ids }, at: now) { draft in
-            draft.changes.erasedJobs = ids.filter { id in draft.job(id).map { $0.dueAt <= now } ?? false }
+        try await commit(LedgerQuery { $0.records = ended }, at: now) { draft in
+            for key in ended where draft.record(key)?.isDue(at: now) == true { draft.erase(key) }
         }
     }
 }

@@ -38,7 +38,7 @@ extension LedgerDraft {
         let scope = record.key.scope
         guard asksAppStore(about: scope), let patience = record.report?.state.status.known?.patience else { return }
         let id = Job.ID(.subscriptionStatus, record.key.name, in: scope)
-        changes.jobs.append(Job(id, dueAt: instant.advanced(by: patience)))
+        put(Job(id, dueAt: instant.advanced(by: patience)))
     }
 
     /// If a notification asks for consumption information, stores a job to answer it, and publishes an event. If it
@@ -68,7 +68,7 @@ extension LedgerDraft {
         add(&refund)
         guard let request = refund.lastRequest else {
             let note = RefundNote(refund)
-            return changes.jobs.append(Job(id, dueAt: note.forgottenAt, payload: note.payload))
+            return put(Job(id, dueAt: note.forgottenAt, payload: note.payload))
         }
         if let question = ConsumptionQuestion(request, after: known, at: now) {
             store(question, refund, as: Job(id, dueAt: now))
@@ -82,7 +82,7 @@ extension LedgerDraft {
         var (question, job) = (question, job)
         question.refund = refund
         job.payload = question.payload
-        changes.jobs.append(job)
+        put(job)
     }
 
     /// Publishes that the App Store asks, so that the app can supply what the answer needs.
@@ -100,8 +100,9 @@ extension LedgerDraft {
 
     /// Erases what is known about the consumption of a chain's transactions.
     mutating func eraseConsumptionJobs(of record: ChainRecord) {
-        let ids = record.chain.transactions.keys.map { Job.ID(.consumption, $0, in: record.key.scope) }
-        changes.erasedJobs.formUnion(ids)
+        for transactionId in record.chain.transactions.keys {
+            erase(Job.ID(.consumption, transactionId, in: record.key.scope).key)
+        }
     }
 }
 

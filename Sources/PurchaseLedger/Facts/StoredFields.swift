@@ -62,10 +62,10 @@ extension FieldCoder {
 /// Texts, which are sorted so that equal sets are equal fields.
 @usableFromInline
 package struct TextList: Storable {
-    @usableFromInline let texts: Set<String>
+    @usableFromInline package let texts: Set<String>
 
     @inlinable
-    init(_ texts: Set<String>) {
+    package init(_ texts: Set<String>) {
         self.texts = texts
     }
 

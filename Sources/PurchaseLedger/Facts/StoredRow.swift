@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
+import AppStoreModel
 
 // Rows of tables, each field in a column of its own. All of this is inlinable, as in `StoredFields.swift`.
 

@@ -18,8 +18,9 @@ extension Ledger {
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
         guard !digests.isEmpty else { return 0 }
-        let known = try await storage.load(LedgerQuery { $0.catalogues = Set(digests.keys) }).catalogues
-        let changed = digests.filter { known[$0.key] != $0.value }
+        let known = try await storage.load(LedgerQuery { $0.records = Set(digests.keys.map(CatalogueDigest.key)) })
+            .records
+        let changed = digests.filter { known[CatalogueDigest.key($0.key)]?.payload != $0.value }
         guard !changed.isEmpty else { return 0 }
         var (cursor, count, damage, damaged) = (ScanCursor?.none, 0, [String](), Set<ChainKey>())
         repeat {
@@ -36,7 +37,9 @@ extension Ledger {
         } while cursor != nil
         guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
         if let damage = damage.first { throw LedgerStorageError(.damaged, damage) }
-        try await commit(LedgerQuery(), at: now) { $0.changes.catalogues = changed }
+        try await commit(LedgerQuery(), at: now) { draft in
+            for (bundleId, digest) in changed { draft.put(CatalogueDigest(digest, of: bundleId)) }
+        }
         return count
     }
 }

@@ -7,7 +7,7 @@ public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Reads all jobs, API keys and events. Changes nothing, but events that wait
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. Changes nothing, but events that wait
     /// for their numbers get them, as whenever somebody reads events.
     ///
     /// - Parameters:
@@ -34,27 +34,21 @@ extension Ledger {
             cursor = page.next
         } while cursor != nil
         faults += try await chainFaults(verifier)
-        faults += try await rootFaults(verifier.roots)
-        return (count, faults + (try await appFaults()))
+        faults += try await recordFaults(verifier.roots)
+        return (count, faults + (try await eventFaults()))
     }
 
-    /// The API keys and events that cannot be read.
-    private func appFaults() async throws -> [Fault] {
-        var (faults, apps) = ([Fault](), [String]())
+    /// The events that cannot be read.
+    private func eventFaults() async throws -> [Fault] {
         do {
-            _ = try await storage.apiKeys()
+            var faults: [Fault] = []
+            for app in try await storage.marks().erasedEvents.keys.sorted() {
+                if let fault = try await eventFault(of: app) { faults.append(fault) }
+            }
+            return faults
         } catch let error as LedgerStorageError where error.code == .damaged {
-            faults.append(Fault(error: "The API keys cannot be read: \(error.message)"))
+            return [Fault(error: "The last numbers that were given cannot be read: \(error.message)")]
         }
-        do {
-            apps = try await storage.marks().erasedEvents.keys.sorted()
-        } catch let error as LedgerStorageError where error.code == .damaged {
-            faults.append(Fault(error: "The last numbers that were given cannot be read: \(error.message)"))
-        }
-        for app in apps {
-            if let fault = try await eventFault(of: app) { faults.append(fault) }
-        }
-        return faults
     }
 
     /// The first event of an app that cannot be read. Nobody can pass it, so those after it are not looked for.
@@ -77,19 +71,36 @@ extension Ledger {
         }
     }
 
-    /// What the notes of roots say about these roots, and what of the notes cannot be read.
-    private func rootFaults(_ roots: TrustRoots) async throws -> [Fault] {
-        var (cursor, faults, notes) = (ScanCursor?.none, [Fault](), [Job]())
+    /// The records that cannot be read, and what the notes of roots say about these roots.
+    private func recordFaults(_ roots: TrustRoots) async throws -> [Fault] {
+        var (cursor, faults, notes) = (ScanCursor?.none, [Fault](), [LedgerRecord]())
         repeat {
-            let page = try await storage.scanJobs(after: cursor, limit: Self.page)
+            let page = try await storage.scanRecords(RecordSelection(), after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
-            notes += page.items.filter { $0.id.kind == .trustAnchors }
+            faults += page.items.compactMap(Self.fault)
+            notes += page.items.filter { $0.key.kind == RootsNote.recordKind }
             cursor = page.next
         } while cursor != nil
         if let refusal = Self.refusal(of: roots, by: notes) {
             faults.append(Fault("otherRoots", error: refusal.message))
         }
         return faults
+    }
+
+    /// The kinds of records whose form this version knows.
+    private static let knownKinds: [RecordKind: any RecordValue.Type] = [
+        APIKey.recordKind: APIKey.self, .consumption: Job.self, .subscriptionStatus: Job.self,
+    ]
+
+    /// The fault of a record that is not in the form of its kind; `nil` if it is, or if the kind is not known here.
+    @inline(never)
+    private static func fault(in record: LedgerRecord) -> Fault? {
+        do {
+            _ = try knownKinds[record.key.kind]?.init(record)
+            return nil
+        } catch {
+            return Fault(error: error.message)
+        }
     }
 
     /// The chains that cannot be read, or differ from their documents.

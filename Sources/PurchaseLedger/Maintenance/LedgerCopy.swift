@@ -214,9 +214,7 @@ private struct CopyWriter {
         case .documents(let documents):
             let references = documents.map { DocumentReference($0.name, about: []) }
             changes.documents = try await self.documents(references, among: Set(documents.map(\.name))).inOrder
-        case .jobs(let jobs): changes.jobs = jobs
-        case .apiKeys(let keys): changes.apiKeys = keys
-        case .catalogues(let catalogues): changes.catalogues = catalogues
+        case .records(let records): changes.records = records
         case .events(let events): changes.events = events
         case .epochs(let epochs): changes.marks.epochs = epochs
         case .marks(let marks): changes.marks = marks
@@ -288,13 +286,13 @@ private struct CopyWriter {
             // Of a notification, tokens that are stored are not stored again.
             $0.names = Set($0.arriving.flatMap { [$0] + $0.parts }.map(\.provenance))
             $0.chains = Set(changes.chains.map(\.key))
+            $0.records = Set(changes.records.map(\.key))
         }
         commit = Task { [target] in try await target.commit(query) { _ in .commit(changes, ()) } }
         counts.customers += changes.customers.count
         counts.purchases += changes.chains.count
         counts.documents += changes.documents.count
-        counts.jobs += changes.jobs.count { !$0.isNote }
-        counts.apiKeys += changes.apiKeys.count
+        counts.add(changes.records)
         counts.events += changes.events.count
         written += changes.customers.count + changes.chains.count + changes.documents.count + changes.events.count
     }

@@ -22,9 +22,9 @@ extension Ledger {
     ///
     /// - Throws: ``LedgerStorageError``.
     package func upgrade(at now: Timestamp) async throws -> UpgradeReport {
-        let ids = Set(rules.catalogues.keys.map(Self.upgradeID))
-        let known = try await storage.load(LedgerQuery { $0.jobs = ids }).jobs
-        let apps = Set(rules.catalogues.keys.filter { known[Self.upgradeID(of: $0)] == nil })
+        let keys = Set(rules.catalogues.keys.map(Self.noteKey))
+        let known = try await storage.load(LedgerQuery { $0.records = keys }).records
+        let apps = Set(rules.catalogues.keys.filter { known[Self.noteKey(of: $0)] == nil })
         guard !apps.isEmpty else { return UpgradeReport() }
         var (report, testers, cursor) = (UpgradeReport(), Set<CustomerID>(), ScanCursor?.none)
         repeat {
@@ -43,13 +43,15 @@ extension Ledger {
             report.sandboxCustomers[tester.bundleId, default: 0] += 1
         }
         try await commit(LedgerQuery(), at: now) { draft in
-            draft.changes.jobs = apps.map { Job(Self.upgradeID(of: $0), dueAt: .distantFuture) }
+            for app in apps { draft.put(LedgerRecord(Self.noteKey(of: app))) }
         }
         return report
     }
 
-    private static func upgradeID(of bundleId: String) -> Job.ID {
-        Job.ID(.upgrade, "1", in: LedgerScope(bundleId: bundleId, environment: .production))
+    /// The key of the note that this ran for an app.
+    private static func noteKey(of bundleId: String) -> RecordKey {
+        let scope = LedgerScope(bundleId: bundleId, environment: .production)
+        return RecordKey(RecordKind(rawValue: "upgrade"), "1", of: .scope(scope))
     }
 
     private func drop(_ keys: [ChainKey], at now: Timestamp) async throws -> Int {

@@ -16,6 +16,12 @@ public struct LedgerCounts: Hashable, Sendable {
     public var apiKeys = 0
     /// Events that were not erased.
     public var events = 0
+
+    /// Counts the jobs and API keys among some records. Notices end by themselves, and are no work.
+    mutating func add(_ records: [LedgerRecord]) {
+        jobs += records.count { $0.dueAt != nil && !Notice.isKind($0.key.kind) }
+        apiKeys += records.count { $0.key.kind == APIKey.recordKind }
+    }
 }
 
 /// Visits everything in one ledger, and finds what another one lacks.
@@ -35,9 +41,7 @@ struct LedgerWalk {
         case chains([Chain])
         /// Documents that it has for no chain either.
         case documents([StoredDocument])
-        case jobs([Job])
-        case apiKeys([APIKey])
-        case catalogues([String: [UInt8]])
+        case records([LedgerRecord])
         case events([LedgerEvent])
         case epochs([String: EventEpochs])
         case marks(LedgerMarks)
@@ -96,13 +100,13 @@ struct LedgerWalk {
                 onDocuments(counts.documents)
             }
         }
-        try await pages(ledger.scanJobs) { jobs in
-            counts.jobs += jobs.count { !$0.isNote }
-            let found = try await other.load(LedgerQuery { $0.jobs = Set(jobs.map(\.id)) }).jobs
-            let missing = try Self.missing(jobs, in: found, by: \.id, \.subject)
-            if !missing.isEmpty { try await lacks(.jobs(missing)) }
+        try await pages({ [ledger] in try await ledger.scanRecords(RecordSelection(), after: $0, limit: $1) }) {
+            records in
+            counts.add(records)
+            let found = try await other.load(LedgerQuery { $0.records = Set(records.map(\.key)) }).records
+            let missing = try Self.missing(records, in: found, by: \.key, \.subject)
+            if !missing.isEmpty { try await lacks(.records(missing)) }
         }
-        counts.apiKeys = try await visitKeys(lacks)
         counts.events = try await visitApps(lacks)
         return counts
     }
@@ -129,22 +133,9 @@ struct LedgerWalk {
         }
     }
 
-    /// API keys have an order. All are copied at once.
-    private func visitKeys(_ lacks: (Part) async throws -> Void) async throws -> Int {
-        let (keys, found) = (try await ledger.apiKeys(), try await other.apiKeys())
-        guard keys != found, !keys.isEmpty else { return keys.count }
-        guard found.isEmpty else { throw Difference("the list of API keys") }
-        try await lacks(.apiKeys(keys))
-        return keys.count
-    }
-
     /// - Returns: How many events there are.
     private func visitApps(_ lacks: (Part) async throws -> Void) async throws -> Int {
         let apps = try await ledger.marks().erasedEvents.keys.sorted()
-        let query = LedgerQuery { $0.catalogues = Set(apps) }
-        let (own, found) = (try await ledger.load(query).catalogues, try await other.load(query).catalogues)
-        let missing = try Self.missing(own, in: found)
-        if !missing.isEmpty { try await lacks(.catalogues(missing)) }
         // Before the events, whose cursors name their epochs.
         if includesMarks { try await visitEpochs(lacks) }
         var count = 0
@@ -242,17 +233,6 @@ extension LedgerWalk {
         return isThere && lacking.isEmpty ? nil : Chain(record: record, evidence: evidence, lacking: lacking)
     }
 
-    @inline(never)
-    private static func missing(
-        _ catalogues: [String: [UInt8]], in found: [String: [UInt8]]
-    ) throws -> [String: [UInt8]] {
-        try catalogues.filter { app, digest in
-            guard let other = found[app] else { return true }
-            guard other == digest else { throw Difference("the catalogue of \(app)") }
-            return false
-        }
-    }
-
     /// Whether a ledger with some marks gives no number again that one with others has given.
     @inline(never)
     private static func covers(_ found: LedgerMarks, _ marks: LedgerMarks) throws -> Bool {
@@ -275,9 +255,7 @@ extension LedgerWalk.Part {
         case .customers(let records): records.first?.subject ?? ""
         case .chains(let chains): chains.first?.record.key.subject ?? ""
         case .documents(let documents): documents.first?.subject ?? ""
-        case .jobs(let jobs): jobs.first?.subject ?? ""
-        case .apiKeys: "the list of API keys"
-        case .catalogues(let catalogues): "the catalogue of \(catalogues.keys.min() ?? "")"
+        case .records(let records): records.first?.subject ?? ""
         case .events(let events): events.first?.subject ?? ""
         case .epochs(let epochs): "the epochs of \(epochs.keys.min() ?? "")"
         case .marks: "the last number that was given"
@@ -297,11 +275,11 @@ extension StoredDocument {
     fileprivate var subject: String { "the document \(name)" }
 }
 
-extension Job {
+extension LedgerRecord {
     fileprivate var subject: String {
-        id.kind == .trustAnchors
-            ? "the note of the roots of \(id.scope.bundleId) in \(id.scope.environment.rawValue)"
-            : "the job \(id.kind.rawValue) \(id.name) of \(id.scope.bundleId)"
+        guard key.kind != APIKey.recordKind else { return "the API key \(key.name)" }
+        let words = [key.kind.rawValue, key.name].filter { !$0.isEmpty }.joined(separator: " ")
+        return "the record \(words)" + (key.owner.bundleId.map { " of \($0)" } ?? "")
     }
 }
 

@@ -32,7 +32,7 @@ extension Ledger {
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
                 guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
-                draft.changes.jobs.append(note.job(number))
+                draft.put(note.record(number))
                 return .erased(report)
             }
             switch erasure {
@@ -69,11 +69,11 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``.
     package func replay(_ journal: any ErasureJournal) async throws -> Int {
         let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
-        let notes = records.keys.map { ErasureNote(journal, of: $0).id }
-        let stored = try await storage.load(LedgerQuery { $0.jobs = Set(notes) }).jobs
+        let notes = records.keys.map { ErasureNote(journal, of: $0).key }
+        let stored = try await storage.load(LedgerQuery { $0.records = Set(notes) }).records
         var (erased, lacking) = (0, [String: [String: ErasureRecord]]())
         for (bundleId, records) in records {
-            let last = ErasureNote.number(stored[ErasureNote(journal, of: bundleId).id])
+            let last = ErasureNote.number(stored[ErasureNote(journal, of: bundleId).key])
             // Of several erasures of one id the newest counts.
             let new = records.filter { $0.number > last }.map { ($0.name, $0) }
             if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
@@ -87,11 +87,11 @@ extension Ledger {
             }
             erased += report == nil ? 0 : 1
         }
-        let jobs = lacking.map { bundleId, records in
-            ErasureNote(journal, of: bundleId).job(records.values.map(\.number).max() ?? 0)
+        let done = lacking.map { bundleId, records in
+            ErasureNote(journal, of: bundleId).record(records.values.map(\.number).max() ?? 0)
         }
-        try await commit(LedgerQuery { $0.jobs = Set(jobs.map(\.id)) }, at: .distantFuture) { draft in
-            draft.changes.jobs = jobs
+        try await commit(LedgerQuery { $0.records = Set(done.map(\.key)) }, at: .distantFuture) { draft in
+            for record in done { draft.put(record) }
         }
         return erased
     }

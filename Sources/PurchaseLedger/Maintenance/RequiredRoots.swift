@@ -20,8 +20,11 @@ struct RequiredRoots {
     ///
     /// - Throws: `LedgerStorageError.damaged`.
     @inline(never)
-    init(_ notes: some Collection<Job>) throws(LedgerStorageError) {
-        for job in notes { anchors[job.id.scope] = try RootsNote(job).anchors }
+    init(_ notes: some Collection<LedgerRecord>) throws(LedgerStorageError) {
+        for record in notes {
+            let note = try RootsNote(record)
+            anchors[note.scope] = note.anchors
+        }
     }
 
     /// Checks that all of these roots are trusted, and that their documents may be in one ledger.
@@ -82,7 +85,7 @@ extension Ledger {
         guard !found.anchors.isEmpty else { return }
         try RequiredRoots(found).check(verifier.roots)
         do {
-            try await commit(LedgerQuery { $0.jobs = found.jobs }, at: now) { $0.note(found) }
+            try await commit(LedgerQuery { $0.records = found.records }, at: now) { $0.note(found) }
         } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
             // Such a ledger is served as far as that is possible. The next start notes the roots.
             return
@@ -91,7 +94,7 @@ extension Ledger {
     }
 
     /// Why a ledger with these notes is not used with some roots; `nil` if it is.
-    static func refusal(of roots: TrustRoots, by notes: [Job]) -> LedgerStorageError? {
+    static func refusal(of roots: TrustRoots, by notes: [LedgerRecord]) -> LedgerStorageError? {
         do {
             try RequiredRoots(notes).check(roots)
             return nil
@@ -105,8 +108,8 @@ extension Ledger {
     /// - Throws: As ``requireRoots(of:at:)``.
     @discardableResult
     func requireNotedRoots(_ roots: TrustRoots) async throws -> RequiredRoots {
-        let jobs = Set(try await notableScopes().map(RootsNote.id))
-        let notes = try RequiredRoots(try await storage.load(LedgerQuery { $0.jobs = jobs }).jobs.values)
+        let keys = Set(try await notableScopes().map(RootsNote.key))
+        let notes = try RequiredRoots(try await storage.load(LedgerQuery { $0.records = keys }).records.values)
         try notes.check(roots)
         return notes
     }
@@ -117,8 +120,8 @@ extension Ledger {
     /// - Returns: The forgotten roots. If there were no notes, nobody knows which these are.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {
         let (scopes, trusted) = (try await notableScopes(), roots.anchors)
-        let jobs = Set(scopes.map(RootsNote.id))
-        return try await commit(LedgerQuery { $0.jobs = jobs }, at: now) { draft in
+        let keys = Set(scopes.map(RootsNote.key))
+        return try await commit(LedgerQuery { $0.records = keys }, at: now) { draft in
             draft.forgetRoots(besides: trusted, in: scopes)
         }
     }

@@ -6,7 +6,7 @@ package import AppStoreModel
 
 extension Ledger {
     /// The apps that have an API key, by bundle id. Reads alone, also in a database that takes no writes.
-    package func apps() async throws -> [String] { Set(try await storage.apiKeys().map(\.bundleId)).sorted() }
+    package func apps() async throws -> [String] { Set(try await apiKeys().items.map(\.bundleId)).sorted() }
 
     /// The customers that own a chain.
     package func owners(of key: ChainKey) async throws -> [CustomerRecord] {

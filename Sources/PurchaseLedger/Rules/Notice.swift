@@ -5,8 +5,7 @@ import AppStoreModel
 /// A fact that the operator should look at, such as purchases of a product that the catalogue lacks. It is kept for
 /// ``lifetime`` after it was last seen.
 ///
-/// A notice is stored as a ``Job`` without payload, which is due when the notice ends: every storage finds jobs by kind
-/// and due time, and commits them with the decision that noticed.
+/// A notice is stored as a ``LedgerRecord`` without payload, which is due when the notice ends.
 package struct Notice: Hashable, Sendable {
     /// What was noticed.
     package enum Kind: String, CaseIterable, Sendable {
@@ -17,8 +16,8 @@ package struct Notice: Hashable, Sendable {
         /// is the name of the chain.
         case contestedPurchase
 
-        /// The kind of the jobs that hold such notices.
-        package var job: Job.Kind { Job.Kind(rawValue: rawValue) }
+        /// The kind of the records that hold such notices.
+        package var record: RecordKind { RecordKind(rawValue: rawValue) }
     }
 
     /// What was noticed.
@@ -41,11 +40,14 @@ package struct Notice: Hashable, Sendable {
     /// How much later a notice must end to be stored anew. A product that is sold all the time costs a write a day.
     static let precision = Duration.seconds(86_400)
 
-    /// The key of the job that holds the notice.
-    var id: Job.ID { Job.ID(kind.job, subject, in: scope) }
+    /// The key of the record that holds the notice.
+    var key: RecordKey { RecordKey(kind.record, subject, of: .scope(scope)) }
 }
 
 extension Notice {
+    /// Whether records of a kind hold notices.
+    static func isKind(_ kind: RecordKind) -> Bool { Kind(rawValue: kind.rawValue) != nil }
+
     /// Whether a purchase was made in the last 30 days.
     static func isRecent(_ statement: TransactionStatement, at now: Timestamp) -> Bool {
         now < (statement.purchaseDate ?? now).advanced(by: lifetime)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import AppStoreModel
+import AppStoreModel
 
 /// When customers asked the App Store to refund a transaction, and when it decided: the signing dates of the
 /// notifications about it.

@@ -23,15 +23,10 @@ public struct LedgerChanges: Sendable {
     /// Events to append, in order. One with a cursor comes from another ledger and keeps that cursor; if there is an
     /// event with it already, nothing is added. Others are numbered by the storage.
     public var events: [LedgerEvent] = []
-    /// API keys, to insert or to replace those with the same public part.
-    public var apiKeys: [APIKey] = []
-    /// The digest of the catalogue with which all chains of an app were evaluated, by bundle id. It is empty if there
-    /// was no catalogue.
-    public var catalogues: [String: [UInt8]] = [:]
-    /// Jobs, to insert or to replace those with the same id.
-    public var jobs: [Job] = []
-    /// Jobs to erase. None of them is among ``jobs``.
-    public var erasedJobs: Set<Job.ID> = []
+    /// Records, to insert or to replace those with the same keys.
+    public var records: [LedgerRecord] = []
+    /// Records to erase. None of them is among ``records``.
+    public var erasedRecords: Set<RecordKey> = []
     /// Marks to raise to at least these, of another ledger, whose epochs replace those of the same apps. No other
     /// process may use this one meanwhile.
     public var marks = LedgerMarks()
@@ -42,8 +37,7 @@ public struct LedgerChanges: Sendable {
     public var isEmpty: Bool {
         documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
             && movedEvidence.isEmpty && erasedChains.isEmpty && displacedDocuments.isEmpty && events.isEmpty
-            && apiKeys.isEmpty && catalogues.isEmpty
-            && jobs.isEmpty && erasedJobs.isEmpty && marks == LedgerMarks()
+            && records.isEmpty && erasedRecords.isEmpty && marks == LedgerMarks()
     }
 }
 

@@ -24,10 +24,8 @@ public struct LedgerQuery: Hashable, Sendable {
     public var documents: Set<Provenance> = []
     /// Chains. The names of all their documents are loaded.
     public var evidence: Set<ChainKey> = []
-    /// Bundle ids of apps. Their ``LedgerChanges/catalogues`` are loaded.
-    public var catalogues: Set<String> = []
-    /// The jobs to load.
-    public var jobs: Set<Job.ID> = []
+    /// The records to load.
+    public var records: Set<RecordKey> = []
 
     public init() {}
 
@@ -50,8 +48,7 @@ public struct LedgerQuery: Hashable, Sendable {
         query.arriving += other.arriving
         query.documents.formUnion(other.documents)
         query.evidence.formUnion(other.evidence)
-        query.catalogues.formUnion(other.catalogues)
-        query.jobs.formUnion(other.jobs)
+        query.records.formUnion(other.records)
         return query
     }
 }
@@ -79,10 +76,8 @@ public struct LedgerSnapshot: Sendable {
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain in `query.evidence`.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// The ``LedgerChanges/catalogues`` that were committed last, by bundle id.
-    public var catalogues: [String: [UInt8]] = [:]
-    /// The jobs of the query that exist.
-    public var jobs: [Job.ID: Job] = [:]
+    /// The records of the query that exist.
+    public var records: [RecordKey: LedgerRecord] = [:]
 
     public init(_ query: LedgerQuery) {
         self.query = query
@@ -94,6 +89,18 @@ public struct LedgerSnapshot: Sendable {
     /// The loaded chains that a customer owns, ordered by key.
     public func chains(of customer: Customer) -> [ChainRecord] {
         chains.values.filter { $0.isOwned(by: customer) }.sorted { $0.key < $1.key }
+    }
+}
+
+extension LedgerSnapshot {
+    /// A loaded record as a value; `nil` if there is none.
+    ///
+    /// - Throws: ``LedgerStorageError``: `damaged` if it cannot be read.
+    public func value<Value: RecordValue>(
+        _ key: RecordKey, as _: Value.Type = Value.self
+    ) throws(LedgerStorageError) -> Value? {
+        guard let record = records[key] else { return nil }
+        return try Value(record)
     }
 }
 

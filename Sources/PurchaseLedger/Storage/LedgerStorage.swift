@@ -65,14 +65,17 @@ public protocol LedgerStorage: Sendable {
     /// - Parameter cursor: `nil` for the beginning.
     func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
 
-    /// The jobs of a kind in an app and environment that are due at `now`, the earliest first, at most `limit`.
-    func dueJobs(_ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Job]
+    /// The records of a selection that are due at `now`, the earliest first, at most `limit`. Those of one instant come
+    /// in any order.
+    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord]
 
-    /// The jobs after a cursor, at most `limit`, in any order. Each job that was stored when the scan began, and still
-    /// is, is found once.
+    /// The records of a selection after a cursor, at most `limit`, in any order. Each record that was stored when the
+    /// scan began, and still is, is found once.
     ///
     /// - Parameter cursor: `nil` for the beginning.
-    func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job>
+    func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord>
 
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
     /// their arrival or in that of their signing.
@@ -83,9 +86,6 @@ public protocol LedgerStorage: Sendable {
     func newestDocuments(
         in environment: Environment, limit: Int, among count: Int
     ) async throws -> [StoredDocument]
-
-    /// All API keys, in the order in which they were stored. Storing a key again moves it to the end.
-    func apiKeys() async throws -> [APIKey]
 
     /// The numbers that were given so far, and the apps in the ledger with their epochs.
     func marks() async throws -> LedgerMarks
@@ -209,53 +209,6 @@ extension LedgerDecision {
             }
         }
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
-    }
-}
-
-/// Why an operation of a storage failed. Nothing was written, and a retry may succeed later.
-public struct LedgerStorageError: Error, CustomStringConvertible {
-    /// The kinds of failures.
-    @nonexhaustive
-    public enum Code: String, Sendable {
-        /// The disk is full.
-        case full
-        /// The storage can be read but not written.
-        case readOnly
-        /// The storage was damaged, or written by a newer version.
-        case damaged
-        /// Documents in the ledger come from other roots than those that are trusted, or than those of new documents.
-        /// Until the operator decides which of them count, a retry fails too.
-        case otherRoots
-        /// The ledger is the target of a copy that has begun and not ended.
-        case unfinishedCopy
-        /// Anything else, such as a database that does not respond. It may have stored what it was sent.
-        case unavailable
-    }
-
-    /// The kind of failure, for programs.
-    public var code: Code
-    /// What happened, for people.
-    public var message: String
-    /// Whether the same may succeed in a while, although nobody changes anything: a time-out, or a lost connection.
-    public var isPassing: Bool
-
-    /// - Parameter isPassing: By default whether the code is `unavailable`.
-    public init(_ code: Code, _ message: String, isPassing: Bool? = nil) {
-        self.code = code
-        self.message = message
-        self.isPassing = isPassing ?? (code == .unavailable)
-    }
-
-    public var description: String { "\(code.rawValue): \(message)" }
-}
-
-extension LedgerStorageError {
-    /// The refusal of a ledger that is not whole: `unfinishedCopy`.
-    public init(_ copy: UnfinishedCopy) {
-        self.init(
-            .unfinishedCopy,
-            "This is half a copy of \(copy.source), begun at \(copy.beganAt.iso8601), and no ledger: run the same "
-                + "quittance copy again, which goes on where it was, or empty the place")
     }
 }
 

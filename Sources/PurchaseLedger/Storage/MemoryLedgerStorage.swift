@@ -61,21 +61,22 @@ public final class MemoryLedgerStorage: LedgerStorage {
         return ScanPage(items: Array(page), next: next)
     }
 
-    public func dueJobs(
-        _ kind: Job.Kind, in scope: LedgerScope, at now: Timestamp, limit: Int
-    ) async throws -> [Job] {
-        let jobs = state.withLock { $0.jobs.values }
-        let due = jobs.filter { $0.id.kind == kind && $0.id.scope == scope && $0.dueAt <= now }
-        return Array(due.sorted { ($0.dueAt, $0.id.name) < ($1.dueAt, $1.id.name) }.prefix(max(0, limit)))
+    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
+        let records = state.withLock { $0.records.values }
+        let due = records.filter { selection.contains($0) && $0.isDue(at: now) }
+        return Array(due.sorted { $0.dueAt ?? now < $1.dueAt ?? now }.prefix(max(0, limit)))
     }
 
-    /// In the order of their names, so that a job that is erased or stored meanwhile moves no other.
-    public func scanJobs(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<Job> {
-        let jobs = state.withLock { $0.jobs.values }.map { (place: $0.id.place, job: $0) }
-        let rest = jobs.filter { $0.place > cursor?.rawValue ?? "" }.sorted { $0.place < $1.place }
+    /// In the order of their keys, so that a record that is erased or stored meanwhile moves no other.
+    public func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<LedgerRecord> {
+        let records = state.withLock { $0.records.values }.filter(selection.contains)
+        let places = records.map { (place: $0.key.place.joined(separator: "\u{0}"), record: $0) }
+        let rest = places.filter { $0.place > cursor?.rawValue ?? "" }.sorted { $0.place < $1.place }
         let page = rest.prefix(max(1, limit))
         let next = page.count < rest.count ? page.last.map { ScanCursor(rawValue: $0.place) } : nil
-        return ScanPage(items: page.map(\.job), next: next)
+        return ScanPage(items: page.map(\.record), next: next)
     }
 
     private static func page<Item>(_ all: [Item?], after cursor: ScanCursor?, _ limit: Int) -> ScanPage<Item> {
@@ -96,8 +97,6 @@ public final class MemoryLedgerStorage: LedgerStorage {
         let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
         return Array(last.filter { $0.scope.environment == environment }.suffix(max(0, limit)))
     }
-
-    public func apiKeys() async throws -> [APIKey] { state.withLock { $0.apiKeys } }
 
     public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }
 
@@ -124,9 +123,7 @@ private struct State {
     var events: [String: EventList] = [:]
     /// Each app numbers its own events, from this number on.
     var firstEvent: Int64 = 0
-    var apiKeys: [APIKey] = []
-    var catalogues: [String: [UInt8]] = [:]
-    var jobs: [Job.ID: Job] = [:]
+    var records: [RecordKey: LedgerRecord] = [:]
     var unfinishedCopy: UnfinishedCopy?
 
     struct Document {
@@ -189,8 +186,7 @@ extension State {
             let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
             snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
         }
-        snapshot.catalogues = catalogues.filter { query.catalogues.contains($0.key) }
-        snapshot.jobs = jobs.filter { query.jobs.contains($0.key) }
+        snapshot.records = records.filter { query.records.contains($0.key) }
         return snapshot
     }
 
@@ -234,9 +230,9 @@ extension State {
     var marks: LedgerMarks {
         var marks = LedgerMarks()
         (marks.lastCustomer, marks.lastEvent) = (lastNumber, events.values.map(\.last).reduce(firstEvent, max))
-        let scopes = chains.keys.map(\.scope) + jobs.keys.map(\.scope) + documents.compactMap { $0?.stored.scope }
-        let apps = scopes.map(\.bundleId) + customers.keys.map(\.bundleId) + apiKeys.map(\.bundleId)
-        for app in Set(apps).union(catalogues.keys).union(events.keys) {
+        let scopes = chains.keys.map(\.scope) + documents.compactMap { $0?.stored.scope }
+        let apps = scopes.map(\.bundleId) + customers.keys.map(\.bundleId) + records.keys.compactMap(\.owner.bundleId)
+        for app in Set(apps).union(events.keys) {
             marks.erasedEvents[app] = events[app]?.erased ?? 0
             marks.epochs[app] = list(of: app).epochs
         }
@@ -261,10 +257,8 @@ extension State {
             customers[record.customer] = record
         }
         for event in changes.events { append(event) }
-        for key in changes.apiKeys { apiKeys = apiKeys.filter { $0.id != key.id } + [key] }
-        catalogues.merge(changes.catalogues) { $1 }
-        for id in changes.erasedJobs { jobs[id] = nil }
-        for job in changes.jobs { jobs[job.id] = job }
+        for key in changes.erasedRecords { records[key] = nil }
+        for record in changes.records { records[record.key] = record }
         raise(changes.marks)
     }
 
@@ -332,12 +326,5 @@ extension State {
             erased += old.count
         }
         return erased
-    }
-}
-
-extension Job.ID {
-    /// A text that is unique among jobs.
-    fileprivate var place: String {
-        [kind.rawValue, scope.bundleId, scope.environment.rawValue, name].joined(separator: "\u{0}")
     }
 }

@@ -127,3 +127,18 @@ package struct DocumentHead: Sendable {
             notification: notification, wording: wording, isPinned: isPinned, document: document)
     }
 }
+
+extension StoredRow {
+    /// Reads the owner of a record: its number, bundle id and environment. The number is 0 for the ledger as a whole.
+    ///
+    /// - Throws: `LedgerStorageError.damaged` if the owner's app is missing.
+    @inlinable
+    package mutating func recordOwner() throws -> RecordOwner {
+        let number = try next(Int64.self)
+        let bundleId = try next(String?.self)
+        let environment = try next(Environment?.self)
+        guard number != 0 else { return .ledger }
+        guard let bundleId else { throw LedgerStorageError(.damaged, "A record belongs to an app that is missing") }
+        return environment.map { .scope(LedgerScope(bundleId: bundleId, environment: $0)) } ?? .app(bundleId)
+    }
+}

@@ -22,7 +22,7 @@ extension LedgerStorageContract {
                 try trial.expect(found.customers, is: [customer.customer: customer], "Customers")
                 try trial.expect(found.transactions.count, is: 1, "Transactions")
                 try trial.expect(found.documents.values.map(\.self), is: [StoredDocument(document)], "Documents")
-                try trial.expect(found.catalogues, is: ["com.example.one": [1, 0, 255]], "Catalogues")
+                try trial.expect(Array(found.records.values), is: [record], "Records")
             }
         },
         Requirement("A commit whose decision throws changes nothing") { trial in
@@ -37,7 +37,6 @@ extension LedgerStorageContract {
                 } catch is Undo {}
             }
             for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
-            try trial.expect(try await trial.first.apiKeys(), is: [], "API keys")
             let events = try await trial.second.events(of: "com.example.one", after: nil, limit: 9).events
             try trial.expect(events, is: [], "Events")
             // A retry must not find anything that the failed commits wrote.
@@ -85,8 +84,10 @@ extension LedgerStorageContract {
         $0.names = [Sample.document(1, for: []).evidence.provenance]
         $0.documents = $0.names
         $0.evidence = $0.chains
-        $0.catalogues = ["com.example.one"]
+        $0.records = [record.key]
     }
+
+    fileprivate static let record = Sample.record("1", of: .app("com.example.one"), payload: [1, 0, 255])
 
     /// One of everything.
     fileprivate static func changes(_ snapshot: LedgerSnapshot) throws -> (LedgerChanges, CustomerRecord) {
@@ -100,8 +101,7 @@ extension LedgerStorageContract {
         changes.customers = [anna]
         changes.chains = [Sample.full(anna.owned)]
         changes.events = [Sample.event("one", anna.customer)]
-        changes.apiKeys = [Sample.apiKey("1")]
-        changes.catalogues = ["com.example.one": [1, 0, 255]]
+        changes.records = [record]
         return (changes, anna)
     }
 }
@@ -126,7 +126,7 @@ extension Trial {
         try expect(snapshot.names, is: [], "Names of documents")
         try expect(snapshot.documents, is: [:], "Documents")
         try expect(snapshot.evidence.values.allSatisfy(\.isEmpty), "A chain has evidence")
-        try expect(snapshot.catalogues, is: [:], "Catalogues")
+        try expect(snapshot.records, is: [:], "Records")
     }
 }
 
@@ -196,11 +196,11 @@ extension LedgerStorageContract {
                     group.addTask {
                         let found = try await trial.load(trial.handles[round / 2 % 2]) {
                             $0.chains = [Sample.key(1), Sample.key(2)]
-                            $0.catalogues = ["com.example.one"]
+                            $0.records = [LedgerStorageContract.record.key]
                         }
                         let times = Set(found.chains.values.map(\.lastEventAt))
-                        let digest = found.catalogues["com.example.one"].map { Sample.time(Int64($0[0])) }
-                        try trial.expect(times == [digest], "A load saw half of a commit: \(times), \(digest as Any)")
+                        let due = found.records.values.first?.dueAt
+                        try trial.expect(times == [due], "A load saw half of a commit: \(times), \(due as Any)")
                     }
                 }
                 try await group.waitForAll()
@@ -231,7 +231,7 @@ extension Trial {
         return record?.ownerChanges.count ?? 0
     }
 
-    /// Writes one number into two chains and a catalogue.
+    /// Writes one number into two chains and a record.
     fileprivate func writeEverywhere(_ number: Int64, _ handle: any LedgerStorage) async throws {
         try await commit(handle) { changes in
             changes.chains = [1, 2].map { chain in
@@ -239,7 +239,7 @@ extension Trial {
                 record.lastEventAt = Sample.time(number)
                 return record
             }
-            changes.catalogues = ["com.example.one": [UInt8(number)]]
+            changes.records = [LedgerRecord(LedgerStorageContract.record.key, dueAt: Sample.time(number))]
         }
     }
 }

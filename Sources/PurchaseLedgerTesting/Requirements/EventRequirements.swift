@@ -295,24 +295,12 @@ extension Trial {
 
 extension LedgerStorageContract {
     static let others = [
-        Requirement("An API key replaces the one with the same public part, and becomes the last one") { trial in
-            let keys = ["b", "a", "c"].map { Sample.apiKey($0, Sample.awkward[4]) }
-            for key in keys { try await trial.commit { $0.apiKeys = [key] } }
-            try trial.expect(try await trial.second.apiKeys(), is: keys, "Keys in the order in which they were stored")
-            let revoked = Sample.apiKey("b", "", revoked: Sample.time(9))
-            try await trial.commit(trial.second) { $0.apiKeys = [revoked, Sample.apiKey("d")] }
-            let expected = [keys[1], keys[2], revoked, Sample.apiKey("d")]
-            try trial.expect(try await trial.first.apiKeys(), is: expected, "Keys after one was revoked")
-        },
         Requirement("Words of a newer version are kept as they are, and harm no other row") { trial in
             let anna = try await trial.customer("anna")
             var event = Sample.event("new", anna.customer)
             event.kind = Open(rawValue: "purchase.gifted")
             event.before?.status = Open(rawValue: "paused")
             let events = [Sample.event("before", anna.customer), event, Sample.event("after", anna.customer)]
-            var key = Sample.apiKey("new")
-            key.role = Open(rawValue: "auditor")
-            let keys = [Sample.apiKey("known"), key]
             var chain = Sample.chain(owners: [anna], next: Sample.time(9))
             chain.owners[0].reason = Open(rawValue: "gift")
             chain.report?.state.status = Open(rawValue: "paused")
@@ -337,21 +325,10 @@ extension LedgerStorageContract {
                 return .commit(changes, ())
             }
             chains[chain.key]?.lastEventAt = Sample.time(8)
-            for key in keys { try await trial.commit { $0.apiKeys = [key] } }
             for handle in trial.handles {
                 try trial.expect(try await trial.page(after: nil).events.map(\.unplaced), is: events, "Events")
-                try trial.expect(try await handle.apiKeys(), is: keys, "Keys")
                 let found = try await handle.load(LedgerQuery { $0.chains = Set(chains.keys) }).chains
                 try trial.expect(found, is: chains, "Chains")
-            }
-        },
-        Requirement("The digest of an app's catalogue is the one committed last") { trial in
-            for (one, two) in [([1], [2]), ([], [0, 255]), ([3], [4])] as [([UInt8], [UInt8])] {
-                try await trial.commit { $0.catalogues = ["com.example.one": one] }
-                try await trial.commit(trial.second) { $0.catalogues = ["com.example.two": two] }
-                let found = try await trial.load { $0.catalogues = ["com.example.one", "com.example.two", "x"] }
-                try trial.expect(
-                    found.catalogues, is: ["com.example.one": one, "com.example.two": two], "Digests")
             }
         },
         Requirement("A copy is noted until another note takes its place or it has ended") { trial in

@@ -41,12 +41,6 @@ enum Sample {
         (event.effectiveAt, event.before, event.after) = (time(3), state("before"), state("after"))
         return event
     }
-
-    static func apiKey(_ id: String, _ name: String = "name", revoked: Timestamp? = nil) -> APIKey {
-        APIKey(
-            id: id, name: name, role: Open(.client), bundleId: production.bundleId, secretHash: Array(0..<32),
-            createdAt: time(1), revokedAt: revoked)
-    }
 }
 
 // MARK: - Chains

@@ -99,10 +99,13 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let storage = try await options.composition().openStorage(isReadOnly: true)
             defer { try? storage.close() }
-            for key in try await Ledger(storage: storage).apiKeys() {
+            let keys = try await Ledger(storage: storage).apiKeys()
+            for key in keys.items {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
                 try Terminal.print("\(key.shown)  \(state)")
             }
+            for fault in keys.damage { Terminal.printError("quittance: \(fault.printable)") }
+            if !keys.damage.isEmpty { throw ExitCode(1) }
         }
     }
 
@@ -228,7 +231,8 @@ extension APIKey {
 extension LedgerStorage {
     /// Whether a server with this ledger has had this app: each evaluates the catalogue of its apps.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
-        try await load(LedgerQuery { $0.catalogues = [bundleId] }).catalogues[bundleId] != nil
+        let key = CatalogueDigest.key(bundleId)
+        return try await load(LedgerQuery { $0.records = [key] }).records[key] != nil
     }
 }
 

@@ -82,7 +82,7 @@ struct DemoParty: Sendable {
         try await composition.requireRoots(of: service, trustsOthers: false, logger)
         try await addCustomer(to: service.ledger, of: app, at: composition.now())
         // Those of earlier demos in this folder were shown on terminals.
-        for var key in try await service.ledger.apiKeys() where key.name == "demo" && key.revokedAt == nil {
+        for var key in try await service.ledger.apiKeys().items where key.name == "demo" && key.revokedAt == nil {
             key.revokedAt = composition.now()
             try await service.ledger.put(key)
         }

@@ -81,3 +81,49 @@ extension APIKey {
         return String((0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
     }
 }
+
+// MARK: - As a record
+
+extension APIKey: RecordValue {
+    /// The kind of the records that hold API keys.
+    package static let recordKind = RecordKind(rawValue: "apiKey")
+
+    /// The members of the first line of a record's payload. Times are milliseconds since 1970. The hash of the secret
+    /// follows.
+    private enum Member {
+        static let name = "name"
+        static let role = "role"
+        static let bundleId = "bundleId"
+        static let createdAt = "createdAt"
+        static let revokedAt = "revokedAt"
+    }
+
+    /// The key of the record that holds the API key with this public part.
+    package static func key(_ id: String) -> RecordKey { RecordKey(recordKind, id, of: .ledger) }
+
+    /// Reads a key. One whose `revokedAt` is there and no time cannot be read: it must not count as valid.
+    public init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard let payload = LinedPayload(record.payload), case let line = payload.line,
+            let name = line[Member.name]?.string, let role = line[Member.role]?.string,
+            let bundleId = line[Member.bundleId]?.string, let createdAt = line[Member.createdAt]?.integer,
+            case let revokedAt = line[Member.revokedAt], revokedAt == nil || revokedAt?.integer != nil
+        else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(
+            id: record.key.name, name: name, role: Open(rawValue: role), bundleId: bundleId, secretHash: payload.rest,
+            createdAt: Timestamp(milliseconds: createdAt),
+            revokedAt: revokedAt?.integer.map { Timestamp(milliseconds: $0) })
+    }
+
+    /// The key as it is stored.
+    public var record: LedgerRecord {
+        var members = [
+            JSONValue.Member(Member.name, .string(name)), JSONValue.Member(Member.role, .string(role.rawValue)),
+            JSONValue.Member(Member.bundleId, .string(bundleId)),
+            JSONValue.Member(Member.createdAt, .number("\(createdAt.milliseconds)")),
+        ]
+        if let revokedAt {
+            members.append(JSONValue.Member(Member.revokedAt, .number("\(revokedAt.milliseconds)")))
+        }
+        return LedgerRecord(Self.key(id), payload: LinedPayload(members, rest: secretHash).bytes)
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Records, of whatever kind.
+
+extension RecordKey {
+    /// By what the row is distributed. A record of an app in an environment may be about a purchase whose id is the
+    /// record's name. All others are on one node.
+    var home: String {
+        if case .scope = owner { return name }
+        return ""
+    }
+}
+
+extension ScopeNumbers {
+    /// The number that stands for an owner: 0 for the ledger as a whole, the number of a scope, or the negative number
+    /// of an app. No row has the number of an owner that is not known.
+    func owner(_ owner: RecordOwner) -> Int64 {
+        switch owner {
+        case .ledger: 0
+        case .app(let bundleId): -(apps[bundleId] ?? .max)
+        case .scope(let scope): scopes[scope] ?? .max
+        }
+    }
+
+    /// The values of a record's key.
+    fileprivate func key(_ key: RecordKey) -> [PostgresValue] {
+        [.text(key.kind.rawValue), .integer(owner(key.owner)), .text(key.home), .text(key.name)]
+    }
+}
+
+extension LoadPlan {
+    mutating func load(_ key: RecordKey) {
+        add("SELECT version, due_at, entries, payload FROM quittance.records\(RecordStatement.key)", scopes.key(key)) {
+            rows, loaded in
+            loaded.records[key] = try rows.map { row in
+                StoredRecord(version: try row.next(), record: try row.record(key))
+            }.first
+        }
+    }
+}
+
+extension PostgresRow {
+    fileprivate mutating func record(_ key: RecordKey) throws -> LedgerRecord {
+        let dueAt = try next(Timestamp?.self)
+        let entries = isNextNull ? [] : Set(try texts())
+        if entries.isEmpty { _ = nextStored() }
+        return LedgerRecord(key, dueAt: dueAt, entries: entries, payload: try next())
+    }
+}
+
+/// The statements about one record.
+private enum RecordStatement {
+    static let key = " WHERE kind = $1 AND owner = $2 AND home = $3 AND name = $4"
+
+    static let insert = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, due_at, entries, payload)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        """
+
+    static let update = """
+        WITH changed AS (
+            UPDATE quittance.records SET version = $5, due_at = $6, entries = $7, payload = $8
+            \(key) AND version = $9 RETURNING 1)
+        \(Conflict.unlessAny("changed"))
+        """
+
+    static let delete = """
+        WITH gone AS (DELETE FROM quittance.records\(key) AND version = $5 RETURNING 1)
+        \(Conflict.unlessAny("gone"))
+        """
+
+    static let check = """
+        WITH kept AS (SELECT 1 FROM quittance.records\(key) AND version = $5 FOR SHARE)
+        \(Conflict.unlessAny("kept"))
+        """
+
+    /// Takes the place of a record that does not exist, and gives it back: another commit that adds the record waits.
+    static let take = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, payload) VALUES ($1, $2, $3, $4, 0, ''::bytea)
+        """
+    static let giveBack = "DELETE FROM quittance.records\(key)"
+}
+
+extension CommitPlan {
+    mutating func putRecords(_ changes: LedgerChanges, _ footprint: Footprint) {
+        let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
+        let keys = footprint.records.union(new.keys).union(changes.erasedRecords)
+        for key in keys.sorted(by: { $0.place.lexicographicallyPrecedes($1.place) }) {
+            let name = scopes.key(key)
+            let version = loaded.records[key].map { PostgresValue.integer($0.version) }
+            if let record = new[key] {
+                let values: [PostgresValue] = [
+                    .integer(stamp), record.dueAt.parameter,
+                    record.entries.isEmpty ? .null : .texts(record.entries.sorted()), .bytes(record.payload),
+                ]
+                add(
+                    version == nil ? RecordStatement.insert : RecordStatement.update,
+                    name + values + (version.map { [$0] } ?? []))
+            } else if let version {
+                let isErased = changes.erasedRecords.contains(key)
+                add(isErased ? RecordStatement.delete : RecordStatement.check, name + [version])
+            } else {
+                add(RecordStatement.take, name)
+                add(RecordStatement.giveBack, name)
+            }
+        }
+    }
+}
+
+/// Records found by other things than their keys.
+enum RecordSearch {
+    /// - Parameter records: The table.
+    private static func rows(of records: String) -> String {
+        """
+        SELECT kind, owner, bundle_id, environment, home, name, due_at, entries, payload
+        FROM \(records) LEFT JOIN quittance.scopes ON scopes.id = owner
+        LEFT JOIN quittance.apps ON apps.id = coalesce(app, -owner)
+        """
+    }
+
+    /// Those of one instant come in any order, see ``ChainSearch/due(at:limit:)``.
+    static func due(
+        _ selection: RecordSelection, _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
+    ) -> PostgresStatement {
+        statement(
+            selection, scopes, where: "due_at <= $1", [now.parameter], orderedBy: "due_at", limit: max(0, limit))
+    }
+
+    /// The records after a cursor.
+    static func scan(
+        _ selection: RecordSelection, _ scopes: ScopeNumbers, after cursor: ScanCursor?, limit: Int
+    ) -> PostgresStatement {
+        statement(
+            selection, scopes, where: "(kind, owner, home, name) > ($1, $2, $3, $4)",
+            cursor.flatMap(place) ?? [.text(""), .integer(.min), .text(""), .text("")],
+            orderedBy: "kind, owner, home, name", limit: max(1, limit))
+    }
+
+    private static func statement(
+        _ selection: RecordSelection, _ scopes: ScopeNumbers, where condition: String, _ values: [PostgresValue],
+        orderedBy order: String, limit: Int
+    ) -> PostgresStatement {
+        var (table, condition, values) = ("quittance.records", condition, values)
+        if let entry = selection.entry {
+            values.append(.texts([entry]))
+            // A subquery with OFFSET is planned by itself: by the index of entries, not by that of the order.
+            table = "(SELECT * FROM quittance.records WHERE entries @> $\(values.count) OFFSET 0) AS records"
+        }
+        if let kind = selection.kind {
+            values.append(.text(kind.rawValue))
+            condition += " AND kind = $\(values.count)"
+        }
+        if let owner = selection.owner {
+            values.append(.integer(scopes.owner(owner)))
+            condition += " AND owner = $\(values.count)"
+        }
+        values.append(limit.parameter)
+        return PostgresStatement(
+            "\(rows(of: table)) WHERE \(condition) ORDER BY \(order) LIMIT $\(values.count)", values)
+    }
+
+    /// The values of a key in a cursor, which is a JSON array of them; `nil` if it is none.
+    private static func place(_ cursor: ScanCursor) -> [PostgresValue]? {
+        // A cursor that is not of this form begins at the beginning.
+        guard let words = (try? JSONValue(parsing: cursor.rawValue.utf8))?.array, words.count == 4,
+            let owner = words[1].integer, case let texts = words.compactMap(\.string), texts.count == 3
+        else { return nil }
+        return [.text(texts[0]), .integer(owner), .text(texts[1]), .text(texts[2])]
+    }
+
+    static func found(_ rows: PostgresRows) throws -> [(record: LedgerRecord, cursor: ScanCursor)] {
+        try rows.map { row in
+            let kind = try row.next(String.self)
+            var start = row
+            let (owner, number) = (try row.recordOwner(), try start.next(Int64.self))
+            let (home, name) = (try row.next(String.self), try row.next(String.self))
+            let cursor = JSONValue.array([.string(kind), .number("\(number)"), .string(home), .string(name)])
+            let key = RecordKey(RecordKind(rawValue: kind), name, of: owner)
+            return (try row.record(key), ScanCursor(rawValue: cursor.compactText))
+        }
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// Makes records of the jobs, API keys and digests of catalogues in a ledger of the version before, each of which had a
+/// table or a column of its own.
+enum RecordUpgrade {
+    /// The tables that are changed.
+    static let tables = ["jobs", "api_keys", "apps"]
+
+    static let statements =
+        Schema.records + [distribution, jobs, keys, catalogues, "DROP TABLE quittance.jobs, quittance.api_keys"]
+        + ["ALTER TABLE quittance.apps DROP COLUMN catalogue"]
+
+    private static let distribution = Citus.ifDistributed(
+        "PERFORM create_distributed_table('quittance.records', 'home', colocate_with => 'quittance.chains');")
+
+    /// A payload of a line of JSON and bytes: see `LinedPayload`. A job that is larger than a record may be is dropped:
+    /// a parked document that no App Store signs.
+    private static let jobs = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, due_at, payload)
+        SELECT kind, scope, home, home, version, CASE WHEN kind NOT IN (\(notes)) THEN due_at END,
+            CASE WHEN kind IN (\(notes), \(notices)) THEN payload
+            ELSE convert_to('{"attempts":' || attempts
+                || CASE WHEN failure IS NULL THEN '' ELSE ',"failure":' || to_json(left(failure, 1000))::text END
+                || '}' || chr(10), 'UTF8') || payload END
+        FROM quittance.jobs WHERE length(payload) <= \(Job.payloadLimit)
+        """
+
+    private static let keys = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, payload)
+        SELECT 'apiKey', 0, '', api_keys.id, 1,
+            convert_to('{"name":' || to_json(name)::text || ',"role":' || to_json(role)::text
+                || ',"bundleId":' || to_json(bundle_id)::text || ',"createdAt":' || created_at
+                || CASE WHEN revoked_at IS NULL THEN '' ELSE ',"revokedAt":' || revoked_at END
+                || '}' || chr(10), 'UTF8') || secret_hash
+        FROM quittance.api_keys JOIN quittance.apps ON apps.id = app
+        """
+
+    private static let catalogues = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, payload)
+        SELECT 'catalogue', -id, '', '', 1, catalogue FROM quittance.apps WHERE catalogue IS NOT NULL
+        """
+
+    /// The kinds of jobs that were notes, and never due.
+    private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
+
+    /// The kinds of jobs that were notices, and had no payload.
+    private static let notices = "'unknownProduct', 'contestedPurchase'"
+}

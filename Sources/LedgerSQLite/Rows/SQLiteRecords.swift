@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// Records, of whatever kind.
+
+extension SQLiteLedgerSession {
+    private static let columns = """
+        SELECT number, kind, owner, bundleId, environment, name, dueAt, entries, payload
+        FROM records LEFT JOIN scopes ON scopes.id = owner LEFT JOIN apps ON apps.id = coalesce(scopes.app, -owner)
+        """
+
+    func record(_ key: RecordKey) throws -> LedgerRecord? {
+        guard let owner = try owner(key.owner) else { return nil }
+        return try first(
+            Self.columns + " WHERE kind = ? AND owner = ? AND name = ?",
+            [.text(key.kind.rawValue), .integer(owner), .text(key.name)]
+        ) { try $0.numberedRecord().item }
+    }
+
+    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) throws -> [LedgerRecord] {
+        guard let (condition, values) = try condition(selection) else { return [] }
+        return try all(
+            Self.columns + " WHERE dueAt <= ?\(condition) ORDER BY dueAt LIMIT ?",
+            [now.stored] + values + [max(0, limit).stored]
+        ) { try $0.numberedRecord().item }
+    }
+
+    func scanRecords(
+        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+    ) throws -> ScanPage<LedgerRecord> {
+        guard let (condition, values) = try condition(selection) else { return ScanPage(items: [], next: nil) }
+        return try TableScan.page(after: cursor, limit: limit) { number, limit in
+            try all(
+                Self.columns + " WHERE number > ?\(condition) ORDER BY number LIMIT ?",
+                [.integer(number)] + values + [limit.stored]
+            ) { try $0.numberedRecord() }
+        }
+    }
+
+    /// Conditions on the rows of a selection, and their parameters; `nil` if the owner has none.
+    private func condition(_ selection: RecordSelection) throws -> (String, [StoredValue])? {
+        var (condition, values) = ("", [StoredValue]())
+        if let kind = selection.kind {
+            condition += " AND kind = ?"
+            values.append(.text(kind.rawValue))
+        }
+        if let owner = selection.owner {
+            guard let number = try self.owner(owner) else { return nil }
+            condition += " AND owner = ?"
+            values.append(.integer(number))
+        }
+        if let entry = selection.entry {
+            condition += " AND number IN (SELECT record FROM recordEntries WHERE entry = ?)"
+            values.append(.text(entry))
+        }
+        return (condition, values)
+    }
+
+    func put(_ record: LedgerRecord) throws {
+        let key = record.key
+        try run(
+            """
+            INSERT INTO records (kind, owner, name, dueAt, entries, payload) VALUES (?, ?, ?, ?, ?, ?)
+            ON CONFLICT (kind, owner, name) DO UPDATE
+                SET dueAt = excluded.dueAt, entries = excluded.entries, payload = excluded.payload
+            """,
+            [
+                .text(key.kind.rawValue), .integer(try addedOwner(key.owner)), .text(key.name), record.dueAt.stored,
+                TextList(record.entries).stored, .bytes(record.payload),
+            ])
+        try putEntries(of: record)
+    }
+
+    private func putEntries(of record: LedgerRecord) throws {
+        let (kind, owner) = (record.key.kind.rawValue, try addedOwner(record.key.owner))
+        let row = "(SELECT number FROM records WHERE kind = ? AND owner = ? AND name = ?)"
+        let key: [StoredValue] = [.text(kind), .integer(owner), .text(record.key.name)]
+        try run("DELETE FROM recordEntries WHERE record = \(row)", key)
+        for entry in record.entries {
+            try run("INSERT INTO recordEntries (entry, record) VALUES (?, \(row))", [.text(entry)] + key)
+        }
+    }
+
+    func erase(_ key: RecordKey) throws {
+        guard let owner = try owner(key.owner) else { return }
+        try run(
+            "DELETE FROM records WHERE kind = ? AND owner = ? AND name = ?",
+            [.text(key.kind.rawValue), .integer(owner), .text(key.name)])
+    }
+
+    /// The number that stands for an owner; `nil` if there is none.
+    private func owner(_ owner: RecordOwner) throws -> Int64? {
+        switch owner {
+        case .ledger: 0
+        case .app(let bundleId): try app(bundleId).map { -$0 }
+        case .scope(let scope): try self.scope(scope)
+        }
+    }
+
+    /// The number that stands for an owner, which is added if it is new.
+    private func addedOwner(_ owner: RecordOwner) throws -> Int64 {
+        switch owner {
+        case .ledger: 0
+        case .app(let bundleId): -(try addedApp(bundleId))
+        case .scope(let scope): try addedScope(scope)
+        }
+    }
+}
+
+extension RowReader {
+    /// Reads the number of a record's row and the record.
+    fileprivate mutating func numberedRecord() throws -> TableScan<LedgerRecord>.Row {
+        let number = try next(Int64.self)
+        let kind = RecordKind(rawValue: try next())
+        let owner = try recordOwner()
+        let key = RecordKey(kind, try next(), of: owner)
+        let dueAt = try next(Timestamp?.self)
+        let entries = try next(TextList.self).texts
+        return (number, LedgerRecord(key, dueAt: dueAt, entries: entries, payload: try next()))
+    }
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import PurchaseLedger
+
+/// Makes records of the jobs, API keys and digests of catalogues in a file of the version before, each of which had a
+/// table or a column of its own.
+enum RecordUpgrade {
+    /// A payload of a line of JSON and bytes: see `LinedPayload`. A job that is larger than a record may be is dropped:
+    /// a parked document that no App Store signs.
+    static let statements = """
+        INSERT INTO records (kind, owner, name, dueAt, payload)
+        SELECT kind, scope, name, iif(kind IN (\(notes)), NULL, dueAt), iif(kind IN (\(notes), \(notices)), payload,
+            CAST('{"attempts":' || attempts
+                || iif(failure IS NULL, '', ',"failure":' || json_quote(substr(failure, 1, 1000)))
+                || '}' || char(10) || payload AS BLOB))
+        FROM jobs WHERE length(payload) <= \(Job.payloadLimit);
+        DROP TABLE jobs;
+
+        INSERT INTO records (kind, owner, name, payload)
+        SELECT 'apiKey', 0, apiKeys.id,
+            CAST('{"name":' || json_quote(name) || ',"role":' || json_quote(role)
+                || ',"bundleId":' || json_quote(bundleId) || ',"createdAt":' || createdAt
+                || iif(revokedAt IS NULL, '', ',"revokedAt":' || revokedAt)
+                || '}' || char(10) || secretHash AS BLOB)
+        FROM apiKeys JOIN apps ON apps.id = apiKeys.app ORDER BY place;
+        DROP TABLE apiKeys;
+
+        INSERT INTO records (kind, owner, name, payload)
+        SELECT 'catalogue', -id, '', catalogueDigest FROM apps WHERE catalogueDigest IS NOT NULL;
+        ALTER TABLE apps DROP COLUMN catalogueDigest;
+        """
+
+    /// The kinds of jobs that were notes, and never due.
+    private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
+
+    /// The kinds of jobs that were notices, and had no payload.
+    private static let notices = "'unknownProduct', 'contestedPurchase'"
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The digest of the catalogue with which all chains of an app were evaluated last.
+package struct CatalogueDigest: Hashable, RecordValue {
+    /// The app.
+    package var bundleId: String
+    /// Empty if the app had no catalogue.
+    package var bytes: [UInt8]
+
+    package init(_ bytes: [UInt8], of bundleId: String) {
+        self.bundleId = bundleId
+        self.bytes = bytes
+    }
+
+    /// The key of the record that holds an app's digest.
+    package static func key(_ bundleId: String) -> RecordKey {
+        RecordKey(RecordKind(rawValue: "catalogue"), "", of: .app(bundleId))
+    }
+
+    package init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard case .app(let bundleId) = record.key.owner else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(record.payload, of: bundleId)
+    }
+
+    package var record: LedgerRecord { LedgerRecord(Self.key(bundleId), payload: bytes) }
+}
