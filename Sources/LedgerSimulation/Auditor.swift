@@ -37,22 +37,23 @@ struct Auditor {
     /// Each event must begin with the state with which the one before it ended, unless both are parts of one change:
     /// then they begin and end alike. The last one must end with the state of the answer.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
-        var last: [ChainKey: LedgerEvent] = [:]
-        for event in events where event.after != nil {
-            guard let id = event.originalTransactionId else { continue }
+        var last: [ChainKey: (event: LedgerEvent, content: EventContent)] = [:]
+        for event in events {
+            guard let content = event.content else { return "The body of an event cannot be read: \(event)" }
+            guard content.after != nil, let id = event.originalTransactionId else { continue }
             let key = ChainKey(id, in: event.scope)
-            if let before = event.before, let known = last[key], before != known.after,
-                before != known.before || event.after != known.after
+            if let before = content.before, let known = last[key], before != known.content.after,
+                before != known.content.before || content.after != known.content.after
             {
                 return
                     "The event \(event.kind.rawValue) of \(id) at \(event.recordedAt.iso8601) begins with \(before), "
-                    + "but \(known.kind.rawValue) ended otherwise"
+                    + "but \(known.event.kind.rawValue) ended otherwise"
             }
-            last[key] = event
+            last[key] = (event, content)
         }
         for (key, record) in chains {
-            guard let published = record.report?.state, last[key]?.after != published else { continue }
-            let told = last[key]?.after.map { "\($0)" } ?? "nothing"
+            guard let published = record.report?.state, last[key]?.content.after != published else { continue }
+            let told = last[key]?.content.after.map { "\($0)" } ?? "nothing"
             return "The events of \(key.originalTransactionId) end with \(told), the state is \(published)"
         }
         return nil

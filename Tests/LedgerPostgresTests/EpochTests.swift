@@ -16,9 +16,8 @@ import Testing
         for detail in details {
             // Events of one numbering are ordered by time.
             let time = Timestamp(milliseconds: 1_750_000_000_000 + Int64(detail))
-            var event = LedgerEvent(.purchased, in: scope, at: time)
-            event.detail = "\(detail)"
-            let events = [event]
+            let content = EventContent(effectiveAt: time, detail: "\(detail)")
+            let events = [LedgerEvent(.purchased, in: scope, at: time, content)]
             try await storage.commit(LedgerQuery()) { _ in
                 var changes = LedgerChanges()
                 changes.events = events
@@ -30,7 +29,7 @@ import Testing
     private static func details(
         _ storage: some LedgerStorage, after cursor: EventCursor?
     ) async throws -> [String] {
-        try await storage.events(of: app, after: cursor, limit: 100).events.compactMap(\.detail)
+        try await storage.events(of: app, after: cursor, limit: 100).events.compactMap { $0.content?.detail }
     }
 
     private static func follow(_ storage: some LedgerStorage) async throws -> EventCursor {
@@ -162,9 +161,8 @@ import Testing
             INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.app)');
             INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
             INSERT INTO quittance.events (
-                sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at,
-                                detail)
-            SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', n, n::text FROM generate_series(1, 9) AS n;
+                sequence, app, recorded_at, home, source, scope, version, place, kind, body)
+            SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', '{}' FROM generate_series(1, 9) AS n;
             UPDATE quittance.counter SET last = 9 WHERE id = 1
             """)
         let storage = try await database.storage()

@@ -18,8 +18,9 @@ import Testing
     private static func put(_ numbers: ClosedRange<Int>, into database: TestDatabase) throws {
         try database.psql(
             """
-            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at, detail)
-            SELECT n, '', 1, (SELECT min(id) FROM quittance.scopes), n, 0, 'customer.deleted', n, n
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, body)
+            SELECT n, '', 1, (SELECT min(id) FROM quittance.scopes), n, 0, 'customer.deleted',
+                   convert_to(format('{"effectiveAt":%1$s,"detail":"%1$s","before":null,"after":null}', n), 'UTF8')
             FROM generate_series(\(numbers.lowerBound), \(numbers.upperBound)) AS n
             """)
     }
@@ -44,7 +45,7 @@ import Testing
     }
 
     private static func details(_ storage: some LedgerStorage) async throws -> [String] {
-        try await storage.events(of: app, after: nil, limit: 100).events.map { $0.detail ?? "" }
+        try await storage.events(of: app, after: nil, limit: 100).events.map { $0.content?.detail ?? "" }
     }
 
     @Test func `a database that takes no writes answers the events that have numbers, again and again`() async throws {

@@ -71,14 +71,14 @@ enum FullDatabase {
         """,
         """
         INSERT INTO quittance.events (
-            sequence, app, recorded_at, home, source, scope, version, place, kind, effective_at, customer)
+            sequence, app, recorded_at, home, source, scope, version, place, kind, customer, body)
         SELECT n, CASE WHEN n % 10000 = 0 THEN 2 ELSE 1 END, 1750000000000 + n, (2000000000 + n)::text, 0,
-               CASE WHEN n % 10000 = 0 THEN 3 ELSE 1 END, n, 0, 'subscription.renewed', 1, n / 2
+               CASE WHEN n % 10000 = 0 THEN 3 ELSE 1 END, n, 0, 'subscription.renewed', n / 2, '{}'
         FROM generate_series(1, \(rows)) AS n
         """,
         """
-        INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at)
-        SELECT 1760000000000 + n, (2000000000 + n)::text, 0, \(scope), n, 0, 'subscription.renewed', 1
+        INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, body)
+        SELECT 1760000000000 + n, (2000000000 + n)::text, 0, \(scope), n, 0, 'subscription.renewed', '{}'
         FROM generate_series(1, \(rows)) AS n
         """,
         """

@@ -49,7 +49,7 @@ import Testing
             try await group.waitForAll()
         }
         let page = try await servers[0].events(of: TroubleTests.scope.bundleId, after: nil, limit: 500)
-        #expect(page.events.compactMap(\.detail).sorted() == (0..<20).map { "\($0)" }.sorted())
+        #expect(page.events.compactMap { $0.content?.detail }.sorted() == (0..<20).map { "\($0)" }.sorted())
         #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "20")
     }
 
@@ -63,7 +63,10 @@ import Testing
             guard !snapshot.names.contains(evidence.provenance) else { return .commit(changes, ()) }
             let now = Timestamp(milliseconds: 1)
             changes.documents = [NewDocument(evidence, for: [], receivedAt: now)]
-            changes.events = [LedgerEvent(.notificationReceived, in: scope, at: now, detail: "\(number)")]
+            changes.events = [
+                LedgerEvent(
+                    .notificationReceived, in: scope, at: now, EventContent(effectiveAt: now, detail: "\(number)"))
+            ]
             return .commit(changes, ())
         }
     }
@@ -76,8 +79,8 @@ import Testing
         _ = try await storage.marks()
         try database.psql(
             """
-            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at)
-            SELECT n, '', 1, (SELECT id FROM quittance.scopes), n, 0, 'customer.deleted', n
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, body)
+            SELECT n, '', 1, (SELECT id FROM quittance.scopes), n, 0, 'customer.deleted', '{}'
             FROM generate_series(1, \(2 * EventSequencer.batch + 1)) AS n
             """)
         #expect(try await storage.marks().lastEvent == Int64(2 * EventSequencer.batch + 2))
@@ -125,8 +128,8 @@ import Testing
         try database.psql("ALTER TABLE kept DROP COLUMN added; INSERT INTO quittance.outbox SELECT * FROM kept")
         try await TroubleTests.add(3, to: 0, through: storage)
         let second = try await storage.events(of: TroubleTests.scope.bundleId, after: nil, limit: 10)
-        #expect(first.events.map(\.detail) == ["1", "2", "3"])
-        #expect(second.events.map(\.detail) == ["1", "2", "3", "4"])
+        #expect(first.events.map(\.content?.detail) == ["1", "2", "3"])
+        #expect(second.events.map(\.content?.detail) == ["1", "2", "3", "4"])
         #expect(Array(second.events.map(\.cursor).prefix(3)) == first.events.map(\.cursor))
         #expect(try database.psql("SELECT count(*) FROM quittance.outbox") == "0")
     }

@@ -31,8 +31,8 @@ import Testing
             changes.documents = [NewDocument(evidence, for: [key(chain)], receivedAt: time)]
             changes.events = [
                 LedgerEvent(
-                    .purchased, in: scope, at: Timestamp(milliseconds: 0),
-                    chainName: key(chain).name, detail: "\(place)")
+                    .purchased, in: scope, at: Timestamp(milliseconds: 0), chainName: key(chain).name,
+                    EventContent(effectiveAt: Timestamp(milliseconds: 0), detail: "\(place)"))
             ]
             return .commit(changes, ())
         }
@@ -80,7 +80,7 @@ import Testing
         for feed in feeds {
             let chains = Dictionary(grouping: feed) { $0.originalTransactionId }
             for (number, entries) in found.enumerated() {
-                let details = chains[Self.key(number).originalTransactionId]?.map(\.detail) ?? []
+                let details = chains[Self.key(number).originalTransactionId]?.map(\.content?.detail) ?? []
                 #expect(details == entries.indices.map { "\($0 + 1)" })
             }
         }

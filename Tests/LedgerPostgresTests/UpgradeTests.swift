@@ -11,7 +11,7 @@ import Testing
 /// Tests the upgrade of a database in which an older version made the ledger. ``OldLedgerTests`` compare what it
 /// answers.
 @Suite(.needsPostgres) struct UpgradeTests {
-    private static func oldDatabase(in schema: String = "quittance") throws -> TestDatabase {
+    static func oldDatabase(in schema: String = "quittance") throws -> TestDatabase {
         let database = try TestPostgres.database()
         try database.loadOldLedger(in: schema)
         return database
@@ -158,7 +158,7 @@ import Testing
     }
 
     /// As the older version distributes its tables.
-    private static let distribute =
+    static let distribute =
         PeopleViews.drop + Distribution.additions + ["SELECT create_reference_table('quittance.forms')"]
         + ["SELECT create_reference_table('quittance.api_keys')"]
         + Distribution.statements.filter { $0.contains("_table('quittance.") && !$0.contains("records") }

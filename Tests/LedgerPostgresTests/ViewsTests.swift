@@ -138,10 +138,11 @@ import Testing
         let expected = page.events.map { event in
             Self.line(
                 event.cursor?.number, event.scope.environment.rawValue, event.kind.rawValue,
-                event.recordedAt.milliseconds, event.effectiveAt.milliseconds,
-                event.customer.flatMap { page.customerIds[$0] }, event.chainName, event.transactionId, event.productId,
-                event.detail, event.before?.status.rawValue, event.after?.status.rawValue,
-                event.after?.until?.milliseconds, event.after?.willRenew)
+                event.recordedAt.milliseconds, event.content?.effectiveAt.milliseconds,
+                event.customer.flatMap { page.customerIds[$0] }, event.chainName, event.content?.transactionId,
+                event.content?.productId,
+                event.content?.detail, event.content?.before?.status.rawValue, event.content?.after?.status.rawValue,
+                event.content?.after?.until?.milliseconds, event.content?.after?.willRenew)
         }
         let found = try filled.lines(
             [
@@ -223,8 +224,8 @@ import Testing
             FROM generate_series(1, 100000) AS n;
             INSERT INTO quittance.holdings SELECT n::text, 1, 'chain ' || n FROM generate_series(1, 100000) AS n;
             INSERT INTO quittance.events (sequence, app, recorded_at, home, source, scope, version, place, kind,
-                                          effective_at, customer)
-            SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', n, n FROM generate_series(1, 100000) AS n;
+                                          customer, body)
+            SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', n, '{}' FROM generate_series(1, 100000) AS n;
             ANALYZE
             """)
         return database

@@ -59,7 +59,8 @@ import Testing
         /// The chains whose end was published.
         func ended() async throws -> Set<String?> {
             let events = try await ledger.events(of: AppStore.bundleId, limit: 1000).events
-            return Set(events.filter { $0.after.map { $0.status != .active } ?? false }.map(\.originalTransactionId))
+            return Set(
+                events.filter { $0.content?.after.map { $0.status != .active } ?? false }.map(\.originalTransactionId))
         }
     }
 

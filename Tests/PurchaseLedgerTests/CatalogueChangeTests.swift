@@ -28,9 +28,9 @@ import Testing
         #expect(try await ledger.publishDueChanges(at: Facts.day(11)) == 1)
         let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
         #expect(events.map(\.kind.known) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
-        #expect(events[2].before?.until == Facts.day(90) && events[2].after?.until == Facts.day(10))
-        #expect(events[3].effectiveAt == Facts.day(10) && events[3].recordedAt == Facts.day(11))
-        #expect(events[3].after?.status == .expired)
+        #expect(events[2].content?.before?.until == Facts.day(90) && events[2].content?.after?.until == Facts.day(10))
+        #expect(events[3].content?.effectiveAt == Facts.day(10) && events[3].recordedAt == Facts.day(11))
+        #expect(events[3].content?.after?.status == .expired)
     }
 
     @Test func `the end of access because of a shorter leeway is published`() async throws {

@@ -56,9 +56,9 @@ import Testing
                 .subscriptionStarted, .subscriptionCommitmentRenewalDisabled, .subscriptionRenewed,
                 .subscriptionCommitmentRenewalEnabled, .subscriptionRetryEntered,
             ])
-        #expect(events.map(\.after?.willRenew) == [true, true, true, true, true])
-        #expect(events.map(\.after?.commitmentWillRenew) == [true, false, false, true, true])
-        #expect(events.last?.after?.until == nil)
+        #expect(events.map(\.content?.after?.willRenew) == [true, true, true, true, true])
+        #expect(events.map(\.content?.after?.commitmentWillRenew) == [true, false, false, true, true])
+        #expect(events.last?.content?.after?.until == nil)
         let state = try await ledger.chain(Facts.key)?.subscription(Catalogue(), at: Facts.day(61))
         #expect(state?.governing.commitment?.billingPeriodNumber == 2)
         #expect(state?.governing.commitment?.expiresDate == Facts.day(360))

@@ -25,7 +25,7 @@ import Testing
         while try await ledger.publishDueChanges(at: Facts.day(50)) > 0 {}
         let events = try await Self.events(ledger)
         #expect(events.map(\.kind.known) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
-        #expect(events.map(\.effectiveAt) == [Facts.day(0), Facts.day(30), Facts.day(32)])
+        #expect(events.map(\.content?.effectiveAt) == [Facts.day(0), Facts.day(30), Facts.day(32)])
         #expect(events.map(\.recordedAt) == [Facts.day(0), Facts.day(50), Facts.day(50)])
     }
 
@@ -48,8 +48,8 @@ import Testing
         for token in tokens { _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(10)) }
         let change = try #require(try await Self.events(ledger).last)
         #expect(change.kind == .subscriptionProductChanged)
-        #expect(change.before == ChainState(status: .active, productId: "month", until: Facts.day(30)))
-        #expect(change.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
+        #expect(change.content?.before == ChainState(status: .active, productId: "month", until: Facts.day(30)))
+        #expect(change.content?.after == ChainState(status: .active, productId: "year", until: Facts.day(375)))
     }
 
     @Test func `if the first renewal info says that renewal is off, the ledger publishes it`() async throws {
@@ -63,7 +63,7 @@ import Testing
         _ = try await ledger.record([signed.evidence(notification: off)], at: Facts.day(3))
         let last = try #require(try await Self.events(ledger).last)
         #expect(last.kind == .subscriptionRenewalDisabled)
-        #expect(last.before?.willRenew == nil && last.after?.willRenew == false)
+        #expect(last.content?.before?.willRenew == nil && last.content?.after?.willRenew == false)
     }
 
     @Test func `the events of a chain stay in order of time even if the clock is set back`() async throws {

@@ -66,8 +66,9 @@ private struct Consumer {
     ///
     /// - Returns: What is wrong with the event; `nil` if nothing.
     mutating func take(_ event: LedgerEvent, isNamed: Bool) -> String? {
-        keep(event)
-        guard event.effectiveAt <= event.recordedAt else {
+        guard let content = event.content else { return "Its body cannot be read: \(event)" }
+        keep(event, content)
+        guard content.effectiveAt <= event.recordedAt else {
             return "It takes effect later than it is recorded: \(event)"
         }
         guard let chain = event.originalTransactionId else { return nil }
@@ -81,24 +82,24 @@ private struct Consumer {
         func isLast(_ state: ChainState?) -> Bool { state == known?.after || mayBeginAnew && state == nil }
         switch event.kind.known {
         case .linked:
-            if mayBeginAnew, event.after == nil { changes[chain] = nil }
-            return event.before == nil && isLast(event.after) ? nil : "Not as published: \(event)"
+            if mayBeginAnew, content.after == nil { changes[chain] = nil }
+            return content.before == nil && isLast(content.after) ? nil : "Not as published: \(event)"
         case .unlinked:
             if !isNamed { abandoned.insert(chain) }
-            return event.before == known?.after && event.after == nil ? nil : "Not as published: \(event)"
+            return content.before == known?.after && content.after == nil ? nil : "Not as published: \(event)"
         default:
             // One change may be several events, and one for each owner.
-            let isSame = known.map { $0.before == event.before && $0.after == event.after } ?? false
-            changes[chain] = (event.before, event.after)
+            let isSame = known.map { $0.before == content.before && $0.after == content.after } ?? false
+            changes[chain] = (content.before, content.after)
             abandoned.remove(chain)
-            return isSame || isLast(event.before) ? nil : "Does not begin at \(known as Any): \(event)"
+            return isSame || isLast(content.before) ? nil : "Does not begin at \(known as Any): \(event)"
         }
     }
 
-    private mutating func keep(_ event: LedgerEvent) {
+    private mutating func keep(_ event: LedgerEvent, _ content: EventContent) {
         guard let customer = event.customer else { return }
         guard let chain = event.originalTransactionId else { return }
-        holdings[customer, default: [:]][chain] = event.kind == .unlinked ? nil : .some(event.after)
+        holdings[customer, default: [:]][chain] = event.kind == .unlinked ? nil : .some(content.after)
     }
 
     /// The differences between the consumer's state and the ledger's answers.

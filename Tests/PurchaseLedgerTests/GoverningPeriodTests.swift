@@ -190,7 +190,7 @@ import Testing
         let found = try await ledger.events().events
         let words = found.map { event in
             let day = (event.recordedAt.milliseconds - Facts.day(0).milliseconds) / 86_400_000
-            return "\(day) \(event.kind.rawValue) \(event.transactionId ?? "")"
+            return "\(day) \(event.kind.rawValue) \(event.content?.transactionId ?? "")"
         }
         #expect(words == life.events)
     }

@@ -40,7 +40,8 @@ extension Ledger {
         let page = try await events()
         return page.events.map { event in
             let customer = customers ? event.customer.flatMap { page.customerIds[$0] } : nil
-            return [event.kind.rawValue, event.transactionId, customer].compactMap { $0 }.joined(separator: " ")
+            return [event.kind.rawValue, event.content?.transactionId, customer].compactMap { $0 }.joined(
+                separator: " ")
         }
     }
 

@@ -164,7 +164,7 @@ import Testing
         for _ in 0..<2 { _ = try await ledger.record([evidence], at: Facts.day(1)) }
         let events = try await ledger.events().events
         #expect(events.map(\.kind.known) == [.notificationReceived])
-        #expect(events.map(\.detail) == [type == "TEST" ? "TEST" : "FROM_THE_FUTURE/NEW"])
+        #expect(events.map(\.content?.detail) == [type == "TEST" ? "TEST" : "FROM_THE_FUTURE/NEW"])
         #expect(try await ledger.document(evidence.provenance)?.notification?.type == type)
     }
 
@@ -269,7 +269,7 @@ import Testing
             ) { $0.revocationDate = refunded }
             _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(2))
         }
-        #expect(try await ledger.events().events.map(\.after?.status.known) == [.active, .revoked])
+        #expect(try await ledger.events().events.map(\.content?.after?.status.known) == [.active, .revoked])
     }
 
     @Test func `a newer receipt that does not state the refund of a consumable does not reverse the refund`()

@@ -86,7 +86,7 @@ import Testing
         for _ in 1...2 {
             _ = try await ledger.upgrade(at: Facts.day(0))
             let new = try await ledger.events().events.dropFirst(before)
-            #expect(new.compactMap(\.after?.status.known) == [.active])
+            #expect(new.compactMap(\.content?.after?.status.known) == [.active])
         }
     }
 

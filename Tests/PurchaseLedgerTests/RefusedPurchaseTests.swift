@@ -99,9 +99,11 @@ import Testing
             default: [.accessEnded, .purchaseUpdated]
             }
         #expect(events.map(\.kind.known) == kinds)
-        #expect(events.map(\.after?.status.known) == [.revoked, .active])
-        #expect(events.first?.after?.until == nil && events.last?.after?.until == before.last?.after?.until)
-        #expect(events.map(\.effectiveAt) == [Facts.day(2), Facts.day(3)])
+        #expect(events.map(\.content?.after?.status.known) == [.revoked, .active])
+        #expect(
+            events.first?.content?.after?.until == nil
+                && events.last?.content?.after?.until == before.last?.content?.after?.until)
+        #expect(events.map(\.content?.effectiveAt) == [Facts.day(2), Facts.day(3)])
     }
 
     @Test func `a purchase that is refused before it arrives is published as revoked`() async throws {
@@ -109,7 +111,7 @@ import Testing
         _ = try await ledger.record([signed.evidence(transaction: signed.transaction())], at: Facts.day(1))
         let events = try await ledger.events().events
         #expect(events.map(\.kind.known) == [.subscriptionStarted, .subscriptionRevoked])
-        #expect(events.allSatisfy { $0.after?.status == .revoked && $0.after?.until == nil })
+        #expect(events.allSatisfy { $0.content?.after?.status == .revoked && $0.content?.after?.until == nil })
     }
 
     @Test func `without refused purchases the digest of a catalogue is that of earlier versions`() async throws {

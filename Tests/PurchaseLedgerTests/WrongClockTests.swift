@@ -42,8 +42,8 @@ import Testing
                 .subscriptionStarted, .subscriptionStale, .accessEnded, .subscriptionUpdated,
             ])
         let last = try #require(events.last)
-        #expect(last.before?.status == .stale && last.after?.status == .active)
-        #expect(last.after?.until == Facts.day(1) && last.effectiveAt == Facts.day(0.9))
+        #expect(last.content?.before?.status == .stale && last.content?.after?.status == .active)
+        #expect(last.content?.after?.until == Facts.day(1) && last.content?.effectiveAt == Facts.day(0.9))
         _ = try await ledger.publishDueChanges(at: Facts.day(1))
         #expect(try await ledger.events().events.map(\.kind.known).suffix(2) == [.subscriptionStale, .accessEnded])
     }

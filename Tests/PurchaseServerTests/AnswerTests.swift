@@ -286,15 +286,16 @@ import Testing
         ] {
             #expect(try await world.send(.post, "/notifications/v2", body, key: nil).0 == .ok)
         }
-        let times = #""recordedAt":\#(Self.start),"effectiveAt":\#(Self.start)"#
+        let recorded = #""recordedAt":\#(Self.start)"#
+        let effective = #""effectiveAt":\#(Self.start)"#
         let scope = #""bundleId":"com.example","environment":"Production""#
         #expect(
             try await Self.text(world, .get, "/v1/events") == """
-                {"items":[{"id":"1.com.example","kind":"subscription.started",\(times),\(scope),"originalTransactionId":"1",\
-                "transactionId":"1","productId":"month","before":null,\
+                {"items":[{"id":"1.com.example","kind":"subscription.started",\(recorded),\(scope),\
+                "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month","before":null,\
                 "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null}},\
-                {"id":"2.com.example","kind":"notification.received",\(times),\(scope),"detail":"TEST","before":null,\
-                "after":null}],\
+                {"id":"2.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\
+                "before":null,"after":null}],\
                 "nextCursor":"2.com.example"}
                 """)
     }

@@ -273,11 +273,11 @@ import Testing
     @Test func `events of a kind that only a newer version knows are passed on as they are`() async throws {
         let world = try await World()
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
-        var event = LedgerEvent(.purchased, in: scope, at: Self.now)
-        event.kind = Open(rawValue: "purchase.gifted")
-        event.after = ChainState(status: .active)
-        event.after?.status = Open(rawValue: "paused")
-        let events = [LedgerEvent(.purchased, in: scope, at: Self.now), event]
+        let body = #""gift":{"from":[1.50,"\ud800\u0000"]},"after":{"status":"paused","since":9},"before":null"#
+        let gift = LedgerEvent(
+            Open(rawValue: "purchase.gifted"), in: scope, at: Self.now, customer: nil, chainName: "7",
+            body: Array("{\(body)}".utf8))
+        let events = [LedgerEvent(.purchased, in: scope, at: Self.now), gift]
         try await world.storage.commit(LedgerQuery()) { _ in
             var changes = LedgerChanges()
             changes.events = events
@@ -287,6 +287,29 @@ import Testing
         let items = page["items"]?.array ?? []
         #expect(status == .ok && items.map { $0["kind"]?.string } == ["purchase.made", "purchase.gifted"])
         #expect(items.last?["after"]?["status"]?.string == "paused")
+        let cursor = try #require(page["nextCursor"]?.string)
+        #expect(
+            items.last?.compactText == #"""
+                {"id":"\#(cursor)","kind":"purchase.gifted","recordedAt":\#(Self.now.milliseconds),\#
+                "bundleId":"com.example","environment":"Production","originalTransactionId":"7",\#(body)}
+                """#)
+    }
+
+    @Test(arguments: ["", "{", "{}", "[1]", "{1}", "damaged"])
+    func `an event whose body is damaged keeps its cursor, and holds no other event back`(body: String) async throws {
+        let world = try await World()
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        let damaged = LedgerEvent(
+            Open(.purchased), in: scope, at: Self.now, customer: nil, chainName: nil, body: Array(body.utf8))
+        try await world.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.events = [damaged, LedgerEvent(.refunded, in: scope, at: Self.now)]
+            return .commit(changes, ())
+        }
+        let (status, page) = try await world.send(.get, "/v1/events")
+        let items = page["items"]?.array ?? []
+        #expect(status == .ok && items.map { $0["kind"]?.string } == ["purchase.made", "purchase.refunded"])
+        #expect(items.map { $0.members?.count } == [5, 8])
     }
 
     @Test func `a revoked key is refused, a wrong secret does not match, and only a hash is stored`() async throws {
@@ -316,6 +339,32 @@ import Testing
         #expect(try await world.send(.post, "/v1/customers/anna/aliases", "{}").0 == .badRequest)
         #expect(try await world.send(.delete, "/v1/customers/a2").1["unlinkedPurchases"]?.integer == 1)
         #expect(try await world.send(.get, "/v1/customers/anna").1["ids"]?.array == [])
+    }
+
+    @Test func `a merge and a deletion change the customer of earlier events, and nothing else in them`() async throws {
+        let world = try await World()
+        _ = try await world.send(
+            .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        let bert = try world.store.sign(TestStore.transaction("2"))
+        _ = try await world.send(.post, "/v1/customers/bert/purchases", #"{"document":"\#(bert)"}"#)
+        func items() async throws -> [[JSONValue.Member]] {
+            try await world.send(.get, "/v1/events").1["items"]?.array?.compactMap(\.members) ?? []
+        }
+        func customers(_ items: [[JSONValue.Member]]) -> Set<String?> {
+            Set(items.map { members in members.first { $0.name == "customer" }?.value.string })
+        }
+        let before = try await items()
+        #expect(before.count >= 4 && customers(before) == ["anna", "bert"])
+        func rest(_ items: [[JSONValue.Member]]) -> [[JSONValue.Member]] {
+            items.prefix(before.count).map { $0.filter { $0.name != "customer" } }
+        }
+        #expect(try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"bert"}"#).0 == .ok)
+        let merged = try await items()
+        // Events of a customer that was merged into another one name nobody.
+        #expect(customers(Array(merged.prefix(before.count))) == ["anna", nil] && rest(merged) == rest(before))
+        #expect(try await world.send(.delete, "/v1/customers/anna").0 == .ok)
+        let deleted = try await items()
+        #expect(customers(deleted) == [nil] && rest(deleted) == rest(before))
     }
 
     @Test(

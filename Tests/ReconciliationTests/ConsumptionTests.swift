@@ -334,8 +334,8 @@ import Testing
             try await shop.scene.ledger.events(of: "com.example", limit: 100).events.last {
                 $0.kind == .consumptionRequested
             })
-        #expect(event.transactionId == shop.key.transactionId && event.productId == "month")
-        #expect(event.before == event.after && event.after?.status == .active)
+        #expect(event.content?.transactionId == shop.key.transactionId && event.content?.productId == "month")
+        #expect(event.content?.before == event.content?.after && event.content?.after?.status == .active)
         try await shop.scene.pass(seconds: 240)
         _ = try await shop.scene.ledger.supply(Self.delivered, about: shop.key, at: shop.scene.time.now)
         try await shop.consent()

@@ -73,13 +73,13 @@ package struct WrongClock {
         let renewal = Document.bought("deleted", until: 40, signed: Self.hours(0.02))
         outcome.new = try await record(renewal, by: nil, at: right, current)
         let known = try await events(current)
-        for event in known where event.chainName != nil { outcome.states[event.chainName ?? ""] = event.after }
+        for event in known where event.chainName != nil { outcome.states[event.chainName ?? ""] = event.content?.after }
         for customer in Self.purchases.map(\.customer) + ["late"] {
             outcome.holdings[customer] = try await current.holdings(of: customer, in: Self.scope, at: right)
         }
         for day in 11...60 { try await publish(current, at: TestStore.day(Double(day))) }
         for event in try await events(current).dropFirst(known.count) {
-            let words = "\(event.kind.rawValue) \(event.effectiveAt.iso8601)"
+            let words = "\(event.kind.rawValue) \(event.content?.effectiveAt.iso8601 ?? "")"
             outcome.later[event.chainName ?? "", default: []].append(words)
         }
         return outcome

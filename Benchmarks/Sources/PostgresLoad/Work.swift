@@ -25,12 +25,13 @@ enum Work {
             record.lastEventAt = time
             changes.chains = [record]
             changes.documents = documents.map { NewDocument($0, for: [renewal.key], receivedAt: time) }
-            var event = LedgerEvent(
-                .subscriptionRenewed, in: FilledDatabase.scope, at: time,
-                chainName: renewal.key.name)
-            (event.transactionId, event.productId) = (renewal.transaction, FilledDatabase.product)
-            (event.recordedAt, event.after) = (time, record.report?.state)
-            changes.events = [event]
+            let content = EventContent(
+                effectiveAt: time, transactionId: renewal.transaction, productId: FilledDatabase.product,
+                after: record.report?.state)
+            changes.events = [
+                LedgerEvent(
+                    .subscriptionRenewed, in: FilledDatabase.scope, at: time, chainName: renewal.key.name, content)
+            ]
             self.changes = changes
         }
 

@@ -43,8 +43,8 @@ struct Yardsticks {
             INSERT INTO quittance.transactions (home, scope, chain) VALUES (:t::text, 1, \(chain)) ON CONFLICT DO NOTHING;
             INSERT INTO quittance.documents (signed_date, digest, home, scope, chain, kind, received_at, content) \
             VALUES \(documents.joined(separator: ", "));
-            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
-            VALUES (:t, \(chain), 0, 1, 1, 0, 'renewed', 1);
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, body) \
+            VALUES (:t, \(chain), 0, 1, 1, 0, 'renewed', '{}');
             COMMIT;
             \\endpipeline
             """
@@ -70,8 +70,8 @@ struct Yardsticks {
             "INSERT INTO quittance.transactions (home, scope, chain) VALUES (:t::text, 1, :n::text) ON CONFLICT DO NOTHING;",
         ]
         let event = """
-            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, effective_at) \
-            VALUES (:t, :n::text, 0, 1, 1, 0, 'renewed', 1);
+            INSERT INTO quittance.outbox (recorded_at, home, source, scope, version, place, kind, body) \
+            VALUES (:t, :n::text, 0, 1, 1, 0, 'renewed', '{}');
             """
         return
             (["\\set n random(0, \(database.customers - 1))", "\\set t random(1, 9000000000000000)"] + documents

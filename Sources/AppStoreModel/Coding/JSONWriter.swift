@@ -88,6 +88,16 @@ package struct JSONWriter {
         bytes.append(contentsOf: json)
     }
 
+    /// Writes the members of an object that is JSON already, without white space around its braces. Whether the rest of
+    /// the bytes is JSON is not looked at. Bytes that do not begin and end as such an object are left out.
+    package mutating func members(of object: [UInt8]) {
+        guard object.count > 2, object.starts(with: [UInt8(ascii: "{"), UInt8(ascii: "\"")]),
+            object.last == UInt8(ascii: "}")
+        else { return }
+        separate()
+        bytes.append(contentsOf: object[1..<object.count - 1])
+    }
+
     /// Writes the string that `text` appends, which must need no escapes.
     package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
         separate()

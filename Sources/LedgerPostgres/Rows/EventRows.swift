@@ -9,20 +9,36 @@ import PurchaseLedger
 private enum EventColumns {
     static let key = ["recorded_at", "home", "source", "scope", "version", "place"]
 
-    static let values = [
-        "kind", "effective_at", "customer", "original_transaction_id", "transaction_id", "product_id", "detail",
-        "before_status", "before_product_id", "before_until", "before_will_renew", "before_commitment_will_renew",
-        "after_status", "after_product_id", "after_until", "after_will_renew", "after_commitment_will_renew",
-    ]
+    static let values = ["kind", "customer", "body"]
 
     /// The types of the key's columns, then of the values'.
     static let types: [ColumnType] =
-        [.integer, .text, .integer, .integer, .integer, .integer]
-        + [.text, .integer, .integer, .text, .text, .text, .text]
-        + [.text, .text, .integer, .integer, .integer] + [.text, .text, .integer, .integer, .integer]
+        [.integer, .text, .integer, .integer, .integer, .integer] + [.text, .integer, .bytes]
 
     static let keyList = key.joined(separator: ", ")
     static let valueList = values.joined(separator: ", ")
+
+    /// The columns that `StoredRow.event(in:)` reads.
+    static let readList = "recorded_at, kind, customer, \(EventSource.chainName), body"
+}
+
+/// Where an event is from, a column of its key.
+enum EventSource: Int64 {
+    /// A chain, whose name is the `home` of the event.
+    case chain = 0
+    /// No chain: `home` is empty.
+    case noChain = 1
+    /// A chain, in another ledger from which the event was copied. Its version is the number that it had there, so no
+    /// later event of the chain has the same key.
+    case copiedChain = 2
+    /// No chain, in another ledger.
+    case copiedNoChain = 3
+
+    /// The name of the event's chain.
+    static let chainName =
+        "CASE WHEN source IN (\(noChain.rawValue), \(copiedNoChain.rawValue)) THEN NULL ELSE home END"
+
+    var value: PostgresValue { .integer(rawValue) }
 }
 
 extension RowStatement {
@@ -38,20 +54,21 @@ extension CommitPlan {
 
     private static let raiseCounter = "UPDATE quittance.counter SET last = greatest(last, $1) WHERE id = $2"
 
-    /// Adds events that have numbers, of another ledger. Their key is that number: no other event has the source 2.
+    /// Adds events that have numbers, of another ledger.
     ///
     /// The counter's row is locked first, as by ``EventSequencer``.
-    mutating func insertNumbered(_ events: [LedgerEvent]) throws {
+    mutating func insertNumbered(_ events: [LedgerEvent]) {
         let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
         guard let last = numbered.map(\.number).max() else { return }
         add(Self.raiseCounter, [.integer(last), .integer(1)])
         for (number, event) in numbered {
+            let source = event.chainName == nil ? EventSource.copiedNoChain : .copiedChain
             let key: [PostgresValue] = [
-                event.recordedAt.parameter, .text(event.chainName ?? ""), .integer(2),
+                event.recordedAt.parameter, .text(event.chainName ?? ""), source.value,
                 .integer(scopes.scope(event.scope)), .integer(number), .integer(0),
             ]
             let app = PostgresValue.integer(scopes.app(event.scope.bundleId))
-            add(RowStatement.insertNumbered, [.integer(number), app] + key + (try event.values))
+            add(RowStatement.insertNumbered, [.integer(number), app] + key + event.values)
         }
     }
 
@@ -79,16 +96,16 @@ extension CommitPlan {
     }
 
     /// The events of a chain are ordered by its version, those of one commit by their place.
-    mutating func append(_ events: [LedgerEvent]) throws {
+    mutating func append(_ events: [LedgerEvent]) {
         for (place, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
             let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
             let key: [PostgresValue] = [
                 event.recordedAt.parameter, .text(chain?.name ?? ""),
-                .integer(chain == nil ? 1 : 0), .integer(scopes.scope(event.scope)), .integer(version),
-                .integer(Int64(place)),
+                (chain == nil ? EventSource.noChain : .chain).value, .integer(scopes.scope(event.scope)),
+                .integer(version), .integer(Int64(place)),
             ]
-            add(Self.insert, key + (try event.values))
+            add(Self.insert, key + event.values)
         }
     }
 }
@@ -96,7 +113,7 @@ extension CommitPlan {
 extension LedgerEvent {
     /// The values of ``EventColumns/values``.
     fileprivate var values: [PostgresValue] {
-        get throws { try ColumnWriter.columns(of: self).map(PostgresValue.init) }
+        [.text(kind.rawValue), customer.map { .integer($0.number) } ?? .null, .bytes(StoredBody.packed(body))]
     }
 }
 
@@ -142,8 +159,10 @@ enum EventSequencer {
     /// changes the chain begins after the one before has ended, and within a commit the key has that order.
     private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
 
-    /// Of a range PostgreSQL expects few rows, and so reads the index.
-    private static let isNew = "added BETWEEN $1 AND \(Int64.max)"
+    /// In two ranges of a table without statistics PostgreSQL expects one row, and so reads the index in its order. For
+    /// two rows it would rather sort, and leave the index full of entries of dead rows.
+    private static let isNew =
+        "added BETWEEN $1 AND \(Int64.max) AND recorded_at BETWEEN \(Int64.min) AND \(Int64.max)"
 
     /// Numbers the events that come first. Returns how many.
     ///
@@ -376,8 +395,8 @@ enum EventSearch {
     /// Subqueries of one value each, where a join would let PostgreSQL read all events first and sort them.
     private static func pageText(_ id: String, inner: String = "") -> String {
         """
-        SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope), recorded_at,
-               \(EventColumns.valueList)
+        SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope),
+               \(EventColumns.readList)
         FROM (SELECT * FROM quittance.events
               WHERE app = $1 AND sequence > (SELECT greatest(erased_events, $2) FROM quittance.apps WHERE id = $1)
               ORDER BY sequence \(inner)) AS page

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PurchaseLedger
+
 /// The views for people with `psql`, whose names and columns stay, while tables change from version to version.
 /// `docs/postgresql.md` says what their columns are.
 ///
@@ -85,17 +87,58 @@ enum PeopleViews {
         WHERE holders.number = chains.owner OR holders.number::text = ANY (string_to_array(other_owners, ' '))
         """
 
-    private static let feed = """
-        CREATE VIEW quittance.feed AS
-        SELECT sequence, bundle_id, environment, recorded_at, effective_at, kind,
-               (SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1) AS customer,
-               original_transaction_id, transaction_id, product_id, detail, \(states.joined(separator: ", "))
-        FROM quittance.events
-        JOIN quittance.scopes ON scopes.id = events.scope JOIN quittance.apps ON apps.id = events.app
-        """
+    /// An event's row, with what its body says.
+    ///
+    /// A body that is stored as it is, behind a byte 0, is no JSON, and shows nothing. PostgreSQL has no text for NUL
+    /// and for halves of surrogate pairs, and refuses all of a body with one of them. Here each is U+FFFD. `OFFSET 0`
+    /// keeps PostgreSQL from doing all of this again for each column.
+    static let feed = feed(
+        "content",
+        from: #"""
+            CROSS JOIN LATERAL (
+                SELECT CASE WHEN substring(events.body FOR 1) = '\x00' THEN '{}' ELSE
+                    regexp_replace(
+                        \#(unpacked), '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')
+                    END::json AS content
+                OFFSET 0) AS body
+            """#)
 
-    private static let states = ["before", "after"].flatMap { state in
-        ["status", "product_id", "until"].map { "\(state)_\($0)" }
-            + ["will_renew", "commitment_will_renew"].map { "\(state)_\($0) <> 0 AS \(state)_\($0)" }
+    /// See `StoredBody`.
+    private static let unpacked = StoredBody.phrases.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
+        "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
+    }
+
+    /// The view while the column of the body is made.
+    static let feedWithoutContent = feed("'{}'::json", from: "")
+
+    /// - Parameters:
+    ///   - content: What the body says, as `json`.
+    ///   - from: Where that is from.
+    private static func feed(_ content: String, from: String) -> String {
+        func member(_ name: String, _ type: String = "text", of object: String = content) -> String {
+            type == "text" ? "\(object) ->> '\(name)'" : "(\(object) ->> '\(name)')::\(type)"
+        }
+        let states = ["before", "after"].flatMap { name in
+            let object = "(\(content) -> '\(name)')"
+            return [
+                "\(member("status", of: object)) AS \(name)_status",
+                "\(member("productId", of: object)) AS \(name)_product_id",
+                "\(member("until", "bigint", of: object)) AS \(name)_until",
+                "\(member("willRenew", "boolean", of: object)) AS \(name)_will_renew",
+                "\(member("commitmentWillRenew", "boolean", of: object)) AS \(name)_commitment_will_renew",
+            ]
+        }
+        return """
+            CREATE OR REPLACE VIEW quittance.feed AS
+            SELECT sequence, bundle_id, environment, recorded_at, \(member("effectiveAt", "bigint")) AS effective_at,
+                   kind,
+                   (SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1)
+                       AS customer,
+                   (\(EventSource.chainName)) COLLATE "default" AS original_transaction_id,
+                   \(member("transactionId")) AS transaction_id, \(member("productId")) AS product_id,
+                   \(member("detail")) AS detail, \(states.joined(separator: ", "))
+            FROM quittance.events
+            JOIN quittance.scopes ON scopes.id = events.scope JOIN quittance.apps ON apps.id = events.app \(from)
+            """
     }
 }

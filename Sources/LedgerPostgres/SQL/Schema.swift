@@ -171,22 +171,8 @@ enum Schema {
         version bigint NOT NULL,
         place bigint NOT NULL,
         kind text NOT NULL,
-        effective_at bigint NOT NULL,
         customer bigint,
-        original_transaction_id text,
-        transaction_id text,
-        product_id text,
-        detail text,
-        before_status text,
-        before_product_id text,
-        before_until bigint,
-        before_will_renew bigint,
-        before_commitment_will_renew bigint,
-        after_status text,
-        after_product_id text,
-        after_until bigint,
-        after_will_renew bigint,
-        after_commitment_will_renew bigint
+        body bytea NOT NULL
         """
 
     /// A commit puts its events into the outbox. They become readable when they are numbered, see ``EventSequencer``.

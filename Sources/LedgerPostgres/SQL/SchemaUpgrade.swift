@@ -9,11 +9,12 @@ enum SchemaUpgrade {
 
     /// After the version was advanced. `schema_version` is changed last, since other servers read it as they start.
     static let statements =
-        [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements + [marker]
+        [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements
+        + EventUpgrade.statements + [marker]
 
     /// The tables that are changed.
     private static let lock: String = {
-        let tables = (["customers", "forms"] + RecordUpgrade.tables).map { "quittance.\($0)" }
+        let tables = (["customers", "forms"] + RecordUpgrade.tables + EventUpgrade.tables).map { "quittance.\($0)" }
         return "LOCK TABLE \(tables.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE"
     }()
 

@@ -6,11 +6,7 @@ import PurchaseLedger
 // Each app numbers its own events. A cursor has the number of the last event that the caller has read, and its epoch.
 
 extension SQLiteLedgerSession {
-    private static let columns = """
-        recordedAt, kind, effectiveAt, customer, originalTransactionId, transactionId, productId, detail,
-        beforeStatus, beforeProductId, beforeUntil, beforeWillRenew, beforeCommitmentWillRenew,
-        afterStatus, afterProductId, afterUntil, afterWillRenew, afterCommitmentWillRenew
-        """
+    private static let columns = "recordedAt, kind, customer, chainName, body"
 
     func append(_ event: LedgerEvent) throws {
         let (app, scope) = (try addedApp(event.scope.bundleId), try addedScope(event.scope))
@@ -19,10 +15,12 @@ extension SQLiteLedgerSession {
         try run(
             """
             INSERT INTO events (app, sequence, scope, \(Self.columns))
-            VALUES (\(Self.placeholders(21)))\(event.cursor == nil ? "" : " ON CONFLICT DO NOTHING")
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)\(event.cursor == nil ? "" : " ON CONFLICT DO NOTHING")
             """,
-            [.integer(app), .integer(sequence), .integer(scope), event.recordedAt.stored]
-                + ColumnWriter.columns(of: event))
+            [
+                .integer(app), .integer(sequence), .integer(scope), event.recordedAt.stored, event.kind.stored,
+                event.customer?.number.stored ?? .null, event.chainName.stored, .bytes(StoredBody.packed(event.body)),
+            ])
         lastSequences[app] = max(last, sequence)
     }
 

@@ -243,29 +243,16 @@ enum Schema {
         """
 
     /// Events name customers that may have been deleted since, so `customer` is not a foreign key.
-    private static let events = """
+    static let events = """
         CREATE TABLE events (
             app INTEGER NOT NULL REFERENCES apps,
             sequence INTEGER NOT NULL,
-            kind TEXT NOT NULL,
             scope INTEGER NOT NULL REFERENCES scopes,
             recordedAt INTEGER NOT NULL,
-            effectiveAt INTEGER NOT NULL,
+            kind TEXT NOT NULL,
             customer INTEGER,
-            originalTransactionId TEXT,
-            transactionId TEXT,
-            productId TEXT,
-            detail TEXT,
-            beforeStatus TEXT,
-            beforeProductId TEXT,
-            beforeUntil INTEGER,
-            beforeWillRenew INTEGER,
-            afterStatus TEXT,
-            afterProductId TEXT,
-            afterUntil INTEGER,
-            afterWillRenew INTEGER,
-            beforeCommitmentWillRenew INTEGER,
-            afterCommitmentWillRenew INTEGER,
+            chainName TEXT,
+            body BLOB NOT NULL,
             PRIMARY KEY (app, sequence)
         ) STRICT, WITHOUT ROWID;
         """

@@ -39,6 +39,7 @@ extension Schema {
     /// Changes the tables of the version that can be upgraded, and their rows, to those of a new ledger.
     private static func upgrade(_ connection: Database) throws {
         try connection.execute(sql: records + RecordUpgrade.statements)
+        try EventUpgrade.run(connection)
     }
 
     /// Every way to open a file passes here.

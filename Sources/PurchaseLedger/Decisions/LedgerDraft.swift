@@ -162,18 +162,16 @@ extension LedgerDraft {
     mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: Open<LinkReason>) {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
-        var event = LedgerEvent(.linked, in: record.key.scope, at: now, customer: customer, detail: reason.rawValue)
-        event.after = record.report?.state
-        append(event, about: &record)
+        let content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
+        append(.linked, content, to: customer, about: &record)
     }
 
     /// Removes a customer from the owners of a chain.
     mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
-        var event = LedgerEvent(.unlinked, in: record.key.scope, at: now, customer: customer)
-        event.before = record.report?.state
-        append(event, about: &record)
+        let content = EventContent(effectiveAt: now, before: record.report?.state)
+        append(.unlinked, content, to: customer, about: &record)
     }
 }
 
@@ -217,22 +215,22 @@ extension LedgerDraft {
 
 extension LedgerDraft {
     /// Publishes an event about a chain. Events of one chain never go back in time, even if the clock does.
-    mutating func append(_ event: LedgerEvent, about record: inout ChainRecord) {
-        var event = event
-        event.recordedAt = max(now, record.lastEventAt ?? now)
-        event.chainName = record.key.name
-        record.lastEventAt = event.recordedAt
-        changes.events.append(event)
+    mutating func append(
+        _ kind: LedgerEvent.Kind, _ content: EventContent, to customer: Customer?, about record: inout ChainRecord
+    ) {
+        let recordedAt = max(now, record.lastEventAt ?? now)
+        record.lastEventAt = recordedAt
+        changes.events.append(
+            LedgerEvent(
+                kind, in: record.key.scope, at: recordedAt, customer: customer, chainName: record.key.name, content))
     }
 
     /// Publishes an event about a chain to each of its owners, or once if it has none.
-    mutating func append(toOwners event: LedgerEvent, about record: inout ChainRecord) {
-        guard !record.owners.isEmpty else { return append(event, about: &record) }
-        for owner in record.owners {
-            var event = event
-            event.customer = owner.customer
-            append(event, about: &record)
-        }
+    mutating func append(
+        _ kind: LedgerEvent.Kind, _ content: EventContent, toOwnersOf record: inout ChainRecord
+    ) {
+        guard !record.owners.isEmpty else { return append(kind, content, to: nil, about: &record) }
+        for owner in record.owners { append(kind, content, to: owner.customer, about: &record) }
     }
 
     /// Publishes how a chain differs from what was published last.
@@ -252,11 +250,8 @@ extension LedgerDraft {
         record.report = new
         if new.state.status != old?.state.status { wantStatus(of: record, since: instant) }
         for change in new.changes(since: old, record.chain) {
-            var event = LedgerEvent(change.kind, in: record.key.scope, at: now)
-            event.effectiveAt = effectiveAt
-            (event.transactionId, event.productId) = (change.transactionId, change.productId)
-            (event.before, event.after) = (old?.state, new.state)
-            append(toOwners: event, about: &record)
+            append(
+                change.kind, EventContent(change, from: old, to: new, at: effectiveAt), toOwnersOf: &record)
         }
     }
 
@@ -296,13 +291,8 @@ extension LedgerDraft {
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)
         record.report = new
         guard new.state != old.state || new.isEntitling != old.isEntitling else { return }
-        let kind = new.isSubscription ? LedgerEvent.Kind.subscriptionUpdated : .purchaseUpdated
-        var event = LedgerEvent(kind, in: record.key.scope, at: now)
-        event.transactionId = new.transactionId
-        event.productId = new.state.productId
-        event.before = old.state
-        event.after = new.state
-        append(toOwners: event, about: &record)
+        let change = new.change(new.isSubscription ? .subscriptionUpdated : .purchaseUpdated)
+        append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
     }
 
     /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.

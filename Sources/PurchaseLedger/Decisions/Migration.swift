@@ -59,9 +59,9 @@ extension LedgerDraft {
 
     private mutating func publishMigration(_ record: inout ChainRecord, to new: ChainKey) {
         guard let report = record.report else { return }
-        var event = LedgerEvent(.subscriptionMigrated, in: new.scope, at: now)
-        (event.before, event.detail) = (report.state, new.name)
-        (event.transactionId, event.productId) = (report.transactionId, report.state.productId)
-        append(toOwners: event, about: &record)
+        let content = EventContent(
+            effectiveAt: now, transactionId: report.transactionId, productId: report.state.productId, detail: new.name,
+            before: report.state)
+        append(.subscriptionMigrated, content, toOwnersOf: &record)
     }
 }

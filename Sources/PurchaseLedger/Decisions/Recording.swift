@@ -195,9 +195,8 @@ extension LedgerDraft {
             document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
         else { return }
         let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
-        var event = LedgerEvent(.notificationReceived, in: document.scope, at: now, detail: name)
-        event.effectiveAt = min(document.signedDate ?? now, now)
-        changes.events.append(event)
+        let content = EventContent(effectiveAt: min(document.signedDate ?? now, now), detail: name)
+        changes.events.append(LedgerEvent(.notificationReceived, in: document.scope, at: now, content))
     }
 }
 

@@ -90,11 +90,10 @@ extension LedgerDraft {
         about statement: TransactionStatement, _ question: ConsumptionQuestion, in scope: LedgerScope
     ) {
         var record = record(resolved(ChainKey(statement.chainName, in: scope)))
-        var event = LedgerEvent(.consumptionRequested, in: scope, at: now)
-        event.effectiveAt = question.requestedAt
-        (event.transactionId, event.productId) = (statement.transactionId, statement.productId)
-        (event.before, event.after) = (record.report?.state, record.report?.state)
-        append(toOwners: event, about: &record)
+        let content = EventContent(
+            effectiveAt: question.requestedAt, transactionId: statement.transactionId, productId: statement.productId,
+            before: record.report?.state, after: record.report?.state)
+        append(.consumptionRequested, content, toOwnersOf: &record)
         put(record)
     }
 

@@ -43,7 +43,7 @@ extension Ledger {
         do {
             var faults: [Fault] = []
             for app in try await storage.marks().erasedEvents.keys.sorted() {
-                if let fault = try await eventFault(of: app) { faults.append(fault) }
+                faults += try await eventFaults(of: app)
             }
             return faults
         } catch let error as LedgerStorageError where error.code == .damaged {
@@ -51,13 +51,16 @@ extension Ledger {
         }
     }
 
-    /// The first event of an app that cannot be read. Nobody can pass it, so those after it are not looked for.
-    private func eventFault(of app: String) async throws -> Fault? {
+    /// The events of an app whose bodies are no JSON objects, and the first one whose row cannot be read. Nobody can
+    /// pass the latter, so those after it are not looked for.
+    private func eventFaults(of app: String) async throws -> [Fault] {
         var (cursor, limit) = (EventCursor?.none, Self.page)
+        var faults: [Fault] = []
         while true {
             do {
                 let page = try await storage.events(of: app, after: cursor, limit: limit)
-                guard !page.events.isEmpty else { return nil }
+                guard !page.events.isEmpty else { return faults }
+                faults += page.events.compactMap { $0.bodyFault }
                 cursor = page.next
             } catch EventCursorError.expired(let oldest) {
                 // Somebody has erased old events meanwhile.
@@ -66,7 +69,7 @@ extension Ledger {
                 limit /= 2
                 guard limit == 0 else { continue }
                 let place = cursor.map { "after \($0.rawValue)" } ?? "that comes first"
-                return Fault(error: "The event of \(app) \(place) cannot be read: \(error.message)")
+                return faults + [Fault(error: "The event of \(app) \(place) cannot be read: \(error.message)")]
             }
         }
     }
@@ -135,4 +138,20 @@ extension Ledger {
 
     /// How many documents, chains or events are read at once: about 10 MB.
     private static let page = 500
+}
+
+extension LedgerEvent {
+    /// Why the body is no JSON object; `nil` if it is one. Which members it has is not looked at: a newer version may
+    /// have written it.
+    fileprivate var bodyFault: Ledger.Fault? {
+        let reason: String
+        do throws(JSONError) {
+            guard try JSONValue(parsing: body).members == nil else { return nil }
+            reason = "It is no JSON object"
+        } catch {
+            reason = "\(error)"
+        }
+        return Ledger.Fault(
+            error: "The body of the event \(cursor?.rawValue ?? "") of \(scope.bundleId) cannot be read: \(reason)")
+    }
 }

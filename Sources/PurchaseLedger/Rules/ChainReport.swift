@@ -115,7 +115,8 @@ extension ChainReport {
         return changes
     }
 
-    private func change(_ kind: LedgerEvent.Kind) -> Change {
+    /// A change that is about the report's transaction and product.
+    func change(_ kind: LedgerEvent.Kind) -> Change {
         Change(kind: kind, transactionId: transactionId, productId: state.productId)
     }
 

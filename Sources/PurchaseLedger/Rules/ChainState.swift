@@ -3,7 +3,7 @@
 public import AppStoreModel
 
 /// The state of one chain in events. It equals the state in answers.
-public struct ChainState: Hashable, Sendable {
+public struct ChainState: Hashable, Sendable, Decodable {
     /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded or the
     /// operator refuses it, or `expired`. What a newer version published may have a status that this one does not know.
     public var status: Open<SubscriptionState.Status>

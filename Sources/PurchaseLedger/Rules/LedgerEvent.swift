@@ -4,6 +4,9 @@ public import AppStoreModel
 
 /// A change, published once.
 ///
+/// An event has the members by which it is found or numbered, and a ``body`` with all else that it says, which
+/// `EventContent` reads. The answer of `GET /v1/events` is these members followed by those of the body.
+///
 /// A consumer can keep the `after` of each chain's last event. Once all changes up to an instant are published, these
 /// states equal those in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
@@ -72,46 +75,30 @@ public struct LedgerEvent: Hashable, Sendable {
     public var scope: LedgerScope
     /// When the ledger recorded the change. Within one chain it never decreases.
     public var recordedAt: Timestamp
-    /// When the change took effect: the instant of a change by time, otherwise when the App Store signed the document.
-    public var effectiveAt: Timestamp
     /// The customer that the event concerns.
     public var customer: Customer?
     /// The name of the chain that changed, see ``ChainKey/name``; `nil` if a customer changed.
     public var chainName: String?
-    /// The transaction that the event is about.
-    public var transactionId: String?
-    /// The product that the event is about.
-    public var productId: String?
-    /// Further information, such as the type of a notification.
-    public var detail: String?
-    /// The state that was published before; `nil` if there was none, or if the customer did not own the chain.
-    public var before: ChainState?
-    /// The present state; `nil` if the customer no longer owns the chain, or if the event is not about a chain.
-    public var after: ChainState?
+    /// The other members of the event: a JSON object, which is written once and never changes. Storages and readers
+    /// copy its bytes, so that members of a newer version survive. It names no customer, and so stays as it is if the
+    /// customer is merged or erased.
+    public var body: [UInt8]
 
+    /// Makes an event of any kind, such as a storage has it.
     public init(
-        _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
-        chainName: String? = nil, transactionId: String? = nil, productId: String? = nil,
-        detail: String? = nil
+        _ kind: Open<Kind>, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer?, chainName: String?,
+        body: [UInt8]
     ) {
-        self.init(Open(kind), in: scope, at: recordedAt)
+        self.kind = kind
+        self.scope = scope
+        self.recordedAt = recordedAt
         self.customer = customer
         self.chainName = chainName
-        self.transactionId = transactionId
-        self.productId = productId
-        self.detail = detail
+        self.body = body
     }
 }
 
 extension LedgerEvent {
-    /// An event as it was stored, of any kind.
-    package init(_ kind: Open<Kind>, in scope: LedgerScope, at recordedAt: Timestamp) {
-        self.kind = kind
-        self.scope = scope
-        self.recordedAt = recordedAt
-        effectiveAt = recordedAt
-    }
-
     /// The transaction id of the chain's first purchase; `nil` if a customer changed.
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// The stored fields of chains and events, and the rows of documents, which are the same in each storage.
+// The stored fields of chains, and the rows of events and documents, which are the same in each storage.
 
 extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(
@@ -55,35 +55,17 @@ extension ChainState: StoredFields {
     }
 }
 
-extension LedgerEvent: StoredFields {
-    @usableFromInline package static let blank = LedgerEvent(
-        Open(rawValue: ""), in: ChainRecord.blank.key.scope, at: .distantPast)
-
-    /// All fields except the cursor, the scope and `recordedAt`, by which storages find and number events.
-    @inlinable
-    package mutating func fields(_ coder: inout some FieldCoder) throws {
-        try coder.field("kind", &kind)
-        try coder.field("effectiveAt", &effectiveAt)
-        var number = customer?.number
-        try coder.field("customer", &number)
-        customer = number.map { Customer(number: $0, bundleId: scope.bundleId) }
-        try coder.field("originalTransactionId", &chainName)
-        try coder.field("transactionId", &transactionId)
-        try coder.field("productId", &productId)
-        try coder.field("detail", &detail)
-        try coder.group(&before)
-        try coder.group(&after)
-    }
-}
-
 extension StoredRow {
-    /// Reads when an event was recorded, and its fields.
+    /// Reads when an event was recorded, its kind, its customer, the name of its chain, and its body.
     @inlinable
     package mutating func event(in scope: LedgerScope) throws -> LedgerEvent {
-        var event = LedgerEvent.blank
-        event.scope = scope
-        event.recordedAt = try next()
-        return try fields(of: event)
+        let recordedAt = try next(Timestamp.self)
+        let kind = try next(Open<LedgerEvent.Kind>.self)
+        let customer = try next(Int64?.self)
+        return LedgerEvent(
+            kind, in: scope, at: recordedAt,
+            customer: customer.map { Customer(number: $0, bundleId: scope.bundleId) }, chainName: try next(),
+            body: StoredBody.unpacked(try next()))
     }
 }
 

@@ -34,13 +34,18 @@ enum Sample {
         _ detail: String, _ customer: Customer? = nil, chain: Int = 1, in scope: LedgerScope = production,
         at milliseconds: Int64 = 5
     ) -> LedgerEvent {
-        var event = LedgerEvent(
-            .refunded, in: scope, at: time(milliseconds), customer: customer,
-            chainName: key(chain).name, transactionId: "2", productId: "product",
-            detail: detail)
-        (event.effectiveAt, event.before, event.after) = (time(3), state("before"), state("after"))
-        return event
+        let content = EventContent(
+            effectiveAt: time(3), transactionId: "2", productId: "product", detail: detail, before: state("before"),
+            after: state("after"))
+        return LedgerEvent(
+            .refunded, in: scope, at: time(milliseconds), customer: customer, chainName: key(chain).name, content)
     }
+
+    /// Bodies of events that a storage must neither read nor change: with members of a newer version, with white space
+    /// and numbers as nobody here writes them, and of bytes that are no text.
+    static let bodies: [[UInt8]] =
+        [#"{"gift":{"from":[1.50,1E400,"\ud800\u0000"]},"gift":2}"#, "{ \"é\" :\t\u{1f600}\r\n}", "{}", ""]
+        .map { Array($0.utf8) } + [Array(0...255), Array(repeating: 32, count: 70_000)]
 }
 
 // MARK: - Chains

@@ -1,68 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// The JSON of a page of events. The body of an event is in the form of the answer already, and is copied.
+
 import AppStoreModel
 import PurchaseLedger
 
-/// The JSON of a page of events.
-struct EventsBody: Encodable, Sendable {
-    var items: [EventBody]
-    var nextCursor: String
-
-    init(_ page: EventPage) {
-        items = page.events.map { event in
-            EventBody(event, customer: event.customer.flatMap { page.customerIds[$0] })
+extension EventPage {
+    /// The page as JSON.
+    var json: [UInt8] {
+        var writer = JSONWriter(reservingCapacity: events.reduce(128) { $0 + $1.body.count + 320 })
+        writer.object { writer in
+            writer.name("items")
+            writer.array(events) { writer, event in
+                writer.event(event, customer: event.customer.flatMap { customerIds[$0] })
+            }
+            writer.member("nextCursor", next.rawValue)
         }
-        nextCursor = page.next.rawValue
+        return writer.bytes
     }
 }
 
-/// The JSON of an event.
-struct EventBody: Encodable, Sendable {
-    /// The cursor of the event: `GET /v1/events?after=…` with it returns the later events.
-    var id: String?
-    var kind: String
-    var recordedAt: Timestamp
-    var effectiveAt: Timestamp
-    var bundleId: String
-    var environment: String
-    var customer: String?
-    var originalTransactionId: String?
-    var transactionId: String?
-    var productId: String?
-    var detail: String?
-    @Nullable var before: ChainStateBody?
-    @Nullable var after: ChainStateBody?
-
-    init(_ event: LedgerEvent, customer: String?) {
-        id = event.cursor?.rawValue
-        kind = event.kind.rawValue
-        recordedAt = event.recordedAt
-        effectiveAt = event.effectiveAt
-        bundleId = event.scope.bundleId
-        environment = event.scope.environment.rawValue
-        self.customer = customer
-        originalTransactionId = event.originalTransactionId
-        transactionId = event.transactionId
-        productId = event.productId
-        detail = event.detail
-        before = event.before.map { ChainStateBody($0) }
-        after = event.after.map { ChainStateBody($0) }
-    }
-}
-
-/// The JSON of a subscription's or purchase's state in an event.
-struct ChainStateBody: Encodable, Sendable {
-    var status: String
-    @Nullable var productId: String?
-    @Nullable var until: Timestamp?
-    @Nullable var willRenew: Bool?
-    var commitmentWillRenew: Bool?
-
-    init(_ state: ChainState) {
-        status = state.status.rawValue
-        productId = state.productId
-        until = state.until
-        willRenew = state.willRenew
-        commitmentWillRenew = state.commitmentWillRenew
+extension JSONWriter {
+    /// Writes an event: the members by which it is found, then those of its body.
+    ///
+    /// Of an event whose body is damaged, the body's members are left out: the followers of all other events go on, and
+    /// `quittance check` reports it.
+    ///
+    /// - Parameter customer: The first id of the event's customer.
+    mutating func event(_ event: LedgerEvent, customer: String?) {
+        object { writer in
+            // `GET /v1/events?after=…` with the cursor of the event returns the later events.
+            writer.member("id", event.cursor?.rawValue)
+            writer.member("customer", customer)
+            writer.member("kind", event.kind.rawValue)
+            writer.member("recordedAt", number: event.recordedAt.milliseconds)
+            writer.member("bundleId", event.scope.bundleId)
+            writer.member("environment", event.scope.environment.rawValue)
+            writer.member("originalTransactionId", event.originalTransactionId)
+            writer.members(of: event.body)
+        }
     }
 }

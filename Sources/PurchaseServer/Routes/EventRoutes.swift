@@ -15,19 +15,19 @@ struct EventRoutes: Sendable {
     func add(to router: Router<BasicRequestContext>) {
         router.get(
             "/v1/events",
-            use: keyed.handler(needs: .server, "The event", parameters: Self.parameters) { try await events($0) })
+            use: keyed.handler(needs: .server, parameters: Self.parameters) {
+                Response(json: try await events($0).json)
+            })
     }
 
-    private func events(_ request: KeyedRequest) async throws -> EventsBody? {
+    private func events(_ request: KeyedRequest) async throws -> EventPage {
         let query = request.query
         guard let limit = Self.limit(query["limit"] ?? "100") else {
             throw Refusal.invalid("limit must be a whole number from 1 to \(Self.pageLimit).")
         }
         do {
-            return EventsBody(
-                try await request.ledger.events(
-                    of: request.scope.bundleId, after: query["after"].map(EventCursor.init(rawValue:)),
-                    limit: limit))
+            return try await request.ledger.events(
+                of: request.scope.bundleId, after: query["after"].map(EventCursor.init(rawValue:)), limit: limit)
         } catch let error as EventCursorError {
             throw Refusal(error)
         }

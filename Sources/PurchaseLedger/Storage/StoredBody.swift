@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// The stored form of an event's body, in which a phrase that most bodies have is one byte. Without it an event would
+/// take twice the space: half of a body is names of members.
+///
+/// A phrase's byte is a control character, which JSON contains only as an escape. A body that has one nevertheless is
+/// no JSON; it is stored behind a byte 0. All other bodies that do not have the phrases are stored as they are.
+@usableFromInline
+package enum StoredBody {
+    /// Before a body that is stored as it is, whatever bytes it has. No other form begins with it.
+    package static let plain: UInt8 = 0
+
+    /// The phrases, each with its byte. Servers of several versions read them, so none is ever added or changed: other
+    /// phrases would be another form, with another first byte.
+    package static let phrases: [(byte: UInt8, text: String)] = [
+        (0x02, #"{"effectiveAt":"#), (0x03, #","transactionId":""#), (0x04, #"","productId":""#),
+        (0x05, #","detail":""#), (0x06, #"","detail":""#), (0x07, #","detail":"appAccountToken""#),
+        (0x08, #","detail":"claim""#), (0x0b, #","before":null"#), (0x0c, #"","before":null"#),
+        (0x0e, #","before":{"status":""#), (0x0f, #"","before":{"status":""#),
+        (0x10, #"","before":{"status":"active","productId":""#), (0x11, #","after":null}"#),
+        (0x12, #","after":{"status":""#), (0x13, #","after":{"status":"active","productId":""#),
+        (0x14, #"","until":"#), (0x15, #"","until":null"#), (0x16, #","willRenew":true}"#),
+        (0x17, #","willRenew":false}"#), (0x18, #","willRenew":null}"#),
+        (0x19, #","willRenew":true,"commitmentWillRenew":"#), (0x1a, #","willRenew":false,"commitmentWillRenew":"#),
+        (0x1b, #","willRenew":true},"after":{"status":""#), (0x1c, #","willRenew":false},"after":{"status":""#),
+        (0x1d, #","willRenew":true},"after":{"status":"active","productId":""#),
+    ]
+
+    /// Line ends and tabs stand between the tokens of JSON too.
+    private static func isPhrase(_ byte: UInt8) -> Bool {
+        byte < 0x20 && byte != UInt8(ascii: "\t") && byte != UInt8(ascii: "\n") && byte != UInt8(ascii: "\r")
+    }
+
+    /// The bytes of each phrase, the longest first.
+    private static let longestFirst = phrases.map { (byte: $0.byte, bytes: Array($0.text.utf8)) }
+        .sorted { $0.bytes.count > $1.bytes.count }
+
+    /// The bytes of each phrase, by its byte.
+    private static let table: [[UInt8]] = {
+        var table = [[UInt8]](repeating: [], count: 0x20)
+        for (byte, text) in phrases { table[Int(byte)] = Array(text.utf8) }
+        return table
+    }()
+
+    /// The stored form of a body.
+    package static func packed(_ body: [UInt8]) -> [UInt8] {
+        guard !body.contains(where: isPhrase) else { return [plain] + body }
+        var packed: [UInt8] = []
+        packed.reserveCapacity(body.count)
+        var index = 0
+        while index < body.count {
+            let first = body[index]
+            // All phrases begin with one of these.
+            let begins = first == UInt8(ascii: ",") || first == UInt8(ascii: "\"") || first == UInt8(ascii: "{")
+            if begins, let phrase = phrase(in: body, at: index) {
+                packed.append(phrase.byte)
+                index += phrase.bytes.count
+            } else {
+                packed.append(first)
+                index += 1
+            }
+        }
+        return packed
+    }
+
+    private static func phrase(in body: [UInt8], at index: Int) -> (byte: UInt8, bytes: [UInt8])? {
+        let rest = body.count - index
+        // Few of the phrases have the second byte of the text, so most comparisons end there.
+        return longestFirst.first { phrase in
+            phrase.bytes.count <= rest && phrase.bytes.indices.allSatisfy { body[index + $0] == phrase.bytes[$0] }
+        }
+    }
+
+    /// The body of a stored form. Bytes that no version has written stay as they are.
+    @usableFromInline
+    package static func unpacked(_ stored: [UInt8]) -> [UInt8] {
+        guard stored.first != plain else { return Array(stored.dropFirst()) }
+        guard stored.contains(where: isPhrase) else { return stored }
+        var body: [UInt8] = []
+        body.reserveCapacity(stored.count * 2)
+        for byte in stored {
+            if isPhrase(byte), !table[Int(byte)].isEmpty { body += table[Int(byte)] } else { body.append(byte) }
+        }
+        return body
+    }
+}
