@@ -69,7 +69,7 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
     }
 }
 
-/// A consumption request of the App Store, and what became of it: the payload of a ``Job/Kind/consumption`` job.
+/// A consumption request of the App Store, and what became of it: the payload of a ``RecordKind/consumption`` job.
 public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     /// What became of a request.
     public enum State: String, Codable, Sendable {

@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// The payload of a ``Job/Kind/consumption`` job while the App Store has decided about a refund, and no request for it
-/// is known: if one arrives late, it is told from those after the decision.
+/// The payload of a ``RecordKind/consumption`` job while the App Store has decided about a refund, and no request for
+/// it is known: if one arrives late, it is told from those after the decision.
 package struct RefundNote: Codable, Hashable, Sendable {
     var refund = RefundDates()
 
