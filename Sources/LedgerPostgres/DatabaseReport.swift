@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import PurchaseLedger
+public import PurchaseLedger
 
-/// What an operator should know of a ledger's database.
-public struct DatabaseReport: Sendable {
-    /// Names and values, in the order in which to show them.
-    public fileprivate(set) var facts: [(name: String, value: String)] = []
-    /// The value of a fact; `nil` if there is none of that name.
-    public func fact(_ name: String) -> String? { facts.first { $0.name == name }?.value }
-
-    /// What is not safe, and what to do about it: a sentence each.
-    public fileprivate(set) var warnings: [String] = []
-}
+// What an operator should know of a ledger's database: its settings, and the tables of quarters.
 
 extension PostgresLedgerStorage {
-    /// Asks the database about its settings and about the tables of quarters.
-    ///
-    /// - Throws: `LedgerStorageError`.
-    public func report() async throws -> DatabaseReport {
+    /// Asks the database which one it is, about its settings and about the tables of quarters.
+    public func report() async throws -> StorageReport {
         try await translated {
             let answers = try await self.requests.read([Self.serverFacts, Self.quarterFacts])
             guard let server = try answers[0].map({ try ServerFacts(&$0) }).first,
                 let quarters = try answers[1].map({ try QuarterFacts(&$0) }).first
             else { throw LedgerStorageError(.unavailable, "The database does not describe itself") }
-            return DatabaseReport(server, quarters, self.requests.pool.session ?? DatabaseSession())
+            var report = StorageReport(server, quarters, self.requests.pool.session ?? DatabaseSession())
+            if !self.showsIdentity {
+                report.warnings.append(
+                    "The database does not say which one it is: run quittance restore --new-epoch after each failover")
+            }
+            // A role that may not ask gets an error.
+            let identity = DatabaseIdentity.read(try? await self.requests.read(DatabaseIdentity.statement))?.identity
+            report.identity = identity.map { "\($0) \(self.requests.pool.schema)" }
+            return report
         }
     }
 
@@ -82,8 +79,9 @@ private struct QuarterFacts {
     }
 }
 
-extension DatabaseReport {
+extension StorageReport {
     fileprivate init(_ server: ServerFacts, _ quarters: QuarterFacts, _ session: DatabaseSession) {
+        self.init()
         facts = [
             ("postgresql", server.version), ("role", server.role), ("tls", session.encryption ?? "none"),
             ("pooler", session.isPooled ? "yes" : "no"), ("synchronousCommit", server.synchronousCommit),

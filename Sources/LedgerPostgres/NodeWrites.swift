@@ -5,11 +5,6 @@ import PurchaseLedger
 // What each node of Citus must show by itself, if it distributes the tables: that it takes writes, and that its standby
 // has something.
 
-extension PostgresLedgerStorage {
-    /// Whether some nodes of Citus take no writes.
-    public var isDegraded: Bool { nodes.concern != nil }
-}
-
 // MARK: - Writing
 
 /// A home whose rows are on a certain node.

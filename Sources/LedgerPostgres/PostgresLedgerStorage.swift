@@ -27,7 +27,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let isDistributed: Bool
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
     /// ``beginEpoch()``.
-    public let showsIdentity: Bool
+    let showsIdentity: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
     /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
     let proof: Int64

@@ -162,37 +162,18 @@ extension PostgresLedgerStorage {
 // MARK: - Clocks
 
 extension PostgresLedgerStorage {
-    /// How far a clock is ahead of the database's; negative if it is behind. Events get their times from the servers'
-    /// clocks, so these should agree. A difference shorter than the round trip is not noticed.
-    ///
-    /// - Parameter now: The clock.
-    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration {
+    /// A difference shorter than the round trip is not noticed.
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? {
         let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
         return try await translated {
             let before = now()
             let rows = try await self.requests.read(statement)
             let after = now()
-            guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return .zero }
+            guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return nil }
             // The database read its clock between the two.
             let nearest = min(max(time, before), after)
             return .milliseconds(nearest.milliseconds &- time.milliseconds)
         }
-    }
-}
-
-// MARK: - Which database it is
-
-extension PostgresLedgerStorage {
-    /// Whether another storage is the same ledger, whatever the addresses say. False if the databases do not say.
-    public func isSame(as other: PostgresLedgerStorage) async -> Bool {
-        let (own, others) = (await identity(), await other.identity())
-        return own != nil && own == others
-    }
-
-    /// Which ledger of which database this is; `nil` if the database does not say.
-    private func identity() async -> String? {
-        DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
-            .map { "\($0.identity) \(requests.pool.schema)" }
     }
 }
 
@@ -231,12 +212,13 @@ extension PostgresLedgerStorage {
         missingQuarters.withLock { $0 = missing }
     }
 
-    public var concern: String? {
+    public var condition: StorageCondition {
         let quarters = missingQuarters.withLock { $0 }.prefix(Self.namedQuarters).map {
             LedgerSchema.text($0.concern, in: requests.pool.schema)
         }
         let concerns = quarters + [feed.concern, nodes.concern].compactMap(\.self)
-        return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+        return StorageCondition(
+            concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes.concern != nil)
     }
 
     /// How many quarters without a table are named at once.

@@ -24,7 +24,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for a ledger in memory.
     private let log: LedgerLog?
     /// The condition of the log before the ledger was opened.
-    private let condition: LogCondition
+    private let logCondition: LogCondition
     private let keeper = LogKeeper()
     private let readCache = Mutex(SQLiteLedgerSession.Cache())
     /// Whether the ledger may be half a copy.
@@ -41,7 +41,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// Opens a ledger.
     ///
     /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
-    /// writable. A damaged log is copied before SQLite overwrites it; see ``concern``.
+    /// writable. A damaged log is copied before SQLite overwrites it; see ``condition``.
     ///
     /// - Parameters:
     ///   - path: The path of the file.
@@ -92,7 +92,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         _ lock: ServerLock? = nil, continuesCopy: Bool = false
     ) {
         self.continuesCopy = continuesCopy
-        (self.file, self.log, self.condition, self.lock) = (file, log, condition, lock)
+        (self.file, self.log, logCondition, self.lock) = (file, log, condition, lock)
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
@@ -169,15 +169,8 @@ extension SQLiteLedgerStorage {
     private var logDamage: String? {
         if let concern = log?.concern { return concern }
         // Of a ledger that may only be read there is no copy.
-        guard case .damaged(let damage) = condition, connection.withLock({ $0.isReadOnly }) else { return nil }
+        guard case .damaged(let damage) = logCondition, connection.withLock({ $0.isReadOnly }) else { return nil }
         return log?.sentence(about: damage)
-    }
-
-    /// What to know about a write that was interrupted before this ledger was opened, as a sentence; `nil` if there was
-    /// none. Nothing is lost that was acknowledged.
-    public var interruption: String? {
-        guard condition == .interrupted else { return nil }
-        return "The last write was interrupted before it was acknowledged, and was undone"
     }
 
     /// The faults that each check finds. If damage makes a check fail, its error counts as a fault and the other checks
@@ -204,15 +197,23 @@ extension SQLiteLedgerStorage {
 // MARK: - LedgerStorage
 
 extension SQLiteLedgerStorage {
-    /// What the operator should look at: a log that grows, or that was damaged so that acknowledged writes are lost.
-    /// The latter stays until the operator has moved the copy of the log away.
-    public var concern: String? {
+    /// The concern is a log that grows, or that was damaged so that acknowledged writes are lost. The latter stays
+    /// until the operator has moved the copy of the log away.
+    public var condition: StorageCondition {
         let concerns = [logDamage, file?.concern].compactMap(\.self)
-        return concerns.isEmpty ? nil : concerns.joined(separator: " ")
+        return StorageCondition(concern: concerns.isEmpty ? nil : concerns.joined(separator: " "))
     }
 
-    /// Why other servers cannot be kept from this ledger, although it is served; `nil` if they are.
-    public var lockFailure: String? { lock?.failure }
+    /// Who else may open the file, and whether the last write was interrupted before the ledger was opened.
+    public func report() async throws -> StorageReport {
+        var report = StorageReport()
+        report.lockFailure = lock?.failure
+        report.warnings = [file.flatMap { Self.exposure(of: $0.path) }].compactMap(\.self)
+        if logCondition == .interrupted {
+            report.notes = ["The last write was interrupted before it was acknowledged, and was undone"]
+        }
+        return report
+    }
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
         try await read { try $0.load(query, numbersCustomers: false) }

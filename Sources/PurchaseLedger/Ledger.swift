@@ -416,11 +416,13 @@ extension Ledger {
     /// Prepares the storage for the time after an instant, see ``LedgerStorage/prepare(at:)``.
     public func prepare(at now: Timestamp) async { await storage.prepare(at: now) }
 
-    /// A warning for the operator about a ledger that still works, as a sentence; `nil` if there is none.
-    public var concern: String? { storage.concern }
+    /// How well the storage works at present, see ``LedgerStorage/condition``.
+    public var condition: StorageCondition { storage.condition }
 
-    /// Whether a part of the ledger cannot be read or written at present, see ``LedgerStorage/isDegraded``.
-    public var isDegraded: Bool { storage.isDegraded }
+    /// How far a clock is ahead of the storage's own, see ``LedgerStorage/clockDifference(now:)``.
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? {
+        try await storage.clockDifference(now: now)
+    }
 
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents, see
     /// ``LedgerStorage/lastNotification(among:)``.

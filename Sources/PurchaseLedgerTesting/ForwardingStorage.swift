@@ -102,7 +102,15 @@ extension ForwardingStorage {
 
     public func prepare(at now: Timestamp) async { await inner.prepare(at: now) }
 
-    public var concern: String? { inner.concern }
+    public var condition: StorageCondition { inner.condition }
 
-    public var isDegraded: Bool { inner.isDegraded }
+    public func report() async throws -> StorageReport { try await target.report() }
+
+    public func faults() async throws -> [String] { try await target.faults() }
+
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? {
+        try await target.clockDifference(now: now)
+    }
+
+    public func close() throws { try inner.close() }
 }

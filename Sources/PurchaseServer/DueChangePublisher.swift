@@ -41,8 +41,6 @@ package struct DueChangePublisher: Service {
     package var apps: [String: AppConfiguration] = [:]
     /// Judges the clock; `nil` if it counts as right.
     package var judge: ClockJudge?
-    /// How far the clock is ahead of the database's; `nil` if they cannot be compared.
-    package var aheadOfDatabase: @Sendable () async throws -> Duration? = { nil }
 
     private let ledger: Ledger
     private let eventRetention: Duration?
@@ -124,7 +122,7 @@ package struct DueChangePublisher: Service {
 
     /// Logs a concern of the ledger once, when it arises.
     private func warn(unlessLogged last: inout String?) {
-        let concern = ledger.concern
+        let concern = ledger.condition.concern
         if let concern, last == nil {
             logger.warning("The ledger needs attention", metadata: ["why": .string(concern)])
         }
@@ -189,7 +187,7 @@ extension DueChangePublisher {
     private func compareClocks(_ interval: inout Interval) async throws {
         guard let judge, interval.isOver else { return }
         interval.begin()
-        if let distance = try await aheadOfDatabase() { judge.compare(aheadBy: distance, of: .database) }
+        if let distance = try await ledger.clockDifference(now: now) { judge.compare(aheadBy: distance, of: .database) }
     }
 
     /// Logs when the clock becomes doubtful, and when that is settled.

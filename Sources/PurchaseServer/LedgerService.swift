@@ -22,10 +22,6 @@ public struct LedgerService: Sendable {
     /// Judges the machine's clock; `nil` if it counts as right, as a simulator's does.
     public let clockJudge: ClockJudge?
 
-    /// How far the machine's clock is ahead of the database's; `nil` if they cannot be compared. It is called once a
-    /// minute if there is a ``clockJudge``.
-    public var aheadOfDatabase: @Sendable () async throws -> Duration? = { nil }
-
     /// What the operator should look at besides the storage.
     package let board: NoticeBoard
     let readiness: Readiness
@@ -76,7 +72,8 @@ extension LedgerService {
 
     /// What the operator should look at although the server works; `nil` for nothing.
     var concern: String? {
-        let concerns = [ledger.concern, clockJudge?.concern, board.concern, histories.concern].compactMap(\.self)
+        let concerns = [ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern].compactMap(
+            \.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
     }
 }

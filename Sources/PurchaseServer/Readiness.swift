@@ -38,7 +38,7 @@ final class Readiness: Sendable {
         if let last, now >= last.at, now < last.until { return last.error }
         let failure = recentFailure(at: now)
         // If a part of the ledger is away, commits about it fail, and say nothing about the others.
-        let fault = await trial() ?? (ledger.isDegraded ? nil : failure)
+        let fault = await trial() ?? (ledger.condition.isDegraded ? nil : failure)
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault
     }

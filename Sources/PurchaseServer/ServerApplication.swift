@@ -161,7 +161,6 @@ public struct ServerApplication: Sendable {
         publisher.board = service.board
         publisher.apps = service.apps
         publisher.judge = service.clockJudge
-        publisher.aheadOfDatabase = service.aheadOfDatabase
         return publisher
     }
 

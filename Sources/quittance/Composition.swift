@@ -35,7 +35,7 @@ extension Composition {
     ///
     /// - Parameter logger: Logs that the server waits for a database that is away; `nil` to fail instead.
     /// - Throws: Exit status 1 if the ledger cannot be opened.
-    func storageForServing(waiting logger: Logger? = nil) async throws -> any ClosableStorage {
+    func storageForServing(waiting logger: Logger? = nil) async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database { return try await database(uri, waiting: logger) }
         let path = try ledgerFile()
         return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
@@ -44,13 +44,13 @@ extension Composition {
     /// Opens an existing ledger.
     ///
     /// - Parameter isReadOnly: Whether nothing will be written.
-    func openStorage(isReadOnly: Bool = false) async throws -> any ClosableStorage {
+    func openStorage(isReadOnly: Bool = false) async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database { return try await database(uri, upgrades: false) }
         return try isReadOnly ? storageForReading() : storage()
     }
 
     /// Opens the ledger to copy it, so that no server uses its file meanwhile.
-    func storageToCopyFrom() async throws -> any ClosableStorage {
+    func storageToCopyFrom() async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database {
             return try await database(uri, upgrades: false, copies: true)
         }
@@ -61,7 +61,7 @@ extension Composition {
     }
 
     /// Opens the ledger into which another one is copied: the only way to open half a copy.
-    func storageToCopyInto() async throws -> any ClosableStorage {
+    func storageToCopyInto() async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database {
             return try await database(uri, copies: true, continuesCopy: true)
         }
@@ -157,22 +157,6 @@ extension Composition {
         }
     }
 
-    /// What to do if followers of events do not hear of a failover by themselves; `nil` if they do.
-    func failoverWarning(_ storage: any LedgerStorage) -> String? {
-        #if PostgreSQL
-        guard let storage = storage as? PostgresLedgerStorage, !storage.showsIdentity else { return nil }
-        return "The database does not say which one it is: run quittance restore --new-epoch after each failover"
-        #else
-        return nil
-        #endif
-    }
-
-    /// What to do if other users of the machine may read the ledger; `nil` if they may not.
-    var exposure: String? {
-        guard case .sqlite(let path) = configuration.database else { return nil }
-        return SQLiteLedgerStorage.exposure(of: path)
-    }
-
     private func opening(_ path: String, _ body: () throws -> SQLiteLedgerStorage) throws -> SQLiteLedgerStorage {
         do {
             return try body()
@@ -182,48 +166,33 @@ extension Composition {
         }
     }
 
-    /// What is wrong with a file, or with what a database keeps besides the records: a sentence each.
-    func faults(in storage: any LedgerStorage) async throws -> [String] {
-        #if PostgreSQL
-        if let storage = storage as? PostgresLedgerStorage { return try await storage.faults() }
-        #endif
-        return try await (storage as? SQLiteLedgerStorage)?.faults() ?? []
-    }
-
-    /// Whether two addresses have led to one database.
-    func areSame(_ first: any LedgerStorage, _ second: any LedgerStorage) async -> Bool {
-        #if PostgreSQL
-        guard let first = first as? PostgresLedgerStorage, let second = second as? PostgresLedgerStorage else {
-            return false
-        }
-        return await first.isSame(as: second)
-        #else
-        return false
-        #endif
-    }
-
     /// What to do if this machine's clock and that of the database differ; `nil` if they agree, or cannot be compared.
-    func clockWarning(_ storage: any LedgerStorage) async -> String? {
-        #if PostgreSQL
-        guard let storage = storage as? PostgresLedgerStorage,
-            let difference = try? await storage.clockDifference(now: SystemClock.now),
+    private func clockWarning(_ storage: any LedgerStorage) async -> String? {
+        // If the database is away, the next request says so.
+        guard let difference = try? await storage.clockDifference(now: SystemClock.now),
             max(difference, .zero - difference) > Self.clockTolerance
         else { return nil }
         let (distance, side) = difference > .zero ? (difference, "ahead of") : (.zero - difference, "behind")
         return "This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers"
-        #else
-        return nil
-        #endif
     }
 
-    /// How far this machine's clock is ahead of that of the database; `nil` if the ledger is in a file.
-    func clockDifference(_ storage: any LedgerStorage) -> @Sendable () async throws -> Duration? {
-        #if PostgreSQL
-        guard let storage = storage as? PostgresLedgerStorage else { return { nil } }
-        return { try await storage.clockDifference(now: SystemClock.now) }
-        #else
-        return { nil }
-        #endif
+    /// Logs what an operator should know of a ledger.
+    func report(_ storage: any LedgerStorage, to logger: Logger) async {
+        // If the database is away, the next request says so.
+        if let report = try? await storage.report() {
+            if !report.facts.isEmpty {
+                let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
+                logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
+            }
+            if let failure = report.lockFailure {
+                logger.warning(
+                    "The ledger cannot be locked: make sure that no other server uses it",
+                    metadata: ["reason": "\(failure)"])
+            }
+            for note in report.notes { logger.info("\(note)") }
+            for warning in report.warnings { logger.warning("\(warning)") }
+        }
+        if let warning = await clockWarning(storage) { logger.warning("\(warning)") }
     }
 
     /// How much the clocks of servers may differ. Documents are a second old when they arrive.
@@ -233,8 +202,8 @@ extension Composition {
     private func database(
         _ uri: String, upgrades: Bool = true, copies: Bool = false, continuesCopy: Bool = false,
         waiting logger: Logger? = nil
-    ) async throws -> any ClosableStorage {
-        try await openingDatabase { () -> any ClosableStorage in
+    ) async throws -> any LedgerStorage {
+        try await openingDatabase { () -> any LedgerStorage in
             var settings = PostgresSettings(uri)
             if copies { settings.requestLimit = Self.copyLimit }
             let found = settings
@@ -283,12 +252,12 @@ extension Composition {
             // Somebody may hold a lock for some seconds.
             for attempt in 1...Self.quarterAttempts {
                 await storage.prepare(at: SystemClock.now())
-                guard storage.concern != nil, attempt < Self.quarterAttempts else { break }
+                guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
                 try await clock.sleep(for: .seconds(1))
             }
             let report = try await storage.report()
             if let quarters = report.fact("quarters") { done.append("Quarters of documents: \(quarters).") }
-            return Migration(done: done, warnings: report.warnings, missing: storage.concern)
+            return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
         }
     }
 
@@ -303,14 +272,6 @@ extension Composition {
         }
     }
 
-    /// Logs what an operator should know of a ledger's database.
-    func reportDatabase(_ storage: any LedgerStorage, _ logger: Logger) async {
-        guard let storage = storage as? PostgresLedgerStorage, let report = try? await storage.report() else { return }
-        let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
-        logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
-        for warning in report.warnings { logger.warning("\(warning)") }
-    }
-
     /// How long a request of a copy may take. Nobody waits for its answer as for a server's, and it may read a page of
     /// 500 records, count all documents or gather statistics. Longer than that only a database takes that hangs.
     private static let copyLimit = Duration.seconds(300)
@@ -318,13 +279,11 @@ extension Composition {
     private func database(
         _ uri: String, upgrades: Bool = true, copies: Bool = false, continuesCopy: Bool = false,
         waiting logger: Logger? = nil
-    ) async throws -> any ClosableStorage {
+    ) async throws -> any LedgerStorage {
         throw withoutPostgres
     }
 
     func migrate(servingAs role: String?) async throws -> Migration { throw withoutPostgres }
-
-    func reportDatabase(_ storage: any LedgerStorage, _ logger: Logger) async {}
 
     private var withoutPostgres: ValidationError {
         ValidationError("This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
@@ -341,16 +300,6 @@ struct Migration: Sendable {
     /// What could not be done, with what mends it; `nil` if nothing is missing.
     var missing: String?
 }
-
-/// A storage that the program closes before it ends.
-protocol ClosableStorage: LedgerStorage {
-    func close() throws
-}
-
-extension SQLiteLedgerStorage: ClosableStorage {}
-#if PostgreSQL
-extension PostgresLedgerStorage: ClosableStorage {}
-#endif
 
 // MARK: - The verifier
 
@@ -480,9 +429,7 @@ extension Composition {
     func service(
         _ storage: any LedgerStorage, _ verifier: AppStoreVerifier, judge: ClockJudge? = nil
     ) -> LedgerService {
-        var service = LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
-        service.aheadOfDatabase = clockDifference(storage)
-        return service
+        LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
     }
 
     /// Judges the machine's clock; `nil` if the time is a simulator's.

@@ -195,7 +195,7 @@ import Testing
         try await Self.add(2, to: away, through: storage)
         #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 2)
         try await storage.proveWritable()
-        #expect(storage.concern == nil && !storage.isDegraded)
+        #expect(storage.condition.concern == nil && !storage.condition.isDegraded)
 
         try CitusStandIn.stop(2, in: database)
         // What waits for its number there cannot be read.
@@ -207,9 +207,11 @@ import Testing
             CREATE VIEW quittance.outbox AS SELECT * FROM quittance.waiting WHERE public.away()
             """)
         try await storage.proveWritable()
-        #expect(storage.isDegraded)
-        #expect(storage.concern?.contains("1 of 2 nodes") == true)
-        #expect(storage.concern?.contains("worker-2:5432") == true && storage.concern?.contains("worker-1") == false)
+        #expect(storage.condition.isDegraded)
+        #expect(storage.condition.concern?.contains("1 of 2 nodes") == true)
+        #expect(
+            storage.condition.concern?.contains("worker-2:5432") == true
+                && storage.condition.concern?.contains("worker-1") == false)
         // The second time it is known.
         for _ in 0..<2 { try await Self.add(3, to: here, through: storage) }
         await #expect(throws: LedgerStorageError.self) { try await Self.add(4, to: away, through: storage) }
@@ -222,7 +224,7 @@ import Testing
         try database.psql("DROP VIEW quittance.outbox; ALTER TABLE quittance.waiting RENAME TO outbox")
         try await storage.proveWritable()
         #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 3)
-        #expect(storage.concern == nil && !storage.isDegraded)
+        #expect(storage.condition.concern == nil && !storage.condition.isDegraded)
     }
 
     @Test func `documents of a ledger that is distributed later are found at their homes`() async throws {

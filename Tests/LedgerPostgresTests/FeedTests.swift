@@ -97,13 +97,13 @@ import Testing
             BEGIN RAISE EXCEPTION 'a test' USING ERRCODE = '\(state)'; END $$;
             CREATE TRIGGER fail BEFORE INSERT ON quittance.events FOR EACH ROW EXECUTE FUNCTION fail()
             """)
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
         for _ in 0..<2 { #expect(try await Self.details(storage) == ["1", "2", "3"]) }
-        #expect(storage.concern?.contains("a test") == true)
+        #expect(storage.condition.concern?.contains("a test") == true)
         await #expect(throws: LedgerStorageError.self) { try await storage.marks() }
         try database.psql("DROP TRIGGER fail ON quittance.events")
         #expect(try await Self.details(storage) == ["1", "2", "3", "4"])
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
     }
 
     /// Runs `body` while a transaction is open that has run some statements.

@@ -99,8 +99,9 @@ import Testing
             try await database.storage { $0.schema = "first" }, try await database.storage { $0.schema = "second" }
         )
         try await TroubleTests.add(1, to: 0, through: first)
-        #expect(await first.isSame(as: second) == false)
-        #expect(await first.isSame(as: try database.storage { $0.schema = "first" }))
+        let identity = try #require(try await first.report().identity)
+        #expect(try await second.report().identity != identity)
+        #expect(try await database.storage { $0.schema = "first" }.report().identity == identity)
         #expect(try await TroubleTests.numbers(in: first).map(\.count).first == 1)
         #expect(try await second.scanChains(after: nil, limit: 9).items == [])
     }

@@ -206,7 +206,7 @@ import Testing
         let storage = try await database.storage()
         for quarter in 0..<9 as Range<Int64> {
             await storage.prepare(at: Self.later(quarters: quarter))
-            #expect(storage.concern == nil)
+            #expect(storage.condition.concern == nil)
             try Self.add(at: Self.later(quarters: quarter), to: database)
         }
         #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "0")
@@ -219,14 +219,14 @@ import Testing
         try Self.add(at: Self.later(quarters: 4), to: database)
         // The server did not run for a year. Quarters without documents are added.
         await storage.prepare(at: Self.later(quarters: 4))
-        let concern = try #require(storage.concern)
+        let concern = try #require(storage.condition.concern)
         #expect(concern.matches(of: #/have no table documents_\d{4}q[1-4],/#).count == 2)
         for part in concern.split(separator: " run: ").dropFirst() {
             let end = try #require(part.firstRange(of: "COMMIT;")).upperBound
             try database.psql(String(part[..<end]))
         }
         await storage.prepare(at: Self.later(quarters: 4))
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
         #expect(try database.psql("SELECT count(*) FROM quittance.documents_rest") == "0")
         #expect(try database.psql("SELECT count(*) FROM quittance.documents") == "2")
     }
@@ -245,7 +245,7 @@ import Testing
             """)
         try Self.add(at: Self.later(quarters: 0), to: database)
         await storage.prepare(at: Self.later(quarters: 4))
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
         #expect(try database.psql("SELECT to_regclass('quittance.\(first)') IS NULL") == "t")
     }
 
@@ -263,8 +263,8 @@ import Testing
         let storage = try await PostgresLedgerStorage(
             PostgresSettings(address), upgrades: false, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
         await storage.prepare(at: Self.later(quarters: 0))
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
         await storage.prepare(at: Self.later(quarters: 1))
-        #expect(storage.concern?.contains("CREATE TABLE quittance.documents_") == true)
+        #expect(storage.condition.concern?.contains("CREATE TABLE quittance.documents_") == true)
     }
 }

@@ -50,7 +50,8 @@ import Testing
     @Test func `a ledger with a whole log has no concern, and no copy of it is made`() async throws {
         let storage = try SQLiteLedgerStorage(path: try await killed("whole"), isServed: true)
         #expect(try await storage.texts().count == 20)
-        #expect(storage.concern == nil && storage.interruption == nil)
+        #expect(storage.condition.concern == nil)
+        #expect(try await storage.report().notes == [])
         #expect(try await storage.faults() == [])
         #expect(!exists("whole-wal-damaged-1"))
         try storage.close()
@@ -61,7 +62,7 @@ import Testing
         try damageLog("damaged")
         let log = try bytes("damaged-wal")
         let reading = try SQLiteLedgerStorage(reading: path)
-        #expect(reading.concern?.contains("is damaged in frame") == true)
+        #expect(reading.condition.concern?.contains("is damaged in frame") == true)
         #expect(try await reading.faults().count == 1)
         try reading.close()
         #expect(try bytes("damaged-wal") == log && !exists("damaged-wal-damaged-1"))
@@ -70,7 +71,7 @@ import Testing
             let storage = try SQLiteLedgerStorage(path: path, isServed: true)
             #expect(try await storage.texts().count < 20 + start, "nothing was lost: the test is wrong")
             try await storage.store(.unverified(Array("after \(start)".utf8)))
-            #expect(storage.concern?.contains("damaged-wal-damaged-1") == true, "start \(start)")
+            #expect(storage.condition.concern?.contains("damaged-wal-damaged-1") == true, "start \(start)")
             #expect(try await storage.faults().count == 1)
             try storage.close()
         }
@@ -80,7 +81,7 @@ import Testing
 
         try FileManager.default.moveItem(atPath: path + "-wal-damaged-1", toPath: folder.path("seen"))
         let storage = try SQLiteLedgerStorage(path: path)
-        #expect(try await storage.faults() == [] && storage.concern == nil)
+        #expect(try await storage.faults() == [] && storage.condition.concern == nil)
         try storage.close()
     }
 
@@ -116,7 +117,8 @@ import Testing
         let log = try bytes("short-wal")
         try Data(log.dropLast(4120)).write(to: URL(fileURLWithPath: path + "-wal"))
         let storage = try SQLiteLedgerStorage(path: path, isServed: true)
-        #expect(storage.concern == nil && storage.interruption != nil)
+        #expect(storage.condition.concern == nil)
+        #expect(try await storage.report().notes.count == 1)
         #expect(try await storage.faults() == [])
         #expect(try await storage.texts().count == 19)
         try storage.close()

@@ -168,11 +168,11 @@ import Testing
     @Test func `a write-ahead log of more than 1 GiB is a concern`() async throws {
         let storage = try SQLiteLedgerStorage(path: folder.path())
         try await Self.add("1", to: storage)
-        #expect(storage.concern == nil)
+        #expect(storage.condition.concern == nil)
         let log = try #require(FileHandle(forWritingAtPath: folder.path("ledger.sqlite-wal")))
         // The file is sparse: it takes no space on the disk.
         try log.truncate(atOffset: 1 << 30 + 1)
-        #expect(storage.concern?.contains("ledger.sqlite-wal has 1024 MiB") == true)
+        #expect(storage.condition.concern?.contains("ledger.sqlite-wal has 1024 MiB") == true)
     }
 }
 

@@ -13,8 +13,7 @@ import Testing
 @Suite struct DegradedTests {
     private struct HalfStorage: ForwardingStorage {
         let inner: any LedgerStorage = MemoryLedgerStorage()
-        var isDegraded: Bool { true }
-        var concern: String? { "1 of 2 nodes is away." }
+        var condition: StorageCondition { StorageCondition(concern: "1 of 2 nodes is away.", isDegraded: true) }
 
         func lastNotification(among count: Int) async throws -> Timestamp? {
             throw LedgerStorageError(.unavailable, "a test")

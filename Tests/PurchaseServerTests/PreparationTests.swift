@@ -28,7 +28,9 @@ import Testing
                 })
         }
 
-        var concern: String? { instants.withLock { $0.isEmpty ? nil : "A table is missing." } }
+        var condition: StorageCondition {
+            StorageCondition(concern: instants.withLock { $0.isEmpty ? nil : "A table is missing." })
+        }
     }
 
     @Test func `the storage prepares at the start and each hour, and what it lacks is logged`() async throws {

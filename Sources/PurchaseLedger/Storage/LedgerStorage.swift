@@ -121,27 +121,48 @@ public protocol LedgerStorage: Sendable {
     func proveWritable() async throws
 
     /// Prepares the storage for the time after an instant, such as tables for the documents of the next months. A
-    /// server calls it at its start and once an hour. If it fails, the next call does it, and ``concern`` says what is
-    /// missing.
+    /// server calls it at its start and once an hour. If it fails, the next call does it, and ``condition`` says what
+    /// is missing.
     func prepare(at now: Timestamp) async
 
-    /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.
-    var concern: String? { get }
+    /// How well the storage works, as far as it is known without asking it. ``proveWritable()`` finds out whether a
+    /// part of the records is away.
+    var condition: StorageCondition { get }
 
-    /// Whether a part of the records cannot be read or written at present, and others can. It is found out by
-    /// ``proveWritable()``, and ``concern`` says which part.
-    var isDegraded: Bool { get }
+    /// What an operator should know of the storage.
+    func report() async throws -> StorageReport
+
+    /// What is wrong with a file, or with what a database keeps besides the records: a sentence each.
+    func faults() async throws -> [String]
+
+    /// How far a clock is ahead of the storage's own; negative if it is behind, `nil` if the storage has none. Events
+    /// get their times from the servers' clocks, so these should agree.
+    ///
+    /// - Parameter now: The clock.
+    func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration?
+
+    /// Closes the storage after what has begun. Nothing may be asked of it any more.
+    func close() throws
 }
 
 extension LedgerStorage {
     /// Nothing is to be prepared.
     public func prepare(at now: Timestamp) async {}
 
-    /// No warning.
-    public var concern: String? { nil }
+    /// No warning, and all records are together.
+    public var condition: StorageCondition { StorageCondition() }
 
-    /// All records are together.
-    public var isDegraded: Bool { false }
+    /// Nothing is to be known.
+    public func report() async throws -> StorageReport { StorageReport() }
+
+    /// Nothing is looked for.
+    public func faults() async throws -> [String] { [] }
+
+    /// There is no other clock.
+    public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? { nil }
+
+    /// Nothing is to be closed.
+    public func close() throws {}
 
     /// Loads the chains and counts, for storages whose loads cost next to nothing.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {

@@ -22,7 +22,7 @@ struct HealthRoutes: Sendable {
         if let fault = await service.readiness.fault(at: now()) { throw fault }
         let last = try await lastNotification(service)
         return HealthBody(
-            status: service.ledger.isDegraded ? "degraded" : "ready",
+            status: service.ledger.condition.isDegraded ? "degraded" : "ready",
             lastNotificationAccepted: Nullable(wrappedValue: last), concern: service.concern,
             simulatorClock: simulator)
     }
@@ -30,7 +30,7 @@ struct HealthRoutes: Sendable {
     private func lastNotification(_ service: LedgerService) async throws -> Timestamp? {
         do {
             return try await service.lastNotification.time(in: service.ledger)
-        } catch  where service.ledger.isDegraded {
+        } catch  where service.ledger.condition.isDegraded {
             // The search for it needs the part of the ledger that is away.
             return nil
         }

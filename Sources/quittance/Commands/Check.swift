@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
@@ -33,7 +32,7 @@ struct Check: AsyncParsableCommand {
         let storage = try await composition.openStorage(isReadOnly: true)
         let verifier = try composition.verifier(checkingRevocation: false)
         try await endingOnDamage {
-            let file = try await composition.faults(in: storage)
+            let file = try await storage.faults()
             for fault in file { Terminal.printError("quittance: \(fault.printable)") }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
@@ -92,7 +91,8 @@ struct Rebuild: AsyncParsableCommand {
 
     /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
     private func requireUndamagedFile(_ composition: Composition) async throws {
-        guard let storage = try await composition.openStorage(isReadOnly: true) as? SQLiteLedgerStorage else { return }
+        guard case .sqlite = composition.configuration.database else { return }
+        let storage = try await composition.openStorage(isReadOnly: true)
         let faults = try await storage.faults()
         try storage.close()
         for fault in faults { Terminal.printError("quittance: \(fault.printable)") }

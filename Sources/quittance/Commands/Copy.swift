@@ -2,7 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
@@ -45,10 +44,8 @@ struct Copy: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         let source = try await composition.storageToCopyFrom()
         let target = try await composition.with(to).storageToCopyInto()
-        guard await !composition.areSame(source, target) else { throw Self.isItself }
-        warn(about: source)
-        warn(about: target)
         try await endingOnDamage {
+            try await requireTwo(source, target)
             let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
             let report = try await sayingWhetherToRepeat {
                 var progress = CopyReports()
@@ -75,9 +72,13 @@ struct Copy: AsyncParsableCommand {
 
     private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
 
-    private func warn(about storage: any LedgerStorage) {
-        guard let failure = (storage as? SQLiteLedgerStorage)?.lockFailure else { return }
-        Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+    /// Refuses two addresses of one ledger. Warns if others may use a file meanwhile.
+    private func requireTwo(_ source: any LedgerStorage, _ target: any LedgerStorage) async throws {
+        let reports = [try await source.report(), try await target.report()]
+        guard reports[0].identity == nil || reports[0].identity != reports[1].identity else { throw Self.isItself }
+        for failure in reports.compactMap(\.lockFailure) {
+            Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+        }
     }
 }
 

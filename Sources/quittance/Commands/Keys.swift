@@ -74,7 +74,7 @@ struct Keys: AsyncParsableCommand {
             Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
         }
 
-        private func store(_ key: APIKey, in storage: any ClosableStorage) async throws {
+        private func store(_ key: APIKey, in storage: any LedgerStorage) async throws {
             do {
                 try await Ledger(storage: storage).put(key)
                 try storage.close()

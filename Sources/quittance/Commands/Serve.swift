@@ -6,8 +6,8 @@ import AppStoreSimulator
 import AppStoreTrust
 import ArgumentParser
 import Dispatch
-import LedgerSQLite
 import Logging
+import PurchaseLedger
 import PurchaseServer
 
 /// `quittance serve`: runs the server.
@@ -107,16 +107,7 @@ struct Serve: AsyncParsableCommand {
         try await composition.takeSimulatorTime(logger)
         let signing = try composition.signing { logger.warning("\($0)") }
         let storage = try await composition.storageForServing(waiting: logger)
-        await composition.reportDatabase(storage, logger)
-        if let failure = (storage as? SQLiteLedgerStorage)?.lockFailure {
-            logger.warning(
-                "The ledger cannot be locked: make sure that no other server uses it",
-                metadata: ["reason": "\(failure)"])
-        }
-        if let warning = await composition.clockWarning(storage) { logger.warning("\(warning)") }
-        if let interruption = (storage as? SQLiteLedgerStorage)?.interruption { logger.info("\(interruption)") }
-        if let warning = composition.exposure { logger.warning("\(warning)") }
-        if let warning = composition.failoverWarning(storage) { logger.warning("\(warning)") }
+        await composition.report(storage, to: logger)
         var service = composition.service(storage, verifier, judge: composition.clockJudge())
         let erasures = try composition.erasureJournal()
         if let journal = erasures?.journal { service.keepErasures(in: journal) }

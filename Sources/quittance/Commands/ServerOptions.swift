@@ -2,6 +2,7 @@
 
 public import ArgumentParser
 import Foundation
+import LedgerSQLite
 public import PurchaseLedger
 public import PurchaseServer
 
@@ -72,7 +73,11 @@ struct ServerOptions: ParsableArguments {
     /// ledger.
     func composition() throws -> Composition {
         let composition = Composition(try configuration())
-        if let warning = composition.exposure { Terminal.printError("quittance: \(warning)") }
+        if case .sqlite(let path) = composition.configuration.database,
+            let warning = SQLiteLedgerStorage.exposure(of: path)
+        {
+            Terminal.printError("quittance: \(warning)")
+        }
         return composition
     }
 }
