@@ -7,26 +7,39 @@ import Synchronization
 // What is asked of the storage besides the records that a decision needs.
 
 extension PostgresLedgerStorage {
-    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
+    public func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
         try await translated {
-            try ChainSearch.found(try await self.requests.read(ChainSearch.due(at: now, limit: limit))).map(\.key)
+            let found = try ChainSearch.found(
+                try await self.requests.read(ChainSearch.statement(selection, after: cursor, limit: limit)))
+            let isLast = selection != .all || found.count < max(1, limit)
+            return ScanPage(items: found.map(\.key), next: isLast ? nil : found.last?.cursor)
         }
     }
 
-    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
+    public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         try await translated {
-            try ChainSearch.found(try await self.requests.read(ChainSearch.ahead(of: instant, limit: limit))).map(\.key)
+            let found = try CustomerSearch.found(
+                try await self.requests.read(CustomerSearch.scan(after: cursor, limit: limit)))
+            let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
+            return ScanPage(items: found, next: next.map(ScanCursor.init))
         }
     }
 
-    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+    public func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument> {
         try await translated {
-            let names = try await self.names { DocumentSearch.scan(after: cursor, limit: limit, $0) }
+            let names = try await self.names {
+                DocumentSearch.statement(selection, after: cursor, limit: limit, $0)
+            }
             let found = try await self.documents(names)
-            let next = names.count < max(1, limit) ? nil : names.last.map { ScanCursor(rawValue: "\($0)") }
+            let isLast = selection != .all || names.count < max(1, limit)
             return ScanPage(
                 items: found.compactMap { $0.1 },
-                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" }, next: next)
+                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" },
+                next: isLast ? nil : names.last.map { ScanCursor(rawValue: "\($0)") })
         }
     }
 
@@ -48,74 +61,23 @@ extension PostgresLedgerStorage {
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
-    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        try await translated {
-            let found = try ChainSearch.found(
-                try await self.requests.read(ChainSearch.scan(after: cursor, limit: limit)))
-            return ScanPage(items: found.map(\.key), next: found.count < max(1, limit) ? nil : found.last?.cursor)
-        }
-    }
-
-    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
-        try await translated {
-            let found = try CustomerSearch.found(
-                try await self.requests.read(CustomerSearch.scan(after: cursor, limit: limit)))
-            let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
-            return ScanPage(items: found, next: next.map(ScanCursor.init))
-        }
-    }
-
-    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
-        try await translated {
-            let found = try await self.records(of: selection.owner) { scopes in
-                RecordSearch.due(selection, scopes, at: now, limit: limit)
-            }
-            // Citus gathers what its nodes have found.
-            return found.map(\.record).sorted { $0.dueAt ?? now < $1.dueAt ?? now }
-        }
-    }
-
-    public func scanRecords(
+    public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
-        try await translated {
-            let found = try await self.records(of: selection.owner) { scopes in
-                RecordSearch.scan(selection, scopes, after: cursor, limit: limit)
+        let apps = Set([selection.owner?.bundleId].compactMap(\.self))
+        let scopes = Set([selection.owner?.scope].compactMap(\.self))
+        return try await translated {
+            let answers = try await self.inOneEpoch { epoch in
+                let numbers = try await self.scopeNumbers(apps, scopes, in: epoch)
+                let search = RecordSearch.statement(selection, numbers, after: cursor, limit: limit)
+                return try await self.requests.read([search], during: epoch)
+            }
+            let found = try answers.flatMap(RecordSearch.found)
+            if let now = selection.dueAt {
+                // Citus gathers what its nodes have found.
+                return ScanPage(items: found.map(\.record).sorted { $0.dueAt ?? now < $1.dueAt ?? now }, next: nil)
             }
             return ScanPage(items: found.map(\.record), next: found.count < max(1, limit) ? nil : found.last?.cursor)
-        }
-    }
-
-    /// The records that a search finds.
-    ///
-    /// - Parameters:
-    ///   - owner: The only owner of the records, whose number the search has; `nil` for all owners.
-    private func records(
-        of owner: RecordOwner?, _ search: (ScopeNumbers) -> PostgresStatement
-    ) async throws -> [(record: LedgerRecord, cursor: ScanCursor)] {
-        let (apps, scopes) = (Set([owner?.bundleId].compactMap(\.self)), Set([owner?.scope].compactMap(\.self)))
-        let answers = try await inOneEpoch { epoch in
-            let numbers = try await scopeNumbers(apps, scopes, in: epoch)
-            return try await requests.read([search(numbers)], during: epoch)
-        }
-        return try answers.flatMap(RecordSearch.found)
-    }
-
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await translated {
-            let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
-            return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
-        }
-    }
-
-    public func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument] {
-        try await translated {
-            let names = try await self.names { columns in
-                DocumentSearch.newest(in: environment, limit: limit, among: count, columns)
-            }
-            return try await self.documents(names).compactMap(\.1)
         }
     }
 

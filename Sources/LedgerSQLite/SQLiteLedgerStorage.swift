@@ -238,14 +238,6 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await read { try $0.dueChains(at: now, limit: limit) }
-    }
-
-    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await read { try $0.chainsAhead(of: instant, limit: limit) }
-    }
-
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await read { try $0.events(of: bundleId, after: cursor, limit: limit) }
     }
@@ -257,36 +249,26 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        try await read { try $0.scanDocuments(after: cursor, limit: limit) }
+    public func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
+        try await read { try $0.chains(selection, after: cursor, limit: limit) }
     }
 
-    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        try await read { try $0.scanChains(after: cursor, limit: limit) }
+    public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await read { try $0.customers(after: cursor, limit: limit) }
     }
 
-    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
-        try await read { try $0.scanCustomers(after: cursor, limit: limit) }
+    public func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument> {
+        try await read { try $0.documents(selection, after: cursor, limit: limit) }
     }
 
-    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
-        try await read { try $0.dueRecords(selection, at: now, limit: limit) }
-    }
-
-    public func scanRecords(
+    public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
-        try await read { try $0.scanRecords(selection, after: cursor, limit: limit) }
-    }
-
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await read { try $0.lastNotification(among: count) }
-    }
-
-    public func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument] {
-        try await read { try $0.newestDocuments(in: environment, limit: limit, among: count) }
+        try await read { try $0.records(selection, after: cursor, limit: limit) }
     }
 
     public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }

@@ -164,11 +164,11 @@ public struct SimulatedLoad {
 
     /// The jobs and chains that are due at this moment, a thousand of each at most.
     private func due() async throws -> Int {
-        var count = try await ledger.storage.dueChains(at: clock.now, limit: 1000).count
+        var count = try await ledger.storage.chains(.due(at: clock.now), limit: 1000).count
         for scope in Self.scopes {
             for kind in [Job.Kind.consumption, .notificationHistory, .subscriptionStatus, .parkedDocument] {
-                let jobs = RecordSelection(kind, of: .scope(scope))
-                count += try await ledger.storage.dueRecords(jobs, at: clock.now, limit: 1000).count
+                let jobs = RecordSelection(kind, of: .scope(scope), dueAt: clock.now)
+                count += try await ledger.storage.records(jobs, limit: 1000).count
             }
         }
         return count

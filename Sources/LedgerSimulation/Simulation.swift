@@ -426,7 +426,7 @@ extension Simulation {
         report.events = events.count
         var (chains, place) = ([ChainKey](), ScanCursor?.none)
         repeat {
-            let page = try await steadyStorage.scanChains(after: place, limit: 10_000)
+            let page = try await steadyStorage.chains(.all, after: place, limit: 10_000)
             chains += page.items
             place = page.next
         } while place != nil

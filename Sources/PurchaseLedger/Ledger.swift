@@ -113,7 +113,8 @@ extension Ledger {
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
         let instant = now.advanced(by: ChainReport.clockTolerance)
-        let ahead = Set(try await storage.chainsAhead(of: instant, limit: limit + damaged.count)).subtracting(damaged)
+        let ahead = Set(try await storage.chains(.ahead(of: instant), limit: limit + damaged.count))
+            .subtracting(damaged)
         damaged.formUnion(try await publish(ahead.sorted(), at: now) { $0.publishDue($1) })
         return ahead.count
     }
@@ -125,7 +126,7 @@ extension Ledger {
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
         // A damaged chain stays due.
-        let due = Set(try await storage.dueChains(at: now, limit: limit + damaged.count)).subtracting(damaged)
+        let due = Set(try await storage.chains(.due(at: now), limit: limit + damaged.count)).subtracting(damaged)
         // Usually none is due, and then nothing is written.
         damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
         return due.count
@@ -245,8 +246,8 @@ extension Ledger {
     package func provenTime(at now: Timestamp) async throws -> Timestamp {
         var newest = Timestamp.distantPast
         for environment in Environment.allCases where environment.hasAppStore {
-            let documents = try await storage.newestDocuments(
-                in: environment, limit: Self.newestDocuments.read, among: Self.newestDocuments.searched)
+            let documents = try await storage.documents(
+                .newest(in: environment, among: Self.newestDocuments.searched), limit: Self.newestDocuments.read)
             newest = documents.compactMap(\.signedDate).reduce(newest, max)
         }
         return min(newest, now)
@@ -378,7 +379,7 @@ extension Ledger {
         let selection = RecordSelection(APIKey.recordKind, of: .ledger)
         var (records, damage, cursor) = ([LedgerRecord](), [String](), ScanCursor?.none)
         repeat {
-            let page = try await storage.scanRecords(selection, after: cursor, limit: Self.keyPage)
+            let page = try await storage.records(selection, after: cursor, limit: Self.keyPage)
             records += page.items
             damage += page.damage
             cursor = page.next
@@ -424,9 +425,15 @@ extension Ledger {
         try await storage.clockDifference(now: now)
     }
 
-    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, see
-    /// ``LedgerStorage/lastNotification(among:)``.
+    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
+    /// their arrival or in that of their signing.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await storage.lastNotification(among: count)
+        let newest = try await storage.documents(
+            .newest(of: .notification, among: count), limit: Self.newestNotifications)
+        return newest.map(\.receivedAt).max()
     }
+
+    /// How many of the newest notifications are read for the time of the last one: several, so that a damaged one does
+    /// not hide it.
+    private static let newestNotifications = 3
 }

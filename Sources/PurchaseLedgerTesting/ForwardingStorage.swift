@@ -34,14 +34,6 @@ extension ForwardingStorage {
         try await target.commit(query, decide)
     }
 
-    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await target.dueChains(at: now, limit: limit)
-    }
-
-    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await target.chainsAhead(of: instant, limit: limit)
-    }
-
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await target.events(of: bundleId, after: cursor, limit: limit)
     }
@@ -50,36 +42,26 @@ extension ForwardingStorage {
         try await target.eraseEvents(before: instant, limit: limit)
     }
 
-    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        try await target.scanDocuments(after: cursor, limit: limit)
+    public func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
+        try await target.chains(selection, after: cursor, limit: limit)
     }
 
-    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        try await target.scanChains(after: cursor, limit: limit)
+    public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await target.customers(after: cursor, limit: limit)
     }
 
-    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
-        try await target.scanCustomers(after: cursor, limit: limit)
+    public func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument> {
+        try await target.documents(selection, after: cursor, limit: limit)
     }
 
-    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
-        try await target.dueRecords(selection, at: now, limit: limit)
-    }
-
-    public func scanRecords(
+    public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
-        try await target.scanRecords(selection, after: cursor, limit: limit)
-    }
-
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await target.lastNotification(among: count)
-    }
-
-    public func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument] {
-        try await target.newestDocuments(in: environment, limit: limit, among: count)
+        try await target.records(selection, after: cursor, limit: limit)
     }
 
     public func marks() async throws -> LedgerMarks { try await target.marks() }

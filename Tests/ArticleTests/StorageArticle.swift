@@ -61,14 +61,6 @@ private struct SharedStorage: LedgerStorage {
 
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await database.memory.load(query) }
 
-    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await database.memory.dueChains(at: now, limit: limit)
-    }
-
-    func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
-        try await database.memory.chainsAhead(of: instant, limit: limit)
-    }
-
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await database.memory.events(of: bundleId, after: cursor, limit: limit)
     }
@@ -77,36 +69,26 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.eraseEvents(before: instant, limit: limit)
     }
 
-    func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        try await database.memory.scanDocuments(after: cursor, limit: limit)
+    func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
+        try await database.memory.chains(selection, after: cursor, limit: limit)
     }
 
-    func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        try await database.memory.scanChains(after: cursor, limit: limit)
+    func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+        try await database.memory.customers(after: cursor, limit: limit)
     }
 
-    func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
-        try await database.memory.scanCustomers(after: cursor, limit: limit)
+    func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument> {
+        try await database.memory.documents(selection, after: cursor, limit: limit)
     }
 
-    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
-        try await database.memory.dueRecords(selection, at: now, limit: limit)
-    }
-
-    func scanRecords(
+    func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
-        try await database.memory.scanRecords(selection, after: cursor, limit: limit)
-    }
-
-    func lastNotification(among count: Int) async throws -> Timestamp? {
-        try await database.memory.lastNotification(among: count)
-    }
-
-    func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument] {
-        try await database.memory.newestDocuments(in: environment, limit: limit, among: count)
+        try await database.memory.records(selection, after: cursor, limit: limit)
     }
 
     func marks() async throws -> LedgerMarks { try await database.memory.marks() }

@@ -103,7 +103,7 @@ import Testing
         #expect(try await second.report().identity != identity)
         #expect(try await database.storage { $0.schema = "first" }.report().identity == identity)
         #expect(try await TroubleTests.numbers(in: first).map(\.count).first == 1)
-        #expect(try await second.scanChains(after: nil, limit: 9).items == [])
+        #expect(try await second.chains(.all, limit: 9) == [])
     }
 
     @Test(arguments: ["", "Quittance", "pg_ledger", "a b", "a\"; DROP TABLE x; --", "1st", "information_schema"])

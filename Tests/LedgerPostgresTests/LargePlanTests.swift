@@ -164,22 +164,22 @@ import Testing
             let first = try await storage.events(of: app, after: nil, limit: 5)
             _ = try await storage.events(of: app, after: first.next, limit: 5)
         }
-        _ = try await storage.dueChains(at: now, limit: 10)
-        _ = try await storage.chainsAhead(of: now, limit: 10)
+        _ = try await storage.chains(.due(at: now), limit: 10)
+        _ = try await storage.chains(.ahead(of: now), limit: 10)
         let cursors = [nil, ScanCursor(rawValue: "1 2000050000")]
-        for cursor in cursors { _ = try await storage.scanChains(after: cursor, limit: 10) }
-        _ = try await storage.scanCustomers(after: ScanCursor(rawValue: "25000"), limit: 10)
+        for cursor in cursors { _ = try await storage.chains(.all, after: cursor, limit: 10) }
+        _ = try await storage.customers(after: ScanCursor(rawValue: "25000"), limit: 10)
         let kind = RecordKind(rawValue: "a")
         for records in [RecordSelection(), RecordSelection(kind, of: .scope(scope))] {
-            _ = try await storage.dueRecords(records, at: now, limit: 10)
+            _ = try await storage.records(RecordSelection(records.kind, of: records.owner, dueAt: now), limit: 10)
             for cursor in [nil, ScanCursor(rawValue: #"["a",1,"job 5","job 5"]"#)] {
-                _ = try await storage.scanRecords(records, after: cursor, limit: 10)
+                _ = try await storage.records(records, after: cursor, limit: 10)
             }
         }
-        _ = try await storage.scanRecords(RecordSelection(kind), after: nil, limit: 10)
-        _ = try await storage.scanRecords(RecordSelection(kind, entry: "entry 7"), after: nil, limit: 10)
-        _ = try await storage.lastNotification(among: 10)
-        _ = try await storage.newestDocuments(in: .production, limit: 10, among: 10)
+        _ = try await storage.records(RecordSelection(kind), after: nil, limit: 10)
+        _ = try await storage.records(RecordSelection(kind, entry: "entry 7"), after: nil, limit: 10)
+        _ = try await storage.documents(.newest(of: .notification, among: 10), limit: 10)
+        _ = try await storage.documents(.newest(in: .production, among: 10), limit: 10)
         _ = try await storage.eraseEvents(before: Timestamp(milliseconds: 1), limit: 10)
         let missing = [Evidence(.receipt, Array("1".utf8), scope, nil) { _ in ([], []) }]
         let query = LedgerQuery {

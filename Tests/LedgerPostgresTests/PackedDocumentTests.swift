@@ -124,7 +124,7 @@ extension PackedDocumentTests {
         let names = Set(documents.map(\.provenance))
         let found = try await other.load(LedgerQuery { $0.documents = names }).documents
         for document in documents { #expect(found[document.provenance]?.document == document.document) }
-        let page = try await one.scanDocuments(after: nil, limit: 100)
+        let page = try await one.documents(.all, after: nil, limit: 100)
         #expect(page.items.count == 60)
         #expect(page.damage.isEmpty)
     }
@@ -158,7 +158,7 @@ extension PackedDocumentTests {
         let found = try await storage.load(LedgerQuery { $0.documents = [notification.provenance] }).documents
         #expect(found[notification.provenance]?.kind == Open(rawValue: "consumptionReport"))
         #expect(found[notification.provenance]?.document == notification.document)
-        let page = try await storage.scanDocuments(after: nil, limit: 100)
+        let page = try await storage.documents(.all, after: nil, limit: 100)
         #expect(Set(page.items.map(\.kind.rawValue)) == ["consumptionReport"] && page.damage.isEmpty)
     }
 
@@ -167,11 +167,11 @@ extension PackedDocumentTests {
         let storage = try await database.storage()
         try await Self.store([Self.notification(1)], in: storage)
         try database.psql("UPDATE quittance.documents SET content = '\\x09'::bytea WHERE kind = 'renewalInfo'")
-        let page = try await storage.scanDocuments(after: nil, limit: 100)
+        let page = try await storage.documents(.all, after: nil, limit: 100)
         #expect(page.items.map(\.kind) == [Open(.transaction)])
         #expect(page.damage.count == 2)
         try database.psql("DELETE FROM quittance.pieces")
-        #expect(try await storage.scanDocuments(after: nil, limit: 100).damage.count == 3)
+        #expect(try await storage.documents(.all, after: nil, limit: 100).damage.count == 3)
     }
 
     @Test(.needsPostgres) func `documents in plain form are read beside packed ones`() async throws {

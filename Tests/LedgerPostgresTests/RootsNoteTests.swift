@@ -47,7 +47,7 @@ import Testing
         async let ofSimulator = Self.record(count, of: Self.simulator, in: second)
         let recorded = try await [ofApple, ofSimulator]
         #expect(recorded.sorted() == [0, count])
-        let stored = try await first.scanDocuments(after: nil, limit: 100).items
+        let stored = try await first.documents(.all, limit: 100)
             .map { String(decoding: $0.document, as: UTF8.self) }
         let winner = recorded[0] == count ? "apple" : "5a"
         #expect(stored.count == count && stored.allSatisfy { $0.hasPrefix("e30.\(winner)") })

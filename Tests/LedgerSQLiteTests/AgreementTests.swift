@@ -57,9 +57,9 @@ private func answers(of storage: some LedgerStorage, _ history: History) async t
     var answers: [String: AnyHashable] = [
         "chains": snapshot.chains, "transactions": snapshot.transactions, "ids": snapshot.ids,
         "customers": snapshot.customers, "names": snapshot.names, "documents": snapshot.documents, "evidence": evidence,
-        "scanned documents": Set(try await storage.scanDocuments(after: nil, limit: 10_000).items),
-        "scanned chains": Set(try await storage.scanChains(after: nil, limit: 10_000).items),
-        "due": Set(try await storage.dueChains(at: Timestamp(milliseconds: .max), limit: 10_000)),
+        "scanned documents": Set(try await storage.documents(.all, limit: 10_000)),
+        "scanned chains": Set(try await storage.chains(.all, limit: 10_000)),
+        "due": Set(try await storage.chains(.due(at: Timestamp(milliseconds: .max)), limit: 10_000)),
     ]
     for id in query.customers {
         var query = LedgerQuery()

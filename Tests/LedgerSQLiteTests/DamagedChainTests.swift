@@ -47,7 +47,7 @@ import Testing
                 _ = try await ledger.record([evidence], at: Timestamp(milliseconds: 1_750_000_000_000))
             }
             self.appStore = appStore
-            victim = try #require(try await storage.dueChains(at: DamagedChainTests.later, limit: 1).first)
+            victim = try #require(try await storage.chains(.due(at: DamagedChainTests.later), limit: 1).first)
             let id = victim.originalTransactionId
             let number = try await storage.number("SELECT id FROM chains WHERE originalTransactionId = '\(id)'")
             repair = "\(damage.1)\(number)"

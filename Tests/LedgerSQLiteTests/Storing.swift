@@ -40,7 +40,7 @@ extension SQLiteLedgerStorage {
     func scanned() async throws -> (documents: [StoredDocument], damage: [String]) {
         var (documents, damage, cursor) = ([StoredDocument](), [String](), ScanCursor?.none)
         repeat {
-            let page = try await scanDocuments(after: cursor, limit: 1000)
+            let page = try await self.documents(.all, after: cursor, limit: 1000)
             documents += page.items
             damage += page.damage
             cursor = page.next

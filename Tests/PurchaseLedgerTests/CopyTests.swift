@@ -276,8 +276,10 @@ import Testing
             return snapshot
         }
 
-        func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-            var page = try await inner.scanDocuments(after: cursor, limit: limit)
+        func documents(
+            _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+        ) async throws -> ScanPage<StoredDocument> {
+            var page = try await inner.documents(selection, after: cursor, limit: limit)
             page.items = page.items.map { $0.kind == kind ? tampered($0) : $0 }
             return page
         }
@@ -318,7 +320,7 @@ import Testing
     /// Of a ledger whose roots are noted, the notes stop it before.
     @Test func `a document of another App Store stops the copy of a ledger without notes`() async throws {
         let selection = RecordSelection(RecordKind(rawValue: "trustAnchors"))
-        let notes = Set(try await source.scanRecords(selection, after: nil, limit: 1000).items.map(\.key))
+        let notes = Set(try await source.records(selection, limit: 1000).map(\.key))
         #expect(!notes.isEmpty)
         try await source.commit(LedgerQuery { $0.records = notes }) { _ in
             var changes = LedgerChanges()

@@ -61,7 +61,7 @@ extension Ledger {
 
     /// All documents.
     func documents() async throws -> [StoredDocument] {
-        let page = try await storage.scanDocuments(after: nil, limit: 1000)
+        let page = try await storage.documents(.all, after: nil, limit: 1000)
         precondition(page.next == nil, "A test has more than a page of documents")
         return page.items
     }

@@ -75,7 +75,7 @@ import Testing
         var inner: any LedgerStorage
         var event: EventCursor
 
-        func scanRecords(
+        func records(
             _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
         ) async throws -> ScanPage<LedgerRecord> {
             ScanPage(items: [], damage: ["a record"], next: nil)

@@ -48,7 +48,7 @@ import Testing
     }
 
     fileprivate static func notes(_ storage: any LedgerStorage) async throws -> [LedgerScope: Set<TrustAnchor>] {
-        let records = try await storage.scanRecords(RecordSelection(RootsNote.recordKind), after: nil, limit: 1000)
+        let records = try await storage.records(RecordSelection(RootsNote.recordKind), after: nil, limit: 1000)
             .items
         return try Dictionary(uniqueKeysWithValues: records.map { try RootsNote($0) }.map { ($0.scope, $0.anchors) })
     }
@@ -93,8 +93,8 @@ import Testing
         _ = try await ledger.record([Self.document("a", of: .apple)], at: Self.now)
         #expect(try await ledger.jobs().items.isEmpty)
         let last = Timestamp(milliseconds: .max - 1)
-        #expect(try await storage.dueRecords(RecordSelection(), at: last, limit: 9).isEmpty)
-        #expect(try await storage.scanRecords(RecordSelection(), after: nil, limit: 9).items.count == 1)
+        #expect(try await storage.records(RecordSelection(dueAt: last), limit: 9).isEmpty)
+        #expect(try await storage.records(RecordSelection(), limit: 9).count == 1)
     }
 
     @Test func `each app and environment has its own note, with the roots of tokens inside others too`() async throws {
@@ -258,7 +258,7 @@ import Testing
 
     private var notes: Set<LedgerRecord> {
         get async throws {
-            Set(try await storage.scanRecords(RecordSelection(RootsNote.recordKind), after: nil, limit: 1000).items)
+            Set(try await storage.records(RecordSelection(RootsNote.recordKind), limit: 1000))
         }
     }
 

@@ -292,8 +292,10 @@ private struct ContestedStorage: ForwardingStorage {
     let inner: any LedgerStorage
     let other: @Sendable () async -> Void
 
-    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        await other()
-        return try await inner.dueChains(at: now, limit: limit)
+    func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
+        if case .due = selection { await other() }
+        return try await inner.chains(selection, after: cursor, limit: limit)
     }
 }

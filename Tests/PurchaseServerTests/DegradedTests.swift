@@ -15,7 +15,9 @@ import Testing
         let inner: any LedgerStorage = MemoryLedgerStorage()
         var condition: StorageCondition { StorageCondition(concern: "1 of 2 nodes is away.", isDegraded: true) }
 
-        func lastNotification(among count: Int) async throws -> Timestamp? {
+        func documents(
+            _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+        ) async throws -> ScanPage<StoredDocument> {
             throw LedgerStorageError(.unavailable, "a test")
         }
     }

@@ -272,7 +272,7 @@ import Testing
         #expect(status == .ok && zed["id"]?.string == "zed" && zed["ids"]?.array == [])
         #expect(zed["entitlements"]?.array == [] && zed["purchases"]?.array == [] && zed["nextChange"] == .null)
         #expect(try await Self.pro(world, of: "zed") == "inactive")
-        #expect(try await world.storage.scanCustomers(after: nil, limit: 10).items.isEmpty)
+        #expect(try await world.storage.customers(after: nil, limit: 10).items.isEmpty)
         #expect(try await world.send(.delete, "/v1/customers/zed").0 == .notFound)
         #expect(try await world.send(.post, "/v1/customers/zed/aliases", #"{"alias":"x"}"#).0 == .notFound)
     }

@@ -59,7 +59,7 @@ import Testing
             try await Self.add("dora", to: ledger)
         }
         _ = try await ledgers[0].delete("dora", in: Self.scope, at: Self.time(1))
-        let note = try await ledgers[0].storage.scanRecords(RecordSelection(), after: nil, limit: 9).items
+        let note = try await ledgers[0].storage.records(RecordSelection(), limit: 9)
         try await ledgers[1].storage.commit(LedgerQuery()) { _ in
             // The backup was made after Dora's deletion and return.
             var changes = LedgerChanges()
@@ -117,7 +117,7 @@ import Testing
         }
         let records = try #require(file.journal).records()
         #expect(records.map(\.number) == Array(1...40))
-        let notes = try await ledger.storage.scanRecords(RecordSelection(), after: nil, limit: 9).items
+        let notes = try await ledger.storage.records(RecordSelection(), limit: 9)
         #expect(notes.map { String(decoding: $0.payload, as: UTF8.self) } == ["40"])
     }
 

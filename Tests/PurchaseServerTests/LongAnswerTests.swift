@@ -42,7 +42,7 @@ import Testing
         try await FilledLedger.fill(storage, of: try TestStore(), days: 365)
         let world = try await World(storage: storage)
         var compared = 0
-        for key in try await storage.scanChains(after: nil, limit: 10_000).items where key.scope == FilledLedger.scope {
+        for key in try await storage.chains(.all, limit: 10_000) where key.scope == FilledLedger.scope {
             guard let chain = try await world.ledger.chain(key), chain.key == key else { continue }
             let signed = chain.transactions.values.compactMap(\.signed)
             let documents = try await world.ledger.documents(signed.map(\.provenance))

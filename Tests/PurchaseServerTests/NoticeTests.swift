@@ -120,7 +120,7 @@ import Testing
         #expect(Self.warnings(lines).isEmpty, "nothing new arrived")
         try await Self.round(restarted, lines, at: TestStore.day(30))
         #expect(try await Self.concern(restarted) == nil)
-        let records = try await storage.scanRecords(RecordSelection(), after: nil, limit: 10).items
+        let records = try await storage.records(RecordSelection(), limit: 10)
         #expect(!records.contains { $0.key.kind.rawValue == "unknownProduct" })
     }
 

@@ -31,7 +31,7 @@ import Testing
     }
 
     private static func documents(_ world: World) async throws -> Int {
-        try await world.storage.scanDocuments(after: nil, limit: 100).items.count
+        try await world.storage.documents(.all, limit: 100).count
     }
 
     // MARK: - Notifications

@@ -288,7 +288,7 @@ extension Ledger {
     func documents() async throws -> [StoredDocument] {
         var (all, cursor) = ([StoredDocument](), ScanCursor?.none)
         repeat {
-            let page = try await storage.scanDocuments(after: cursor, limit: 1000)
+            let page = try await storage.documents(.all, after: cursor, limit: 1000)
             all += page.items
             cursor = page.next
         } while cursor != nil

@@ -176,14 +176,14 @@ package struct LedgerContent: Hashable {
     package var erasedEvents: [String: Int64] = [:]
 
     package init(of storage: any LedgerStorage) async throws {
-        customers = Set(try await storage.scanCustomers(after: nil, limit: 100_000).items)
-        let keys = Set(try await storage.scanChains(after: nil, limit: 100_000).items)
+        customers = Set(try await storage.customers(after: nil, limit: 100_000).items)
+        let keys = Set(try await storage.chains(.all, limit: 100_000))
         var query = LedgerQuery()
         (query.chains, query.evidence) = (keys, keys)
         let snapshot = try await storage.load(query)
         (chains, evidence) = (snapshot.chains, snapshot.evidence.mapValues { Set($0) }.filter { !$0.value.isEmpty })
-        documents = Set(try await storage.scanDocuments(after: nil, limit: 100_000).items)
-        records = Set(try await storage.scanRecords(RecordSelection(), after: nil, limit: 100_000).items)
+        documents = Set(try await storage.documents(.all, limit: 100_000))
+        records = Set(try await storage.records(RecordSelection(), limit: 100_000))
         let apps = Set(customers.map(\.customer.bundleId) + keys.map(\.scope.bundleId))
         for app in apps { events[app] = try await storage.events(of: app, after: nil, limit: 100_000).events }
         erasedEvents = try await storage.marks().erasedEvents

@@ -168,27 +168,29 @@ enum ChainSearch {
         FROM quittance.chains JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// Those of one instant come in any order: there may be any number of them, which would be sorted for each page.
-    static func due(at now: Timestamp, limit: Int) -> PostgresStatement {
-        PostgresStatement(
-            keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
-            [now.parameter, max(0, limit).parameter])
-    }
-
-    /// Those of one instant are put in order: a commit makes the reports of a few hundred chains at most.
-    static func ahead(of instant: Timestamp, limit: Int) -> PostgresStatement {
-        PostgresStatement(
-            keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",
-            [instant.parameter, max(0, limit).parameter])
+    static func statement(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+        switch selection {
+        case .all: scan(after: cursor, limit: max(1, limit))
+        // Those of one instant come in any order: there may be any number of them, which would be sorted for each page.
+        case .due(let now):
+            PostgresStatement(
+                keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
+                [now.parameter, max(0, limit).parameter])
+        // Those of one instant are put in order: a commit makes the reports of a few hundred chains at most.
+        case .ahead(let instant):
+            PostgresStatement(
+                keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",
+                [instant.parameter, max(0, limit).parameter])
+        }
     }
 
     /// The chains after a cursor, which is the number of a scope, a space and an id.
-    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
+    private static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         let words = (cursor?.rawValue ?? "").split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         let place = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)
         return PostgresStatement(
             keys + " WHERE (home, scope) > ($1, $2) ORDER BY home, scope LIMIT $3",
-            [.text(place.0), .integer(place.1), .integer(Int64(max(1, limit)))])
+            [.text(place.0), .integer(place.1), limit.parameter])
     }
 
     static func found(_ rows: PostgresRows) throws -> [(key: ChainKey, cursor: ScanCursor)] {

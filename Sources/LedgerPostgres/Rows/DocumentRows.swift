@@ -370,10 +370,23 @@ enum DocumentSearch {
         FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// The names of the documents after a cursor, which is the name of the last one.
+    /// The names of the documents of a selection, after a cursor, which is the name of the last one.
     ///
     /// - Parameter columns: ``name``, or ``nameAndHome``.
-    static func scan(after cursor: ScanCursor?, limit: Int, _ columns: String = name) -> PostgresStatement {
+    static func statement(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int, _ columns: String
+    ) -> PostgresStatement {
+        if case .newest(let kind, let environment, let count) = selection {
+            return PostgresStatement(
+                """
+                SELECT \(columns) FROM (
+                    SELECT \(columns), kind, scope FROM quittance.documents
+                    ORDER BY signed_date DESC, digest DESC LIMIT $1
+                ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
+                WHERE kind = coalesce($2, kind) AND environment = coalesce($3, environment)
+                ORDER BY signed_date DESC, digest DESC LIMIT $4
+                """, [max(0, count).parameter, kind.parameter, environment.parameter, max(0, limit).parameter])
+        }
         let place = cursor.flatMap { Provenance($0.rawValue) }
         let key = place?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
@@ -387,7 +400,7 @@ enum DocumentSearch {
     /// The columns of a document's name, and those with its home.
     static let (name, nameAndHome) = ("signed_date, digest", "signed_date, digest, home")
 
-    /// The names in an answer to ``scan(after:limit:_:)``.
+    /// The names in an answer to ``statement(_:after:limit:_:)``.
     static func names(_ rows: PostgresRows) throws -> [Provenance] {
         try rows.map { try $0.name() }
     }
@@ -395,30 +408,5 @@ enum DocumentSearch {
     /// The homes in an answer with ``nameAndHome``.
     static func homes(_ rows: PostgresRows) throws -> [Provenance: String] {
         Dictionary(try rows.map { (try $0.name(), try $0.next(String.self)) }) { first, _ in first }
-    }
-
-    /// The last arrival of a notification among the documents that were signed last.
-    static func lastNotification(among count: Int) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT max(received_at) FROM (
-                SELECT kind, received_at FROM quittance.documents
-                ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
-            WHERE kind = $2
-            """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
-    }
-
-    /// The names of the documents of an environment that were signed last.
-    static func newest(
-        in environment: Environment, limit: Int, among count: Int, _ columns: String = name
-    ) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT \(columns) FROM (
-                SELECT \(columns), scope FROM quittance.documents
-                ORDER BY signed_date DESC, digest DESC LIMIT $1
-            ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
-            WHERE environment = $2 ORDER BY signed_date DESC, digest DESC LIMIT $3
-            """, [max(0, count).parameter, .text(environment.rawValue), max(0, limit).parameter])
     }
 }

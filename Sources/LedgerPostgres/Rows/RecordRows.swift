@@ -121,19 +121,16 @@ enum RecordSearch {
         """
     }
 
-    /// Those of one instant come in any order, see ``ChainSearch/due(at:limit:)``.
-    static func due(
-        _ selection: RecordSelection, _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
-    ) -> PostgresStatement {
-        statement(
-            selection, scopes, where: "due_at <= $1", [now.parameter], orderedBy: "due_at", limit: max(0, limit))
-    }
-
-    /// The records after a cursor.
-    static func scan(
+    /// The records of a selection: those that are due, or those after a cursor. Those that are due at one instant come
+    /// in any order, see ``ChainSearch/statement(_:after:limit:)``.
+    static func statement(
         _ selection: RecordSelection, _ scopes: ScopeNumbers, after cursor: ScanCursor?, limit: Int
     ) -> PostgresStatement {
-        statement(
+        if let now = selection.dueAt {
+            return statement(
+                selection, scopes, where: "due_at <= $1", [now.parameter], orderedBy: "due_at", limit: max(0, limit))
+        }
+        return statement(
             selection, scopes, where: "(kind, owner, home, name) > ($1, $2, $3, $4)",
             cursor.flatMap(place) ?? [.text(""), .integer(.min), .text(""), .text("")],
             orderedBy: "kind, owner, home, name", limit: max(1, limit))

@@ -18,7 +18,7 @@ extension PostgresLedgerStorage {
         guard !isDistributed else { return }
         var cursor: ScanCursor?
         repeat {
-            let page = try await scanChains(after: cursor, limit: Self.shownPage)
+            let page = try await chains(.all, after: cursor, limit: Self.shownPage)
             for (scope, keys) in Dictionary(grouping: page.items, by: \.scope) {
                 try await translated { try await self.complete(keys.map(\.name), in: scope) }
             }

@@ -71,32 +71,30 @@ extension SQLiteLedgerSession {
         return row.head.document(document, Provenance(signedDate: row.signedDate, digest: id))
     }
 
-    func scanDocuments(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<StoredDocument> {
-        try TableScan.page(after: cursor, limit: limit) { number, limit in
+    func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) throws -> ScanPage<StoredDocument> {
+        if case .newest(let kind, let environment, let count) = selection {
+            return ScanPage(items: try newest(of: kind, in: environment, among: count, limit), next: nil)
+        }
+        return try TableScan.page(after: cursor, limit: limit) { number, limit in
             try all(Self.rows + " WHERE number > ? ORDER BY number LIMIT ?", [.integer(number), limit.stored]) {
                 try DocumentRow(&$0)
             }.map { ($0.number, try stored($0)) }
         }
     }
 
-    /// Reads the table from its end. An index of notifications would be one more page to write for each of them. The
-    /// outer query has no ORDER BY, for which SQLite would sort all rows.
-    func lastNotification(among count: Int) throws -> Timestamp? {
-        try first(
-            """
-            SELECT receivedAt FROM (SELECT number, kind, receivedAt FROM documents ORDER BY number DESC LIMIT ?)
-            WHERE kind = ? LIMIT 1
-            """, [max(0, count).stored, Evidence.Kind.notification.stored]
-        ) { try $0.next(Timestamp.self) }
-    }
-
-    /// Reads the table from its end, as ``lastNotification(among:)`` does.
-    func newestDocuments(in environment: Environment, limit: Int, among count: Int) throws -> [StoredDocument] {
+    /// Reads the table from its end. An index of kinds would be one more page to write for each document. The outer
+    /// query has no ORDER BY, for which SQLite would sort all rows.
+    private func newest(
+        of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
+    ) throws -> [StoredDocument] {
         let numbers = try all(
             """
-            SELECT number FROM (SELECT number, scope FROM documents ORDER BY number DESC LIMIT ?)
-            WHERE scope IN (SELECT id FROM scopes WHERE environment = ?) LIMIT ?
-            """, [max(0, count).stored, environment.stored, max(0, limit).stored]
+            SELECT number FROM (SELECT number, kind, scope FROM documents ORDER BY number DESC LIMIT ?)
+            WHERE kind = coalesce(?, kind)
+                AND scope IN (SELECT id FROM scopes WHERE environment = coalesce(?, environment)) LIMIT ?
+            """, [max(0, count).stored, kind.stored, environment.stored, max(0, limit).stored]
         ) { try $0.next(Int64.self) }
         return try numbers.compactMap { number in
             try Self.unlessDamaged {

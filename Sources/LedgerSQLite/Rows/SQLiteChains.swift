@@ -89,26 +89,27 @@ extension SQLiteLedgerSession {
         FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
-    func dueChains(at now: Timestamp, limit: Int) throws -> [ChainKey] {
-        // Leaves out rows without a scope, so that they do not block others. A check names them.
-        let due = " WHERE nextChange <= ? AND scopes.id IS NOT NULL ORDER BY nextChange LIMIT ?"
-        return try all(Self.keys + due, [now.stored, max(0, limit).stored]) { try $0.numberedKey().item }
-    }
-
-    func chainsAhead(of instant: Timestamp, limit: Int) throws -> [ChainKey] {
-        let ahead = """
-             WHERE publishedAsOf > ? AND scopes.id IS NOT NULL
-            ORDER BY publishedAsOf DESC, originalTransactionId LIMIT ?
-            """
-        return try all(Self.keys + ahead, [instant.stored, max(0, limit).stored]) { try $0.numberedKey().item }
-    }
-
-    func scanChains(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
-        try TableScan.page(after: cursor, limit: limit) { number, limit in
-            try all(Self.keys + " WHERE chains.id > ? ORDER BY chains.id LIMIT ?", [.integer(number), limit.stored]) {
-                try $0.numberedKey()
-            }
+    func chains(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) throws -> ScanPage<ChainKey> {
+        switch selection {
+        case .all:
+            try TableScan.page(after: cursor, limit: limit) { try chains("chains.id > ? ORDER BY chains.id", $0, $1) }
+        case .due(let now): try firstChains("nextChange <= ?", now, orderedBy: "nextChange", limit)
+        case .ahead(let instant):
+            try firstChains(
+                "publishedAsOf > ?", instant, orderedBy: "publishedAsOf DESC, originalTransactionId", limit)
         }
+    }
+
+    /// Leaves out rows without a scope, so that they do not block others. A check names them.
+    private func firstChains(
+        _ condition: String, _ instant: Timestamp, orderedBy order: String, _ limit: Int
+    ) throws -> ScanPage<ChainKey> {
+        let rows = "\(condition) AND scopes.id IS NOT NULL ORDER BY \(order)"
+        return ScanPage(items: try chains(rows, instant.milliseconds, max(0, limit)).map(\.item), next: nil)
+    }
+
+    private func chains(_ rows: String, _ first: Int64, _ limit: Int) throws -> [TableScan<ChainKey>.Row] {
+        try all("\(Self.keys) WHERE \(rows) LIMIT ?", [.integer(first), limit.stored]) { try $0.numberedKey() }
     }
 }
 

@@ -79,7 +79,7 @@ extension SQLiteLedgerSession {
         try run("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'customers'", [.integer(number)])
     }
 
-    func scanCustomers(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<CustomerRecord> {
+    func customers(after cursor: ScanCursor?, limit: Int) throws -> ScanPage<CustomerRecord> {
         try TableScan.page(after: cursor, limit: limit) { number, limit in
             let rows = try all(
                 """

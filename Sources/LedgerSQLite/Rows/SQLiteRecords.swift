@@ -19,23 +19,22 @@ extension SQLiteLedgerSession {
         ) { try $0.numberedRecord().item }
     }
 
-    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) throws -> [LedgerRecord] {
-        guard let (condition, values) = try condition(selection) else { return [] }
-        return try all(
-            Self.columns + " WHERE dueAt <= ?\(condition) ORDER BY dueAt LIMIT ?",
-            [now.stored] + values + [max(0, limit).stored]
-        ) { try $0.numberedRecord().item }
-    }
-
-    func scanRecords(
-        _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
-    ) throws -> ScanPage<LedgerRecord> {
+    func records(_ selection: RecordSelection, after cursor: ScanCursor?, limit: Int) throws -> ScanPage<LedgerRecord> {
         guard let (condition, values) = try condition(selection) else { return ScanPage(items: [], next: nil) }
-        return try TableScan.page(after: cursor, limit: limit) { number, limit in
+        func rows(
+            _ first: String, _ value: StoredValue, orderedBy order: String, _ limit: Int
+        ) throws -> [TableScan<LedgerRecord>.Row] {
             try all(
-                Self.columns + " WHERE number > ?\(condition) ORDER BY number LIMIT ?",
-                [.integer(number)] + values + [limit.stored]
+                "\(Self.columns) WHERE \(first)\(condition) ORDER BY \(order) LIMIT ?",
+                [value] + values + [limit.stored]
             ) { try $0.numberedRecord() }
+        }
+        if let now = selection.dueAt {
+            let due = try rows("dueAt <= ?", now.stored, orderedBy: "dueAt", max(0, limit))
+            return ScanPage(items: due.map(\.item), next: nil)
+        }
+        return try TableScan.page(after: cursor, limit: limit) {
+            try rows("number > ?", .integer($0), orderedBy: "number", $1)
         }
     }
 

@@ -25,7 +25,7 @@ extension Ledger {
     public func lease(
         _ kind: Job.Kind, in scope: LedgerScope, until end: Timestamp, limit: Int = 1, at now: Timestamp
     ) async throws -> [Job] {
-        let due = try await storage.dueRecords(RecordSelection(kind, of: .scope(scope)), at: now, limit: limit)
+        let due = try await storage.records(RecordSelection(kind, of: .scope(scope), dueAt: now), limit: limit)
         let keys = due.sorted { ($0.dueAt ?? now, $0.key.name) < ($1.dueAt ?? now, $1.key.name) }.map(\.key)
         guard !keys.isEmpty else { return [] }
         return try await commit(LedgerQuery { $0.records = Set(keys) }, at: now) { draft in
@@ -72,7 +72,7 @@ extension Ledger {
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
-        let page = try await storage.scanRecords(RecordSelection(), after: cursor, limit: limit)
+        let page = try await storage.records(RecordSelection(), after: cursor, limit: limit)
         var jobs = ScanPage<Job>(items: [], damage: page.damage, next: page.next)
         for record in page.items where record.dueAt != nil && !Notice.isKind(record.key.kind) { jobs.add(record) }
         return jobs

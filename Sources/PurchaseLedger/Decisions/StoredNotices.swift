@@ -19,8 +19,8 @@ extension Ledger {
     package func currentNotices(in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Notice] {
         var notices: [Notice] = []
         for kind in Notice.Kind.allCases {
-            let records = try await storage.dueRecords(
-                RecordSelection(kind.record, of: .scope(scope)), at: .distantFuture, limit: limit)
+            let records = try await storage.records(
+                RecordSelection(kind.record, of: .scope(scope), dueAt: .distantFuture), limit: limit)
             try await erase(Set(records.filter { $0.isDue(at: now) }.map(\.key)), at: now)
             notices += records.filter { !$0.isDue(at: now) }.map { Notice(kind, $0.key.name, in: scope) }
         }

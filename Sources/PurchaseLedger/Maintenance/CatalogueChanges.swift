@@ -24,7 +24,7 @@ extension Ledger {
         guard !changed.isEmpty else { return 0 }
         var (cursor, count, damage, damaged) = (ScanCursor?.none, 0, [String](), Set<ChainKey>())
         repeat {
-            let page = try await storage.scanChains(after: cursor, limit: Self.catalogueChainPage)
+            let page = try await storage.chains(.all, after: cursor, limit: Self.catalogueChainPage)
             let keys = page.items.filter { changed[$0.scope.bundleId] != nil }
             damaged.formUnion(
                 try await publish(keys, at: now) { draft, key in

@@ -21,7 +21,7 @@ extension Ledger {
     ) async throws -> (documents: Int, faults: [Fault]) {
         var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
         repeat {
-            let page = try await storage.scanDocuments(after: cursor, limit: Self.page)
+            let page = try await storage.documents(.all, after: cursor, limit: Self.page)
             // One damaged page may make many documents in a row unreadable.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
@@ -78,7 +78,7 @@ extension Ledger {
     private func recordFaults(_ roots: TrustRoots) async throws -> [Fault] {
         var (cursor, faults, notes) = (ScanCursor?.none, [Fault](), [LedgerRecord]())
         repeat {
-            let page = try await storage.scanRecords(RecordSelection(), after: cursor, limit: Self.page)
+            let page = try await storage.records(RecordSelection(), after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
             faults += page.items.compactMap(Self.fault)
             notes += page.items.filter { $0.key.kind == RootsNote.recordKind }
@@ -110,7 +110,7 @@ extension Ledger {
     private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
         var (cursor, faults, reader) = (ScanCursor?.none, [Fault](), DocumentReader(storage, verifier))
         repeat {
-            let page = try await storage.scanChains(after: cursor, limit: Self.page)
+            let page = try await storage.chains(.all, after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
             let damaged = try await Self.skippingDamaged(page.items) { keys in
                 _ = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = (Set(keys), true) })

@@ -25,7 +25,7 @@ extension Ledger {
         var differing: [ChainKey] = []
         var cursor: ScanCursor?
         repeat {
-            let page = try await storage.scanChains(after: cursor, limit: Self.chainPage)
+            let page = try await storage.chains(.all, after: cursor, limit: Self.chainPage)
             report.faults += page.damage.map { Fault(error: $0) }
             for key in page.items {
                 do {

@@ -28,7 +28,7 @@ extension Ledger {
         guard !apps.isEmpty else { return UpgradeReport() }
         var (report, testers, cursor) = (UpgradeReport(), Set<CustomerID>(), ScanCursor?.none)
         repeat {
-            let page = try await storage.scanChains(after: cursor, limit: Self.upgradePage)
+            let page = try await storage.chains(.all, after: cursor, limit: Self.upgradePage)
             let keys = page.items.filter { apps.contains($0.scope.bundleId) }
             report.droppedPurchases += try await drop(keys.filter(\.isNamedByIdAlone), at: now)
             // A line item of "0" made two periods one, so states that were published may be wrong.

@@ -77,14 +77,14 @@ struct LedgerWalk {
         onDocuments: (Int) -> Void = { _ in }, lacks: (Part) async throws -> Void
     ) async throws -> LedgerCounts {
         var counts = LedgerCounts()
-        try await pages(ledger.scanCustomers) { records in
+        try await pages(ledger.customers) { records in
             counts.customers += records.count
             let ids = records.reduce(into: Set()) { $0.formUnion($1.identifiers) }
             let found = try await other.load(LedgerQuery { $0.customers = ids })
             let missing = try Self.missing(records, in: found)
             if !missing.isEmpty { try await lacks(.customers(missing)) }
         }
-        try await pages(ledger.scanChains) { keys in
+        try await pages({ try await ledger.chains(.all, after: $0, limit: $1) }) { keys in
             counts.purchases += keys.count
             let query = LedgerQuery { ($0.chains, $0.evidence) = (Set(keys), Set(keys)) }
             async let own = ledger.load(query)
@@ -93,14 +93,14 @@ struct LedgerWalk {
             if !missing.isEmpty { try await lacks(.chains(missing)) }
         }
         if includesDocuments {
-            try await pages(ledger.scanDocuments) { documents in
+            try await pages({ try await ledger.documents(.all, after: $0, limit: $1) }) { documents in
                 counts.documents += documents.count
                 let missing = try await lacking(of: documents)
                 if !missing.isEmpty { try await lacks(.documents(missing)) }
                 onDocuments(counts.documents)
             }
         }
-        try await pages({ [ledger] in try await ledger.scanRecords(RecordSelection(), after: $0, limit: $1) }) {
+        try await pages({ try await ledger.records(RecordSelection(), after: $0, limit: $1) }) {
             records in
             counts.add(records)
             let found = try await other.load(LedgerQuery { $0.records = Set(records.map(\.key)) }).records

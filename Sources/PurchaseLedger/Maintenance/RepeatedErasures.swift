@@ -101,7 +101,7 @@ extension Ledger {
     ) async throws -> [(CustomerID, Timestamp)] {
         var (found, cursor) = ([(CustomerID, Timestamp)](), ScanCursor?.none)
         repeat {
-            let page = try await storage.scanCustomers(after: cursor, limit: Self.erasurePage)
+            let page = try await storage.customers(after: cursor, limit: Self.erasurePage)
             for customer in page.items {
                 guard let names = records[customer.customer.bundleId] else { continue }
                 let matches = customer.identifiers.compactMap { id in names[journal.name(of: id)].map { (id, $0) } }

@@ -140,8 +140,8 @@ extension Ledger {
         (verifier.revocation, verifier.onCheck) = (.notChecked, nil)
         var found = UnnotedRoots()
         for environment in Self.environments {
-            let documents = try await storage.newestDocuments(
-                in: environment, limit: Self.newestDocuments, among: Self.searchLimit)
+            let documents = try await storage.documents(
+                .newest(in: environment, among: Self.searchLimit), limit: Self.newestDocuments)
             let results = await Evidence.verify(documents, by: verifier)
             for (document, result) in zip(documents, results) {
                 try found.add(document, result, trusted: verifier.roots)

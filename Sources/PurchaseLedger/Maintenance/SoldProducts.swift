@@ -62,7 +62,7 @@ extension Ledger {
     ) async throws -> SoldProducts {
         var (sold, cursor, count) = (SoldProducts(), ScanCursor?.none, 0)
         repeat {
-            let page = try await storage.scanChains(after: cursor, limit: Self.soldPage)
+            let page = try await storage.chains(.all, after: cursor, limit: Self.soldPage)
             sold.damage += page.damage
             let keys = page.items.filter { app == nil || $0.scope.bundleId == app }
             let damaged = try await Self.skippingDamaged(keys) { keys in

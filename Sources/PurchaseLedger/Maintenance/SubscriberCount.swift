@@ -18,7 +18,7 @@ extension Ledger {
         var (count, cursor) = (0, ScanCursor?.none)
         repeat {
             // As many as other readings of all chains load at a time.
-            let page = try await storage.scanChains(after: cursor, limit: 500)
+            let page = try await storage.chains(.all, after: cursor, limit: 500)
             let keys = Set(page.items.filter { $0.scope == scope })
             // A chain that was migrated is found under the name of its successor.
             let records = try await storage.load(LedgerQuery { $0.chains = keys }).chains.values

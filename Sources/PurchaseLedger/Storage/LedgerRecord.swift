@@ -114,7 +114,7 @@ public struct RecordSizeError: Error, CustomStringConvertible {
     }
 }
 
-/// Which records a search finds: all, or those of a kind, an owner, or with an entry.
+/// Which records a search finds: all, or those of a kind, of an owner, with an entry, or that are due.
 public struct RecordSelection: Hashable, Sendable {
     /// `nil` for all kinds.
     public var kind: RecordKind?
@@ -122,17 +122,24 @@ public struct RecordSelection: Hashable, Sendable {
     public var owner: RecordOwner?
     /// An entry that the records have; `nil` for all records.
     public var entry: String?
+    /// An instant at which the records are due; `nil` for all records.
+    public var dueAt: Timestamp?
 
-    public init(_ kind: RecordKind? = nil, of owner: RecordOwner? = nil, entry: String? = nil) {
+    public init(
+        _ kind: RecordKind? = nil, of owner: RecordOwner? = nil, entry: String? = nil, dueAt: Timestamp? = nil
+    ) {
         self.kind = kind
         self.owner = owner
         self.entry = entry
+        self.dueAt = dueAt
     }
 
     /// Whether a record is among them.
     public func contains(_ record: LedgerRecord) -> Bool {
-        kind ?? record.key.kind == record.key.kind && owner ?? record.key.owner == record.key.owner
-            && entry.map(record.entries.contains) ?? true
+        guard kind ?? record.key.kind == record.key.kind, owner ?? record.key.owner == record.key.owner else {
+            return false
+        }
+        return entry.map(record.entries.contains) ?? true && dueAt.map(record.isDue) ?? true
     }
 }
 

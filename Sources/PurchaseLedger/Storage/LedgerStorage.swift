@@ -30,12 +30,6 @@ public protocol LedgerStorage: Sendable {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output
 
-    /// The chains whose report has a `nextChange` at or before `now`, the earliest first, at most `limit`.
-    func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey]
-
-    /// The chains whose report has an ``ChainReport/asOf`` after `instant`, the latest first, at most `limit`.
-    func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey]
-
     /// The events of one app after a cursor, oldest first, at most `limit`.
     ///
     /// Once a cursor was returned, no new event appears before it. Events of one chain keep the order in which they
@@ -50,42 +44,33 @@ public protocol LedgerStorage: Sendable {
     /// - Returns: How many events were erased.
     func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
 
-    /// The documents after a cursor, at most `limit`, in any order. Each document that was stored when the scan began,
-    /// and still is, is found once.
+    /// The chains of a selection after a cursor, at most `limit`.
     ///
     /// - Parameter cursor: `nil` for the beginning.
-    func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument>
-
-    /// The chains after a cursor, at most `limit`, in any order: all that have or had facts or documents.
-    func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
+    func chains(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
 
     /// The customers after a cursor, at most `limit`, in any order. Each customer that was stored when the scan began,
     /// and still is, is found once.
     ///
     /// - Parameter cursor: `nil` for the beginning.
-    func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
+    func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
 
-    /// The records of a selection that are due at `now`, the earliest first, at most `limit`. Those of one instant come
-    /// in any order.
-    func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord]
-
-    /// The records of a selection after a cursor, at most `limit`, in any order. Each record that was stored when the
-    /// scan began, and still is, is found once.
+    /// The documents of a selection after a cursor, at most `limit`. Each document that was stored when a scan of all
+    /// began, and still is, is found once.
     ///
     /// - Parameter cursor: `nil` for the beginning.
-    func scanRecords(
+    func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument>
+
+    /// The records of a selection after a cursor, at most `limit`, in any order. Each record that was stored when the
+    /// scan began, and still is, is found once. Of those that are due there is one page, the earliest first; those of
+    /// one instant come in any order.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord>
-
-    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
-    /// their arrival or in that of their signing.
-    func lastNotification(among count: Int) async throws -> Timestamp?
-
-    /// The newest documents of an environment, at most `limit`, in any order. They are searched among the last `count`
-    /// documents, in the order of their arrival or in that of their signing. Those that cannot be read are left out.
-    func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument]
 
     /// The numbers that were given so far, and the apps in the ledger with their epochs.
     func marks() async throws -> LedgerMarks
@@ -183,7 +168,7 @@ extension LedgerStorage {
     public func documentCount() async throws -> Int {
         var (count, cursor) = (0, ScanCursor?.none)
         repeat {
-            let page = try await scanDocuments(after: cursor, limit: 500)
+            let page = try await documents(.all, after: cursor, limit: 500)
             count += page.items.count
             cursor = page.next
         } while cursor != nil
@@ -195,6 +180,23 @@ extension LedgerStorage {
 
     /// Nothing is shown but the records.
     public func completeViews() async throws {}
+}
+
+extension LedgerStorage {
+    /// The first chains of a selection, at most `limit`.
+    public func chains(_ selection: ChainSelection, limit: Int) async throws -> [ChainKey] {
+        try await chains(selection, after: nil, limit: limit).items
+    }
+
+    /// The first documents of a selection that can be read, at most `limit`.
+    public func documents(_ selection: DocumentSelection, limit: Int) async throws -> [StoredDocument] {
+        try await documents(selection, after: nil, limit: limit).items
+    }
+
+    /// The first records of a selection, at most `limit`.
+    public func records(_ selection: RecordSelection, limit: Int) async throws -> [LedgerRecord] {
+        try await records(selection, after: nil, limit: limit).items
+    }
 }
 
 /// Decides how the records in a snapshot change.
@@ -230,30 +232,5 @@ extension LedgerDecision {
             }
         }
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
-    }
-}
-
-/// A position in a scan, in the storage's own format.
-public struct ScanCursor: Hashable, Sendable, RawRepresentable {
-    public var rawValue: String
-
-    public init(rawValue: String) {
-        self.rawValue = rawValue
-    }
-}
-
-/// A page of a scan.
-public struct ScanPage<Item: Sendable>: Sendable {
-    /// The items of the page, in the order of the scan.
-    public var items: [Item]
-    /// What could not be read on this page, as sentences. The scan continues after it.
-    public var damage: [String]
-    /// The cursor of the next page; `nil` at the end of the scan.
-    public var next: ScanCursor?
-
-    public init(items: [Item], damage: [String] = [], next: ScanCursor?) {
-        self.items = items
-        self.damage = damage
-        self.next = next
     }
 }

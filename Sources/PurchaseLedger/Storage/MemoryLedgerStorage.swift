@@ -22,18 +22,21 @@ public final class MemoryLedgerStorage: LedgerStorage {
         }
     }
 
-    public func dueChains(at now: Timestamp, limit: Int) async throws -> [ChainKey] {
-        let chains = state.withLock { $0.chains.values }
-        let due = chains.compactMap { record in record.report?.nextChange.map { (at: $0, key: record.key) } }
-        return due.filter { $0.at <= now }.sorted { ($0.at, $0.key) < ($1.at, $1.key) }
-            .prefix(max(0, limit)).map(\.key)
-    }
-
-    public func chainsAhead(of instant: Timestamp, limit: Int) async throws -> [ChainKey] {
-        let chains = state.withLock { $0.chains.values }
-        let ahead = chains.compactMap { record in record.report?.asOf.map { (at: $0, key: record.key) } }
-        return ahead.filter { $0.at > instant }.sorted { ($1.at, $0.key) < ($0.at, $1.key) }
-            .prefix(max(0, limit)).map(\.key)
+    public func chains(
+        _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<ChainKey> {
+        let reports = state.withLock { $0.chains }.compactMap { key, record in record.report.map { (key, $0) } }
+        switch selection {
+        case .all: return state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
+        case .due(let now):
+            let due = reports.compactMap { key, report in report.nextChange.map { (at: $0, key: key) } }
+            let sorted = due.filter { $0.at <= now }.sorted { ($0.at, $0.key) < ($1.at, $1.key) }
+            return ScanPage(items: sorted.prefix(max(0, limit)).map(\.key), next: nil)
+        case .ahead(let instant):
+            let ahead = reports.compactMap { key, report in report.asOf.map { (at: $0, key: key) } }
+            let sorted = ahead.filter { $0.at > instant }.sorted { ($1.at, $0.key) < ($0.at, $1.key) }
+            return ScanPage(items: sorted.prefix(max(0, limit)).map(\.key), next: nil)
+        }
     }
 
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
@@ -44,16 +47,22 @@ public final class MemoryLedgerStorage: LedgerStorage {
         state.withLock { $0.eraseEvents(before: instant, limit: limit) }
     }
 
-    public func scanDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
-        state.withLock { Self.page($0.documents.map { $0?.stored }, after: cursor, limit) }
-    }
-
-    public func scanChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
-        state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
+    public func documents(
+        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<StoredDocument> {
+        let documents = state.withLock { $0.documents.map { $0?.stored } }
+        guard case .newest(let kind, let environment, let count) = selection else {
+            return Self.page(documents, after: cursor, limit)
+        }
+        let newest = documents.compactMap(\.self).suffix(max(0, count)).filter { document in
+            guard kind.map({ document.kind == $0 }) ?? true else { return false }
+            return environment ?? document.scope.environment == document.scope.environment
+        }
+        return ScanPage(items: newest.suffix(max(0, limit)), next: nil)
     }
 
     /// In the order of their numbers, so that a customer that is erased meanwhile moves no other.
-    public func scanCustomers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
+    public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let last = cursor.flatMap { Int64($0.rawValue) } ?? 0
         let rest = state.withLock { $0.customers.values }.filter { $0.customer.number > last }
         let page = rest.sorted { $0.customer.number < $1.customer.number }.prefix(max(1, limit))
@@ -61,17 +70,15 @@ public final class MemoryLedgerStorage: LedgerStorage {
         return ScanPage(items: Array(page), next: next)
     }
 
-    public func dueRecords(_ selection: RecordSelection, at now: Timestamp, limit: Int) async throws -> [LedgerRecord] {
-        let records = state.withLock { $0.records.values }
-        let due = records.filter { selection.contains($0) && $0.isDue(at: now) }
-        return Array(due.sorted { $0.dueAt ?? now < $1.dueAt ?? now }.prefix(max(0, limit)))
-    }
-
     /// In the order of their keys, so that a record that is erased or stored meanwhile moves no other.
-    public func scanRecords(
+    public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
         let records = state.withLock { $0.records.values }.filter(selection.contains)
+        if let now = selection.dueAt {
+            let due = records.sorted { $0.dueAt ?? now < $1.dueAt ?? now }
+            return ScanPage(items: Array(due.prefix(max(0, limit))), next: nil)
+        }
         let places = records.map { (place: $0.key.place.joined(separator: "\u{0}"), record: $0) }
         let rest = places.filter { $0.place > cursor?.rawValue ?? "" }.sorted { $0.place < $1.place }
         let page = rest.prefix(max(1, limit))
@@ -84,18 +91,6 @@ public final class MemoryLedgerStorage: LedgerStorage {
         let end = min(all.count, start + max(1, limit))
         return ScanPage(
             items: all[start..<end].compactMap(\.self), next: end == all.count ? nil : ScanCursor(rawValue: "\(end)"))
-    }
-
-    public func lastNotification(among count: Int) async throws -> Timestamp? {
-        let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
-        return last.last { $0.kind == .notification }?.receivedAt
-    }
-
-    public func newestDocuments(
-        in environment: Environment, limit: Int, among count: Int
-    ) async throws -> [StoredDocument] {
-        let last = state.withLock { $0.documents.lazy.compactMap { $0?.stored }.suffix(max(0, count)) }
-        return Array(last.filter { $0.scope.environment == environment }.suffix(max(0, limit)))
     }
 
     public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }

@@ -136,7 +136,7 @@ extension LedgerStorageContract {
             try trial.expect(
                 Set(found.values.joined().flatMap(\.chains)), is: [Sample.key(2), Sample.key(3)], "Chains")
             try await trial.commit { $0.erasedChains = [Sample.key(2)] }
-            let left = try await trial.scan(trial.first.scanDocuments, limit: 10) { _ in }
+            let left = try await trial.scan(trial.first.allDocuments, limit: 10) { _ in }
             try trial.expect(left.count, is: 4, "Documents left")
         },
         Requirement("The newest notification is found if it is among the last documents") { trial in
@@ -146,8 +146,12 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: Int64(number))] }
             }
             for (count, time) in [(9, 1), (3, 1), (2, nil), (0, nil)] as [(Int, Int64?)] {
-                let found = try await trial.second.lastNotification(among: count)
-                try trial.expect(found, is: time.map(Sample.time), "The newest among the last \(count)")
+                let found = try await trial.second.documents(
+                    .newest(of: .notification, among: count), after: nil, limit: 1)
+                try trial.expect(
+                    found.items.map(\.receivedAt), is: [time.map(Sample.time)].compactMap(\.self),
+                    "The newest among the last \(count)")
+                try trial.expect(found.next, is: nil, "The cursor after the newest")
             }
         },
         Requirement("The newest documents of an environment are those of all apps among the last documents") { trial in
@@ -162,13 +166,18 @@ extension LedgerStorageContract {
                 (.sandbox, 9, 9, [1, 3]), (.sandbox, 9, 1, []), (.xcode, 9, 9, []), (.production, 0, 9, []),
                 (.production, 9, 0, []),
             ] as [(Environment, Int, Int, [Int])] {
-                let found = try await trial.second.newestDocuments(in: environment, limit: limit, among: count)
+                let found = try await trial.second.documents(.newest(in: environment, among: count), limit: limit)
                 let documents = Set(numbers.map { Sample.token("\($0)") })
                 try trial.expect(
                     Set(found.map(\.document)), is: documents, "The newest \(limit) of \(environment) among \(count)")
                 try trial.expect(found.count, is: documents.count, "Documents, each once")
                 try trial.expect(
                     found.allSatisfy { $0.scope.environment == environment }, "A document is of another environment")
+            }
+            for (kind, numbers) in [(.transaction, [2, 4]), (.receipt, [])] as [(Evidence.Kind, [Int])] {
+                let found = try await trial.second.documents(.newest(of: kind, in: .production, among: 4), limit: 9)
+                try trial.expect(
+                    Set(found.map(\.document)), is: Set(numbers.map { Sample.token("\($0)") }), "Those of a kind")
             }
         },
     ]
@@ -181,8 +190,8 @@ extension LedgerStorageContract {
         Requirement("A scan finds each document stored before it once, even while others write") { trial in
             for limit in [1, 7, 1000] {
                 try await trial.store(100 * limit..<100 * limit + 20)
-                let before = try await trial.scan(trial.first.scanDocuments, limit: 1000) { _ in }
-                let found = try await trial.scan(trial.second.scanDocuments, limit: limit) { page in
+                let before = try await trial.scan(trial.first.allDocuments, limit: 1000) { _ in }
+                let found = try await trial.scan(trial.second.allDocuments, limit: limit) { page in
                     let start = 100 * limit + 30 + page * 2
                     if page < 30 { try await trial.store(start..<start + 2) }
                 }
@@ -194,7 +203,7 @@ extension LedgerStorageContract {
         Requirement("A scan finds the remaining documents while others are erased") { trial in
             try await trial.store(0..<20)
             var isErased = false
-            let found = try await trial.scan(trial.first.scanDocuments, limit: 3) { _ in
+            let found = try await trial.scan(trial.first.allDocuments, limit: 3) { _ in
                 guard !isErased else { return }
                 isErased = true
                 try await trial.commit(trial.second) { $0.erasedChains = Set((5..<10).map { Sample.key($0) }) }
@@ -202,7 +211,7 @@ extension LedgerStorageContract {
             let left = (0..<5).map { Sample.document($0, for: []) } + (10..<20).map { Sample.document($0, for: []) }
             try trial.expect(
                 Set(left.map(\.evidence.document)).isSubset(of: found.map(\.document)), "A document is missing")
-            let after = try await trial.scan(trial.second.scanDocuments, limit: 3) { _ in }
+            let after = try await trial.scan(trial.second.allDocuments, limit: 3) { _ in }
             try trial.expect(after.count, is: left.count, "Documents in a scan after that")
         },
         Requirement("A scan finds every chain that has facts or documents, or had them before it was erased") { trial in
@@ -216,7 +225,7 @@ extension LedgerStorageContract {
             }
             let expected = Set((0..<20).map { Sample.key($0) } + facts.map(\.key))
             for limit in [1, 7, 1000] {
-                let found = try await trial.scan(trial.second.scanChains, limit: limit) { page in
+                let found = try await trial.scan(trial.second.allChains, limit: limit) { page in
                     let start = 100 * limit + page
                     if page < 30 { try await trial.store(start..<start + 1) }
                 }
@@ -233,7 +242,7 @@ extension LedgerStorageContract {
                 if number % 4 == 1 { gone.append(record) } else { kept.append(record) }
             }
             for limit in [1, 5, 1000] {
-                let found = try await trial.scan(trial.second.scanCustomers, limit: limit) { page in
+                let found = try await trial.scan(trial.second.customers, limit: limit) { page in
                     guard page == 1 else { return }
                     _ = try await trial.customer("new \(limit)")
                     if let record = gone.popLast() { try await trial.commit(erasing: [record]) { _ in } }
@@ -276,5 +285,15 @@ extension Trial {
             try expect(pages < 10_000, "A scan does not end")
         } while cursor != nil
         return items
+    }
+}
+
+extension LedgerStorage {
+    fileprivate func allDocuments(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<StoredDocument> {
+        try await documents(.all, after: cursor, limit: limit)
+    }
+
+    fileprivate func allChains(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey> {
+        try await chains(.all, after: cursor, limit: limit)
     }
 }

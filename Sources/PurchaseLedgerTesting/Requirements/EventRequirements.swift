@@ -370,7 +370,7 @@ extension LedgerStorageContract {
             for handle in trial.handles {
                 try trial.expect(try await handle.documentCount(), is: 3, "Documents")
                 try trial.expect(
-                    try await handle.scanDocuments(after: nil, limit: 10).items.count, is: 3, "Documents in a scan")
+                    try await handle.documents(.all, limit: 10).count, is: 3, "Documents in a scan")
             }
         },
     ]

@@ -82,20 +82,24 @@ extension LedgerStorageContract {
                 ]
             }
             let one = RecordSelection(RecordKind(rawValue: "kind"), of: .scope(Sample.production))
-            for (selection, now, limit, expected) in [
+            for (all, now, limit, expected) in [
                 (one, 3, 9, "bac"), (one, 9, 2, "ba"), (one, 0, 9, ""), (one, 9, 0, ""), (one, 2, 9, "ba"),
                 (RecordSelection(), 9, 9, "xbacdyz"), (RecordSelection(), 2, 2, "xb"),
                 (RecordSelection(one.kind), 9, 9, "bacdyz"), (RecordSelection(of: .ledger), 9, 9, "z"),
                 (RecordSelection(of: .app("com.example.three")), 9, 9, ""),
             ] as [(RecordSelection, Int64, Int, String)] {
-                let due = try await trial.second.dueRecords(selection, at: Sample.time(now), limit: limit)
-                try trial.expect(due.map(\.key.name).joined(), is: expected, "Due at \(now), at most \(limit)")
+                var selection = all
+                selection.dueAt = Sample.time(now)
+                let due = try await trial.second.records(selection, after: nil, limit: limit)
+                try trial.expect(due.items.map(\.key.name).joined(), is: expected, "Due at \(now), at most \(limit)")
+                try trial.expect(due.next, is: nil, "The cursor after those that are due")
             }
             try await trial.commit { changes in
                 changes.records = [Sample.record("b", due: 8)]
                 changes.erasedRecords = [Sample.record("a").key]
             }
-            let due = try await trial.second.dueRecords(one, at: Sample.time(9), limit: 9)
+            let selection = RecordSelection(one.kind, of: one.owner, dueAt: Sample.time(9))
+            let due = try await trial.second.records(selection, limit: 9)
             try trial.expect(due.map(\.key.name).joined(), is: "cdb", "Due after one was postponed and one erased")
         },
         Requirement("A scan finds each record of its selection once") { trial in
@@ -195,7 +199,7 @@ extension Trial {
     ) async throws -> [LedgerRecord] {
         var (found, cursor) = ([LedgerRecord](), ScanCursor?.none)
         repeat {
-            let page = try await second.scanRecords(selection, after: cursor, limit: pages)
+            let page = try await second.records(selection, after: cursor, limit: pages)
             found += page.items
             cursor = page.next
             try await between()

@@ -110,13 +110,13 @@ extension LedgerStorageContract {
                 (3, 9, [sandbox.key, Sample.key(3), Sample.key(5), Sample.key(1)]),
                 (9, 2, [sandbox.key, Sample.key(3)]), (-1, 9, []), (9, 0, []),
             ] as [(Int64, Int, [ChainKey])] {
-                let due = try await trial.second.dueChains(at: Sample.time(now), limit: limit)
+                let due = try await trial.second.chains(.due(at: Sample.time(now)), limit: limit)
                 try trial.expect(due, is: expected, "Due at \(now), at most \(limit)")
             }
             try await trial.commit(trial.second) {
                 $0.chains = [Sample.chain(3), Sample.chain(3, in: Sample.sandbox, next: Sample.time(9))]
             }
-            let due = try await trial.first.dueChains(at: Sample.time(2), limit: 9)
+            let due = try await trial.first.chains(.due(at: Sample.time(2)), limit: 9)
             try trial.expect(due, is: [Sample.key(5)], "Due after one was postponed, and one has no next change")
         },
         Requirement("Chains are found by the instant as of which their reports were made, the latest first") { trial in
@@ -131,11 +131,11 @@ extension LedgerStorageContract {
             for (instant, limit, expected) in [
                 (4, 9, [2, 4, 1]), (5, 9, [2, 4]), (4, 1, [2]), (7, 9, []), (4, 0, []),
             ] as [(Int64, Int, [Int])] {
-                let found = try await trial.second.chainsAhead(of: Sample.time(instant), limit: limit)
+                let found = try await trial.second.chains(.ahead(of: Sample.time(instant)), limit: limit)
                 try trial.expect(found, is: expected.map { Sample.key($0) }, "Ahead of \(instant), at most \(limit)")
             }
             try await trial.commit(trial.second) { $0.chains = [chain(2, nil), chain(3, 6), chain(4, 3)] }
-            let found = try await trial.first.chainsAhead(of: Sample.time(4), limit: 9)
+            let found = try await trial.first.chains(.ahead(of: Sample.time(4)), limit: 9)
             try trial.expect(found, is: [Sample.key(3), Sample.key(1)], "Ahead after reports were made again")
         },
     ]

@@ -17,7 +17,7 @@ extension LedgerStorageContract {
             try await trial.commit { $0.documents = documents }
             let found = try await trial.wordings([(7, 1), (-8, 1), (7, 2), (9, 1), (7, 3)])
             try trial.expect(found, is: [[1, 2], [3], [4], [], []], "Documents")
-            let scan = try await trial.first.scanDocuments(after: nil, limit: 100).items
+            let scan = try await trial.first.documents(.all, limit: 100)
             let wordings = Dictionary(scan.map { ($0.name, $0.wording?.digest) }) { first, _ in first }
             for (document, wording) in zip(documents, [7, 7, -8, 7, nil, nil, nil] as [Int64?]) {
                 try trial.expect(wordings[document.evidence.provenance], is: wording, "The wording of a document")
@@ -98,7 +98,7 @@ extension LedgerStorageContract {
             }
             let left = try await trial.wordings([(7, 1)])
             try trial.expect(left.map(\.count), is: [1], "How many documents are left")
-            let scan = try await trial.first.scanDocuments(after: nil, limit: 100).items
+            let scan = try await trial.first.documents(.all, limit: 100)
             try trial.expect(scan.count, is: 1, "How many documents a scan finds")
         },
     ]
