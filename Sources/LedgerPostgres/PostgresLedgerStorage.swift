@@ -115,8 +115,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
-            // Before anything is changed, and again, since a copy may have begun while this waited for its tables.
-            if !continuesCopy, try await migrator.version() != nil { try await Self.requireWhole(requests) }
+            // Before anything is changed, and again, since a copy may have begun while this waited for its tables. An
+            // older ledger has the record once it was upgraded.
+            if !continuesCopy, try await migrator.version() == Schema.version { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }

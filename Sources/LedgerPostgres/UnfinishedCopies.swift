@@ -2,36 +2,19 @@
 
 public import PurchaseLedger
 
-// Half a copy is no ledger: the note of a copy that has not ended.
+// Half a copy is no ledger: the record of a copy that has not ended. And what a copy does with a whole ledger.
 
 extension PostgresLedgerStorage {
-    private static let found = PostgresStatement("SELECT source, began_at FROM quittance.unfinished_copy")
-
-    /// The note of a copy into this ledger that has not ended.
-    public func unfinishedCopy() async throws -> UnfinishedCopy? {
-        try await translated { try await Self.unfinishedCopy(self.requests) }
-    }
+    private static let payload = PostgresStatement.once(
+        """
+        SELECT payload FROM quittance.records
+        WHERE kind = '\(UnfinishedCopy.key.kind.rawValue)' AND owner = 0 AND home = '' AND name = ''
+        """)
 
     /// - Throws: `LedgerStorageError`: `unfinishedCopy` if the ledger is half a copy.
     static func requireWhole(_ requests: RepeatedRequests) async throws {
-        if let copy = try await unfinishedCopy(requests) { throw LedgerStorageError(copy) }
-    }
-
-    private static func unfinishedCopy(_ requests: RepeatedRequests) async throws -> UnfinishedCopy? {
-        try await requests.read(found).map { UnfinishedCopy(source: try $0.next(), beganAt: try $0.next()) }.first
-    }
-
-    /// Writes the note, or removes it.
-    public func note(_ copy: UnfinishedCopy?) async throws {
-        var statements = [PostgresStatement("DELETE FROM quittance.unfinished_copy")]
-        if let copy {
-            statements.append(
-                PostgresStatement(
-                    "INSERT INTO quittance.unfinished_copy (id, source, began_at) VALUES (1, $1, $2)",
-                    [.text(copy.source), copy.beganAt.parameter]))
-        }
-        let request = PostgresRequest.transaction(statements)
-        try await translated { _ = try await self.requests.send(request) }
+        guard let payload = try await requests.read(payload).map({ try $0.next([UInt8].self) }).first else { return }
+        throw LedgerStorageError(try UnfinishedCopy(LedgerRecord(UnfinishedCopy.key, payload: payload)))
     }
 
     /// Reads an index of all documents.

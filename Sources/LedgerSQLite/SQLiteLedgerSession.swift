@@ -108,21 +108,6 @@ extension SQLiteLedgerSession {
         try first("SELECT count(*) FROM documents", []) { try $0.next(Int.self) } ?? 0
     }
 
-    /// The copy into the file that has begun and not ended; `nil` if there is none.
-    func unfinishedCopy() throws -> UnfinishedCopy? {
-        try first("SELECT source, beganAt FROM unfinishedCopy", []) {
-            UnfinishedCopy(source: try $0.next(), beganAt: try $0.next())
-        }
-    }
-
-    func note(_ copy: UnfinishedCopy?) throws {
-        try run("DELETE FROM unfinishedCopy")
-        guard let copy else { return }
-        try run(
-            "INSERT INTO unfinishedCopy (id, source, beganAt) VALUES (1, ?, ?)",
-            [.text(copy.source), copy.beganAt.stored])
-    }
-
     /// Writes a row that nothing reads.
     func proveWritable() throws {
         try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")

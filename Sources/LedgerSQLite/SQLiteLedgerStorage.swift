@@ -53,7 +53,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - continuesCopy: Whether to open half a copy too, to go on with it.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
     ///   an older version and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if another
-    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then.
+    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then,
+    ///   except that half a copy of an older version is upgraded.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
         continuesCopy: Bool = false
@@ -277,10 +278,6 @@ extension SQLiteLedgerStorage {
 
     public func documentCount() async throws -> Int { try await read { try $0.documentCount() } }
 
-    public func unfinishedCopy() async throws -> UnfinishedCopy? { try await read { try $0.unfinishedCopy() } }
-
-    public func note(_ copy: UnfinishedCopy?) async throws { try await write { try $0.note(copy) } }
-
     public func proveWritable() async throws { try await write { try $0.proveWritable() } }
 }
 
@@ -503,6 +500,7 @@ extension SQLiteLedgerStorage {
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
+        try pool.read { try Schema.requireLedger($0, orHalf: mayBeHalf) }
         return pool
     }
 

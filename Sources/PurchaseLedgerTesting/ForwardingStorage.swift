@@ -72,10 +72,6 @@ extension ForwardingStorage {
 
     public func documentCount() async throws -> Int { try await target.documentCount() }
 
-    public func unfinishedCopy() async throws -> UnfinishedCopy? { try await target.unfinishedCopy() }
-
-    public func note(_ copy: UnfinishedCopy?) async throws { try await target.note(copy) }
-
     public func adaptToSize() async throws { try await target.adaptToSize() }
 
     public func completeViews() async throws { try await target.completeViews() }

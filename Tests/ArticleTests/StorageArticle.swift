@@ -95,7 +95,4 @@ private struct SharedStorage: LedgerStorage {
 
     func beginEpoch() async throws { try await database.memory.beginEpoch() }
     func proveWritable() async throws { try await database.memory.proveWritable() }
-
-    func unfinishedCopy() async throws -> UnfinishedCopy? { try await database.memory.unfinishedCopy() }
-    func note(_ copy: UnfinishedCopy?) async throws { try await database.memory.note(copy) }
 }

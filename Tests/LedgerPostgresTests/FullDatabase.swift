@@ -13,7 +13,6 @@ enum FullDatabase {
     /// Tables that stay small: to read all of one is as good as an index.
     static let smallTables: Set<String> = [
         "apps", "scopes", "counter", "epochs", "proof", "retention", "schema_version",
-        "unfinished_copy",
     ]
 
     /// Fills a database in which a storage has made the tables. The contents are none that a storage can read.

@@ -7,14 +7,15 @@ import Testing
 extension TestDatabase {
     /// A handle on the ledger in the database, as a server of its own would have.
     func storage(
-        upgrades: Bool = true, _ change: (inout PostgresSettings) -> Void = { _ in }
+        upgrades: Bool = true, continuesCopy: Bool = false, _ change: (inout PostgresSettings) -> Void = { _ in }
     ) async throws -> PostgresLedgerStorage {
         var settings = PostgresSettings(server.address(name))
         // On a busy machine another server may hold the counter for longer than a second.
         settings.limits.counter = .seconds(8)
         change(&settings)
         return try await PostgresLedgerStorage(
-            settings, upgrades: upgrades, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
+            settings, upgrades: upgrades, continuesCopy: continuesCopy, clock: ContinuousClock(),
+            random: SystemRandomNumberGenerator())
     }
 }
 

@@ -129,13 +129,16 @@ import Testing
         }
     }
 
-    @Test func `half a copy of an older version is refused before it is upgraded`() async throws {
+    @Test func `half a copy of an older version is refused, and its copy goes on`() async throws {
         let database = try Self.oldDatabase()
-        try database.psql("INSERT INTO quittance.unfinished_copy (id, source, began_at) VALUES (1, 'sqlite:a', 0)")
-        await #expect { _ = try await database.storage() } throws: { error in
-            (error as? LedgerStorageError)?.code == .unfinishedCopy
+        try database.psql("INSERT INTO quittance.unfinished_copy (id, source, began_at) VALUES (1, 'sqlite:\"a\"', 7)")
+        for _ in 0..<2 {
+            await #expect { _ = try await database.storage() } throws: { error in
+                (error as? LedgerStorageError)?.code == .unfinishedCopy
+            }
         }
-        #expect(try Self.version(database) == "\(SchemaUpgrade.source)")
+        let note = UnfinishedCopy(source: "sqlite:\"a\"", beganAt: Timestamp(milliseconds: 7))
+        #expect(try await database.storage(continuesCopy: true).unfinishedCopy() == note)
     }
 
     /// A name that is taken would be tried again in vain, up to the limit on attempts.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import Foundation
 import GRDB
 import PurchaseLedger
@@ -78,6 +79,18 @@ import Testing
         let error = #expect(throws: LedgerStorageError.self) { try SQLiteLedgerStorage(path: folder.path()) }
         #expect(error?.code == .damaged && error?.message.contains(reason) == true)
         #expect(try bytes() == before)
+    }
+
+    @Test func `half a copy of an older version is refused, and its copy goes on`() async throws {
+        try change("INSERT INTO unfinishedCopy (id, source, beganAt) VALUES (1, 'sqlite:\"a\"', 7)")
+        for _ in 0..<2 {
+            let error = #expect(throws: LedgerStorageError.self) { try SQLiteLedgerStorage(path: folder.path()) }
+            #expect(error?.code == .unfinishedCopy)
+        }
+        let note = UnfinishedCopy(source: "sqlite:\"a\"", beganAt: Timestamp(milliseconds: 7))
+        let storage = try SQLiteLedgerStorage(path: folder.path(), continuesCopy: true)
+        #expect(try await storage.unfinishedCopy() == note)
+        try storage.close()
     }
 
     /// The step's note is the last write of the upgrade.

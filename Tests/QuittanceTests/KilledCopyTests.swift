@@ -40,8 +40,12 @@ import Testing
                 defer { try? storage.close() }
                 return try await storage.unfinishedCopy()?.source
             case .database(let database):
-                guard try database.psql("SELECT to_regclass('quittance.unfinished_copy')") != "" else { return nil }
-                let source = try database.psql("SELECT source FROM quittance.unfinished_copy")
+                guard try database.psql("SELECT to_regclass('quittance.records')") != "" else { return nil }
+                let source = try database.psql(
+                    """
+                    SELECT convert_from(payload, 'UTF8')::json ->> 'source' FROM quittance.records
+                    WHERE kind = 'unfinishedCopy'
+                    """)
                 return source.isEmpty ? nil : source
             }
         }

@@ -9,9 +9,7 @@ import PurchaseLedger
 /// What the statements do about that is in the files in `Rows`, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
     /// The tables that each node has a copy of. Writing one locks it and is a commit of all nodes, so no intake does.
-    static let copied = [
-        "apps", "scopes", "pieces", "schema_version", "retention", "unfinished_copy",
-    ]
+    static let copied = ["apps", "scopes", "pieces", "schema_version", "retention"]
 
     /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
     static let together = ["counter", "events", "epochs", "proof"]

@@ -2,14 +2,15 @@
 
 import PurchaseLedger
 
-/// Makes records of the jobs, API keys and digests of catalogues in a ledger of the version before, each of which had a
-/// table or a column of its own.
+/// Makes records of the jobs, API keys, digests of catalogues and the note of an unfinished copy in a ledger of the
+/// version before, each of which had a table or a column of its own.
 enum RecordUpgrade {
     /// The tables that are changed.
-    static let tables = ["jobs", "api_keys", "apps"]
+    static let tables = ["jobs", "api_keys", "apps", "unfinished_copy"]
 
     static let statements =
-        Schema.records + [distribution, jobs, keys, catalogues, "DROP TABLE quittance.jobs, quittance.api_keys"]
+        Schema.records + [distribution, jobs, keys, catalogues, note]
+        + ["jobs", "api_keys", "unfinished_copy"].map { "DROP TABLE quittance.\($0)" }
         + ["ALTER TABLE quittance.apps DROP COLUMN catalogue"]
 
     private static let distribution = Citus.ifDistributed(
@@ -40,6 +41,13 @@ enum RecordUpgrade {
     private static let catalogues = """
         INSERT INTO quittance.records (kind, owner, home, name, version, payload)
         SELECT 'catalogue', -id, '', '', 1, catalogue FROM quittance.apps WHERE catalogue IS NOT NULL
+        """
+
+    private static let note = """
+        INSERT INTO quittance.records (kind, owner, home, name, version, payload)
+        SELECT 'unfinishedCopy', 0, '', '', 1,
+            convert_to('{"source":' || to_json(source)::text || ',"beganAt":' || began_at || '}', 'UTF8')
+        FROM quittance.unfinished_copy
         """
 
     /// The kinds of jobs that were notes, and never due.

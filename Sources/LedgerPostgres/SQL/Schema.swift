@@ -249,12 +249,5 @@ enum Schema {
         "CREATE INDEX records_by_entry ON quittance.records USING gin (entries) WHERE entries IS NOT NULL",
     ]
 
-    /// `unfinished_copy` has a row while the ledger is the target of a copy that has not ended.
-    private static let others = [
-        "CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL)",
-        """
-        CREATE TABLE quittance.unfinished_copy (
-            id bigint PRIMARY KEY CHECK (id = 1), source text NOT NULL, began_at bigint NOT NULL)
-        """,
-    ]
+    private static let others = ["CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL)"]
 }

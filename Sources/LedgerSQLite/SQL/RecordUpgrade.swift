@@ -2,8 +2,8 @@
 
 import PurchaseLedger
 
-/// Makes records of the jobs, API keys and digests of catalogues in a file of the version before, each of which had a
-/// table or a column of its own.
+/// Makes records of the jobs, API keys, digests of catalogues and the note of an unfinished copy in a file of the
+/// version before, each of which had a table or a column of its own.
 enum RecordUpgrade {
     /// A payload of a line of JSON and bytes: see `LinedPayload`. A job that is larger than a record may be is dropped:
     /// a parked document that no App Store signs.
@@ -28,6 +28,12 @@ enum RecordUpgrade {
         INSERT INTO records (kind, owner, name, payload)
         SELECT 'catalogue', -id, '', catalogueDigest FROM apps WHERE catalogueDigest IS NOT NULL;
         ALTER TABLE apps DROP COLUMN catalogueDigest;
+
+        INSERT INTO records (kind, owner, name, payload)
+        SELECT 'unfinishedCopy', 0, '',
+            CAST('{"source":' || json_quote(source) || ',"beganAt":' || beganAt || '}' AS BLOB)
+        FROM unfinishedCopy;
+        DROP TABLE unfinishedCopy;
         """
 
     /// The kinds of jobs that were notes, and never due.

@@ -281,18 +281,11 @@ enum Schema {
         CREATE INDEX recordEntriesByRecord ON recordEntries (record);
         """
 
-    /// The row of `proof` is written to find out whether writing is possible. `unfinishedCopy` has a row while the file
-    /// is the target of a copy that has not ended.
+    /// The row of `proof` is written to find out whether writing is possible.
     private static let others = """
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),
             written INTEGER NOT NULL
-        ) STRICT;
-
-        CREATE TABLE unfinishedCopy (
-            id INTEGER PRIMARY KEY CHECK (id = 1),
-            source TEXT NOT NULL,
-            beganAt INTEGER NOT NULL
         ) STRICT;
         """
 

@@ -53,9 +53,11 @@ extension Schema {
         let applied = try migrator.appliedIdentifiers(connection)
         guard applied.isDisjoint(with: marks) else {
             try requireVersion(applied)
+            // An older ledger has the record once it was upgraded.
+            guard !orHalf, applied.contains(current) else { return }
             let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
-            guard !orHalf, let copy = try session.unfinishedCopy() else { return }
-            throw LedgerStorageError(copy)
+            guard let note = try session.record(UnfinishedCopy.key) else { return }
+            throw LedgerStorageError(try UnfinishedCopy(note))
         }
         // A ledger has only GRDB's own table if its creation was interrupted.
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"

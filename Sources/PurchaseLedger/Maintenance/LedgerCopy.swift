@@ -142,6 +142,23 @@ public struct LedgerCopy: Sendable {
     }
 }
 
+extension LedgerStorage {
+    /// The copy into this ledger that has begun and not ended; `nil` if the ledger is whole.
+    package func unfinishedCopy() async throws -> UnfinishedCopy? {
+        let record = try await load(LedgerQuery { $0.records = [UnfinishedCopy.key] }).records[UnfinishedCopy.key]
+        return try record.map(UnfinishedCopy.init)
+    }
+
+    /// Notes that a copy into this ledger has begun, or with `nil` that it has ended.
+    package func note(_ copy: UnfinishedCopy?) async throws {
+        try await commit(LedgerQuery { $0.records = [UnfinishedCopy.key] }) { _ in
+            var changes = LedgerChanges()
+            if let copy { changes.records = [copy.record] } else { changes.erasedRecords = [UnfinishedCopy.key] }
+            return .commit(changes, ())
+        }
+    }
+}
+
 /// Why a ledger was not copied.
 public struct LedgerCopyError: Error, CustomStringConvertible {
     /// The kinds of reasons.

@@ -87,13 +87,6 @@ public protocol LedgerStorage: Sendable {
     /// How many documents there are.
     func documentCount() async throws -> Int
 
-    /// The copy into this ledger that has begun and not ended; `nil` if the ledger is whole.
-    func unfinishedCopy() async throws -> UnfinishedCopy?
-
-    /// Notes that a copy into this ledger has begun, or with `nil` that it has ended. Once this returns, the note is
-    /// durable. With a note the ledger cannot be opened, unless somebody says that the copy goes on.
-    func note(_ copy: UnfinishedCopy?) async throws
-
     /// Brings up to date what the storage knows about its own size, after so much was written at once that the ledger
     /// is another one: a database plans its statements by that.
     func adaptToSize() async throws

@@ -38,13 +38,3 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
 
     public var description: String { "\(code.rawValue): \(message)" }
 }
-
-extension LedgerStorageError {
-    /// The refusal of a ledger that is not whole: `unfinishedCopy`.
-    public init(_ copy: UnfinishedCopy) {
-        self.init(
-            .unfinishedCopy,
-            "This is half a copy of \(copy.source), begun at \(copy.beganAt.iso8601), and no ledger: run the same "
-                + "quittance copy again, which goes on where it was, or empty the place")
-    }
-}

@@ -25,18 +25,20 @@ public final class MemoryLedgerStorage: LedgerStorage {
     public func chains(
         _ selection: ChainSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<ChainKey> {
-        let reports = state.withLock { $0.chains }.compactMap { key, record in record.report.map { (key, $0) } }
         switch selection {
-        case .all: return state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
-        case .due(let now):
-            let due = reports.compactMap { key, report in report.nextChange.map { (at: $0, key: key) } }
-            let sorted = due.filter { $0.at <= now }.sorted { ($0.at, $0.key) < ($1.at, $1.key) }
-            return ScanPage(items: sorted.prefix(max(0, limit)).map(\.key), next: nil)
-        case .ahead(let instant):
-            let ahead = reports.compactMap { key, report in report.asOf.map { (at: $0, key: key) } }
-            let sorted = ahead.filter { $0.at > instant }.sorted { ($1.at, $0.key) < ($0.at, $1.key) }
-            return ScanPage(items: sorted.prefix(max(0, limit)).map(\.key), next: nil)
+        case .all: state.withLock { Self.page($0.order.map(Optional.some), after: cursor, limit) }
+        case .due(let now): first(limit) { $0.nextChange.flatMap { $0 <= now ? $0.milliseconds : nil } }
+        case .ahead(let instant): first(limit) { $0.asOf.flatMap { $0 > instant ? -$0.milliseconds : nil } }
         }
+    }
+
+    /// The first chains in the order of a number in their reports; `nil` for those that are not wanted.
+    private func first(_ limit: Int, by number: (ChainReport) -> Int64?) -> ScanPage<ChainKey> {
+        let found = state.withLock { $0.chains.values }.compactMap { record in
+            record.report.flatMap(number).map { (number: $0, key: record.key) }
+        }
+        let chains = found.sorted { ($0.number, $0.key) < ($1.number, $1.key) }.map(\.key)
+        return ScanPage(items: Array(chains.prefix(max(0, limit))), next: nil)
     }
 
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
@@ -99,10 +101,6 @@ public final class MemoryLedgerStorage: LedgerStorage {
 
     public func documentCount() async throws -> Int { state.withLock { $0.documents.count { $0 != nil } } }
 
-    public func unfinishedCopy() async throws -> UnfinishedCopy? { state.withLock { $0.unfinishedCopy } }
-
-    public func note(_ copy: UnfinishedCopy?) async throws { state.withLock { $0.unfinishedCopy = copy } }
-
     public func proveWritable() async throws {}
 }
 
@@ -119,7 +117,6 @@ private struct State {
     /// Each app numbers its own events, from this number on.
     var firstEvent: Int64 = 0
     var records: [RecordKey: LedgerRecord] = [:]
-    var unfinishedCopy: UnfinishedCopy?
 
     struct Document {
         var stored: StoredDocument
