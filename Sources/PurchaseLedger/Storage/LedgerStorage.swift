@@ -4,19 +4,12 @@ public import AppStoreModel
 
 /// Stores a ledger. A storage knows no rules: it loads records, and commits what was decided about them.
 ///
-/// `LedgerStorageContract` in `PurchaseLedgerTesting` tests these requirements.
+/// Eleven requirements have no default: they come first. `LedgerStorageContract` in `PurchaseLedgerTesting` tests them.
 public protocol LedgerStorage: Sendable {
     /// Loads one consistent state of what a query names, including everything committed before.
     ///
     /// - Throws: ``LedgerStorageError``, or `CancellationError` if the task was cancelled before the load began.
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot
-
-    /// About how many statements the chains have that ``load(_:)`` would return, and the successors of those that were
-    /// migrated: what it costs to load them and to answer with them, which is asked before that is done. It takes a
-    /// small part of the time of the load.
-    ///
-    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate it from their size.
-    func statementCount(_ query: LedgerQuery) async throws -> Int
 
     /// Loads what a query names, decides and commits.
     ///
@@ -79,6 +72,18 @@ public protocol LedgerStorage: Sendable {
     /// have read. Cursors that were returned so far stay valid.
     func beginEpoch() async throws
 
+    /// Finds out whether writing is possible, by a write that changes no record.
+    func proveWritable() async throws
+
+    // All others have defaults.
+
+    /// About how many statements the chains have that ``load(_:)`` would return, and the successors of those that were
+    /// migrated: what it costs to load them and to answer with them, which is asked before that is done. It takes a
+    /// small part of the time of the load.
+    ///
+    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate it from their size.
+    func statementCount(_ query: LedgerQuery) async throws -> Int
+
     /// Whether each document is still stored, unless it was erased with its purchase or displaced by another one. A
     /// storage from which old documents may be taken to save space returns false once that was done. Facts without a
     /// document are then no error.
@@ -94,9 +99,6 @@ public protocol LedgerStorage: Sendable {
     /// Writes what the storage keeps besides the records, such as the columns of a view or a table by which records are
     /// found, wherever it is missing. If nothing is missing, writes nothing.
     func completeViews() async throws
-
-    /// Finds out whether writing is possible, by a write that changes no record.
-    func proveWritable() async throws
 
     /// Prepares the storage for the time after an instant, such as tables for the documents of the next months. A
     /// server calls it at its start and once an hour. If it fails, the next call does it, and ``condition`` says what
