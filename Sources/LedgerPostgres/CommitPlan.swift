@@ -59,10 +59,10 @@ struct CommitPlan {
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
         var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed)
-        plan.putCustomers(group.after, footprint)
+        plan.putCustomers(group.after, footprint.keys.customerIDs)
         plan.putHoldings(group.after)
-        try plan.putChains(changes.chains, touched: group.touchedChains, footprint)
-        plan.putRecords(changes, footprint)
+        try plan.putChains(changes.chains, touched: group.writes.chains, footprint.keys.chains)
+        plan.putRecords(changes, footprint.keys)
         try plan.putDocuments(changes)
         plan.append(changes.events)
         plan.insertNumbered(changes.events)
@@ -72,49 +72,38 @@ struct CommitPlan {
         return plan.statements
     }
 
-    /// What must be loaded before these changes can be committed.
-    static func needs(of changes: LedgerChanges, _ loaded: LoadedRecords) -> Footprint {
+    /// What must be loaded before changes can be committed.
+    ///
+    /// - Parameters:
+    ///   - written: What the changes write.
+    static func needs(
+        of changes: LedgerChanges, _ written: Set<LedgerKey>, _ loaded: LoadedRecords
+    ) -> Footprint {
         var needs = Footprint()
-        needs.chains = changes.touchedChains
-        needs.names = Set(changes.documents.map(\.evidence.provenance))
-        needs.evidence = changes.erasedChains
-        // On several nodes each document that is moved has a statement.
-        if loaded.homes != nil { needs.evidence.formUnion(changes.movedEvidence.keys) }
-        needs.records = Set(changes.records.map(\.key)).union(changes.erasedRecords)
-        needs.customers = Set(
-            changes.customers.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } })
-        var customers = Set(changes.customers.map(\.customer)).union(changes.erasedCustomers)
-        let changed = customers
-        for record in changes.chains { customers.formUnion(loaded.newOwners(of: record)) }
-        for customer in customers {
+        for key in written {
+            switch key {
             // All rows of a customer change together.
-            let ids = loaded.rows(of: customer).values.first?.ids
-            needs.customers.formUnion((ids ?? []).map { CustomerID($0, of: customer.bundleId) })
-            if ids == nil, !changed.contains(customer) { needs.numbers.insert(customer) }
+            case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
+            case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
+            case .events, .marks: break
+            default: needs.keys.insert(key)
+            }
         }
+        let owners = Set(changes.chains.flatMap(loaded.newOwners)).subtracting(changes.customers.map(\.customer))
+        for owner in owners { needs.keys.formUnion(loaded.rows(of: owner)) }
         return needs
     }
 }
 
-extension LedgerChanges {
-    /// The chains whose version the commit increments, also if only their documents or events change. Events of another
-    /// ledger change no chain.
-    var touchedChains: Set<ChainKey> {
-        var keys = erasedChains
-        for record in chains { keys.insert(record.key) }
-        for (old, new) in movedEvidence { keys.formUnion([old, new]) }
-        for document in documents { keys.formUnion(document.chains) }
-        for event in events where event.cursor == nil {
-            guard let id = event.chainName else { continue }
-            keys.insert(ChainKey(id, in: event.scope))
-        }
-        return keys
+extension LoadedRecords {
+    /// The ids of the customer that has an id.
+    fileprivate func rows(with id: CustomerID) -> [LedgerKey] {
+        (customers[id]?.ids ?? []).map { .customerID(CustomerID($0, of: id.bundleId)) }
     }
 
-    /// The apps of what is written and has no environment.
-    var apps: Set<String> {
-        Set(customers.map(\.customer.bundleId) + records.compactMap(\.key.owner.bundleId))
-            .union(marks.erasedEvents.keys).union(marks.epochs.keys)
+    /// The ids of a customer; the customer itself if it was not loaded.
+    fileprivate func rows(of customer: Customer) -> [LedgerKey] {
+        rows(of: customer).keys.first.map(rows) ?? [.customer(customer)]
     }
 }
 

@@ -12,8 +12,8 @@ struct GroupDraft {
     private(set) var changes = LedgerChanges()
     /// What the works looked at: it must not change until the commit.
     private(set) var footprint = Footprint()
-    /// The chains whose version the commit increments.
-    private(set) var touchedChains: Set<ChainKey> = []
+    /// What the changes write.
+    private(set) var writes: Set<LedgerKey> = []
 
     init(_ loaded: LoadedRecords) {
         (before, after) = (loaded, loaded)
@@ -22,13 +22,13 @@ struct GroupDraft {
     /// Adds the changes of a work.
     ///
     /// - Parameters:
-    ///   - touched: Its ``PurchaseLedger/LedgerChanges/touchedChains``.
+    ///   - written: Its ``PurchaseLedger/LedgerChanges/keys``.
     ///   - looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one state
     ///     of the database, which need not last.
-    mutating func add(_ new: LedgerChanges, touching touched: Set<ChainKey>, lookedAt looked: Footprint) {
-        guard !new.isEmpty || !changes.isEmpty else { return }
+    mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, lookedAt looked: Footprint) {
+        guard !written.isEmpty || !writes.isEmpty else { return }
         footprint.formUnion(looked)
-        touchedChains.formUnion(touched)
+        writes.formUnion(written)
         after.apply(new)
         changes.add(new)
     }
@@ -37,20 +37,28 @@ struct GroupDraft {
 extension GroupDraft {
     /// The apps and environments of what is written.
     var scopes: Set<LedgerScope> {
-        var scopes = Set(changes.records.compactMap(\.key.owner.scope))
-        for key in touchedChains { scopes.insert(key.scope) }
-        for document in changes.documents { scopes.insert(document.evidence.scope) }
-        for event in changes.events { scopes.insert(event.scope) }
-        return scopes
+        Set(writes.compactMap(\.scope) + changes.documents.map(\.evidence.scope) + changes.events.map(\.scope))
+    }
+
+    /// The apps of what is written.
+    var apps: Set<String> {
+        Set(writes.compactMap(\.bundleId)).union(changes.marks.erasedEvents.keys).union(changes.marks.epochs.keys)
+    }
+}
+
+extension LedgerKey {
+    /// Whether a work that looks at this sees in ``GroupDraft/after`` what works before it in the group changed, if
+    /// these too wrote nothing else than such keys. The draft has no documents, and nothing that is found by other
+    /// things than its key.
+    var isFoldable: Bool {
+        switch self {
+        case .chain, .customerID, .holdings, .document, .wording, .record, .events: true
+        case .transaction, .customer, .content, .evidence, .marks: false
+        }
     }
 }
 
 extension LedgerChanges {
-    /// Whether a later work of the same group sees all of them in ``GroupDraft/after``.
-    var areFoldable: Bool {
-        erasedCustomers.isEmpty && movedEvidence.isEmpty && erasedChains.isEmpty && marks == LedgerMarks()
-    }
-
     fileprivate mutating func add(_ new: LedgerChanges) {
         documents.removeAll { new.displacedDocuments.contains($0.evidence.provenance) }
         documents += new.documents

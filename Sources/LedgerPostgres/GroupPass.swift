@@ -34,30 +34,13 @@ struct WaitingWork: Sendable {
     }
 }
 
-/// The key by which one server orders its commits.
-enum CommitKey: Hashable {
-    case chain(ChainKey)
-    case customer(CustomerID)
-    case record(RecordKey)
-
-    static func keys(of query: LedgerQuery) -> Set<CommitKey> {
-        Set(query.chains.map(chain) + query.customers.map(customer) + query.records.map(record))
-    }
-}
-
-extension LedgerQuery {
-    /// Whether a group's earlier changes can be seen by a work with this query. ``GroupDraft`` has no documents, and
-    /// nothing that is found by other things than its key.
-    var isFoldable: Bool { transactions.isEmpty && documents.isEmpty && evidence.isEmpty }
-}
-
 extension [LedgerQuery] {
     /// The homes of the documents that the works may store.
     var homes: [Provenance: String] {
         Dictionary(flatMap(\.arriving).map { ($0.provenance, $0.home) }) { first, _ in first }
     }
 
-    var footprint: Footprint { reduce(into: Footprint()) { $0.formUnion(Footprint($1)) } }
+    var footprint: Footprint { Footprint(keys: reduce(into: []) { $0.formUnion($1.keys) }) }
 }
 
 /// One pass over the works of a group: each is decided about, one after another. If some need more records, all are
@@ -92,7 +75,7 @@ struct GroupPass {
             } catch {
                 // It may have thrown because of what works before it changed, so this too is reported after the commit.
                 let work = works[place]
-                draft.add(LedgerChanges(), touching: [], lookedAt: looked(place))
+                draft.add(LedgerChanges(), writing: [], lookedAt: looked(place))
                 answers.append { work.fail(error) }
             }
         }
@@ -102,25 +85,25 @@ struct GroupPass {
         switch try works[place].decide(LedgerSnapshot(queries[place], draft.after, numbers: numbers)) {
         case .load(let more):
             queries[place] = queries[place].union(more)
-            needs.formUnion(Footprint(queries[place]))
+            needs.keys.formUnion(queries[place].keys)
             isComplete = false
-        case .commit(let changes, _) where works.count > 1 && !changes.areFoldable:
-            alone.append(works[place])
         case .commit(let changes, let answer):
-            let needed = changes.isEmpty ? Footprint() : CommitPlan.needs(of: changes, draft.after)
+            let written = changes.keys
+            guard works.count == 1 || written.allSatisfy(\.isFoldable) else { return alone.append(works[place]) }
+            let needed = CommitPlan.needs(of: changes, written, draft.after)
             needs.formUnion(needed)
             isComplete = isComplete && loaded.contains(needed)
             var looked = looked(place)
             looked.formUnion(needed)
-            draft.add(changes, touching: needed.chains, lookedAt: looked)
+            draft.add(changes, writing: written, lookedAt: looked)
             answers.append(answer)
         }
     }
 
     /// What a work looked at.
     private func looked(_ place: Int) -> Footprint {
-        var looked = Footprint(queries[place])
-        looked.chains.formUnion(draft.before.chainsFound(for: queries[place]))
+        var looked = Footprint(keys: queries[place].keys)
+        looked.keys.formUnion(draft.before.chainsFound(for: queries[place]).map(LedgerKey.chain))
         return looked
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import PurchaseLedger
 
 /// The statements of one load, and how to read their answers. The files in `Rows` add to it.
@@ -23,33 +24,34 @@ struct LoadPlan {
         _ footprint: Footprint, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
         homes: [Provenance: String]?
     ) {
-        (self.scopes, self.homes) = (scopes, homes)
-        let (chains, names) = (together(footprint.chains, \.scope), Array(footprint.names.subtracting(new)))
+        self.scopes = scopes
+        self.homes = homes
+        let wanted = Wanted(footprint)
+        let (chains, names) = (together(wanted.chains, \.scope), Array(wanted.names.subtracting(new)))
         if shares, let (scope, keys) = chains.first, chains.count == 1, !names.isEmpty {
             load(keys, in: scope, lookingUp: names)
         } else {
             for (scope, keys) in chains { load(keys, in: scope) }
             look(up: names)
         }
-        load(footprint.wordings)
-        for key in footprint.transactions { load(key) }
-        let holders = shares ? footprint.holders : []
-        for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app, in: footprint.environments) }
-        for customer in footprint.holdings { loadHoldings(of: customer, in: footprint.environments) }
-        let others = footprint.customers.subtracting(holders)
-        for (app, ids) in together(others, \.bundleId) { load(ids, of: app) }
-        for customer in footprint.numbers { load(customer) }
+        load(wanted.wordings)
+        for key in wanted.transactions { load(key) }
+        let holders = shares ? wanted.holders : []
+        for (app, ids) in together(holders, \.bundleId) { loadHolders(ids, of: app, in: wanted.environments) }
+        for (app, ids) in together(wanted.ids.subtracting(holders), \.bundleId) { load(ids, of: app) }
+        for customer in wanted.customers { load(customer) }
+        for (customer, environments) in wanted.holdings { loadHoldings(of: customer, in: environments) }
         if shares {
-            load(footprint.documents)
-            load(footprint.parts)
-            loadEvidence(for: footprint.evidence)
+            load(wanted.contents)
+            load(wanted.parts)
+            loadEvidence(for: wanted.evidence)
         } else {
-            for name in footprint.documents { load(name) }
-            for part in footprint.parts { load(part) }
-            for key in footprint.evidence { loadEvidenceAtHome(for: key) }
+            for name in wanted.contents { load(name) }
+            for part in wanted.parts { load(part) }
+            for key in wanted.evidence { loadEvidenceAtHome(for: key) }
         }
-        for place in footprint.places { load(place) }
-        for key in footprint.records { load(key) }
+        for place in wanted.places { load(place) }
+        for key in wanted.records { load(key) }
     }
 
     /// The keys that share a statement.
@@ -92,5 +94,58 @@ struct LoadPlan {
         for (answer, read) in zip(answers, readers) { try read(answer, &loaded) }
         loaded.addMentionedEvidence()
         return loaded
+    }
+}
+
+/// What a footprint names, by what can share a statement.
+private struct Wanted {
+    var chains: Set<ChainKey> = []
+    var transactions: [TransactionKey] = []
+    var ids: Set<CustomerID> = []
+    /// Those of ``ids`` to load together with the chains that they may own.
+    var holders: Set<CustomerID> = []
+    /// The environments of those chains.
+    var environments: Set<Environment> = []
+    /// Customers to load by number, with all of their ids.
+    var customers: [Customer] = []
+    var holdings: [Customer: Set<Environment>] = [:]
+    var names: Set<Provenance> = []
+    var wordings: Set<WordingKey> = []
+    var contents: Set<Provenance> = []
+    var parts: Set<PartName> = []
+    var evidence: Set<ChainKey> = []
+    var places: [DocumentPlace] = []
+    var records: [RecordKey] = []
+
+    init(_ footprint: Footprint) {
+        for key in footprint.keys { add(key) }
+        for lead in footprint.leads {
+            switch lead {
+            case .holdings(let customer, let environment): holdings[customer, default: []].insert(environment)
+            case .part(let part): parts.insert(part)
+            case .place(let place): places.append(place)
+            }
+        }
+    }
+
+    private mutating func add(_ key: LedgerKey) {
+        switch key {
+        case .chain(let key): chains.insert(key)
+        case .transaction(let key): transactions.append(key)
+        case .customerID(let id): ids.insert(id)
+        case .customer(let customer): customers.append(customer)
+        case .holdings(let id, let environment):
+            ids.insert(id)
+            holders.insert(id)
+            environments.insert(environment)
+        case .document(let name): names.insert(name)
+        case .content(let name): contents.insert(name)
+        case .wording(let key): wordings.insert(key)
+        case .evidence(let key):
+            chains.insert(key)
+            evidence.insert(key)
+        case .record(let key): records.append(key)
+        case .events, .marks: break
+        }
     }
 }

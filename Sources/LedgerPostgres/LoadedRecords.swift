@@ -3,83 +3,33 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The records to load: those of a query, those that it leads to, and those that its changes need.
+/// What to load: what queries name, what that leads to, and what their changes need.
 struct Footprint: Hashable {
-    var chains: Set<ChainKey> = []
-    var transactions: Set<TransactionKey> = []
-    var customers: Set<CustomerID> = []
-    /// Those of ``customers`` to load together with the chains that they may own.
-    var holders: Set<CustomerID> = []
-    /// Customers whose holdings to load, on several nodes.
-    var holdings: Set<Customer> = []
-    /// The environments of those chains.
-    var environments: Set<Environment> = []
-    /// Customers to load by number, with all of their ids.
-    var numbers: Set<Customer> = []
-    var names: Set<Provenance> = []
-    var wordings: Set<WordingKey> = []
-    var documents: Set<Provenance> = []
-    /// What packed documents name.
-    var parts: Set<PartName> = []
-    var evidence: Set<ChainKey> = []
-    /// Documents that are evidence for chains with other homes, to find out for which.
-    var places: Set<DocumentPlace> = []
-    var records: Set<RecordKey> = []
-
-    init() {}
-
-    init(_ query: LedgerQuery) {
-        chains = query.chains.union(query.evidence)
-        (transactions, customers) = (query.transactions, query.customers)
-        if !query.holdings.isEmpty { (holders, environments) = (query.customers, query.holdings) }
-        (names, wordings, documents) = (query.names, query.wordings, query.documents)
-        (evidence, records) = (query.evidence, query.records)
-    }
+    var keys: Set<LedgerKey> = []
+    var leads: Set<Lead> = []
 
     mutating func formUnion(_ other: Footprint) {
-        chains.add(other.chains)
-        transactions.add(other.transactions)
-        customers.add(other.customers)
-        holders.add(other.holders)
-        holdings.add(other.holdings)
-        environments.add(other.environments)
-        numbers.add(other.numbers)
-        names.add(other.names)
-        wordings.add(other.wordings)
-        documents.add(other.documents)
-        parts.add(other.parts)
-        evidence.add(other.evidence)
-        places.add(other.places)
-        records.add(other.records)
+        keys.formUnion(other.keys)
+        leads.formUnion(other.leads)
     }
 
     func contains(_ other: Footprint) -> Bool {
-        other.chains.isSubset(of: chains) && other.transactions.isSubset(of: transactions)
-            && other.customers.isSubset(of: customers) && other.holders.isSubset(of: holders)
-            && other.holdings.isSubset(of: holdings) && other.environments.isSubset(of: environments)
-            && other.numbers.isSubset(of: numbers) && other.names.isSubset(of: names)
-            && other.wordings.isSubset(of: wordings) && other.documents.isSubset(of: documents)
-            && other.parts.isSubset(of: parts) && other.places.isSubset(of: places)
-            && other.evidence.isSubset(of: evidence) && other.records.isSubset(of: records)
+        other.keys.isSubset(of: keys) && other.leads.isSubset(of: leads)
     }
 
-    /// The apps and environments of all records.
-    var scopes: Set<LedgerScope> {
-        Set(chains.map(\.scope) + transactions.map(\.scope) + wordings.map(\.chain.scope))
-            .union(records.compactMap(\.owner.scope))
-    }
+    var scopes: Set<LedgerScope> { Set(keys.compactMap(\.scope)) }
 
-    /// The apps of all records that have no environment.
-    var apps: Set<String> {
-        Set(customers.map(\.bundleId) + numbers.map(\.bundleId)).union(records.compactMap(\.owner.bundleId))
-    }
+    var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-extension Set {
-    /// Adds the elements of another set. Most sets of a footprint are empty.
-    fileprivate mutating func add(_ other: Set) {
-        if isEmpty { self = other } else if !other.isEmpty { formUnion(other) }
-    }
+/// What rows lead to besides keys.
+enum Lead: Hashable {
+    /// The names of the chains that a customer may own in an environment, on several nodes.
+    case holdings(Customer, Environment)
+    /// What packed documents name.
+    case part(PartName)
+    /// A document that is evidence for chains with other homes, to find out for which.
+    case place(DocumentPlace)
 }
 
 /// What was loaded in one state of the database. A record that is not there does not exist.

@@ -6,26 +6,26 @@ import PurchaseLedger
 // Snapshots of what was loaded, and what they need besides what their queries name.
 
 extension LoadedRecords {
-    /// The records that the loaded ones lead to: chains of transactions and of customers, owners, parts of documents.
+    /// What the loaded records lead to: chains of transactions and of customers, owners, parts of documents.
     func leads(of queries: [LedgerQuery]) -> Footprint {
-        var leads = Footprint()
+        var found = Footprint()
         for query in queries {
-            leads.chains.formUnion(chainsFound(for: query))
-            if !query.holdings.isEmpty {
-                leads.holdings.formUnion(customers(of: query).filter { holdings[$0] == nil })
-            }
+            found.keys.formUnion(chainsFound(for: query).map(LedgerKey.chain))
+            // A single node has loaded them with their customers.
+            if homes != nil { found.leads.formUnion(query.keys.compactMap(holdings)) }
         }
-        leads.parts = parts(besides: [])
-        for places in mentions.values { leads.places.formUnion(places) }
-        guard queries.contains(where: \.owners) else { return leads }
+        found.leads.formUnion(parts(besides: []).map(Lead.part))
+        found.leads.formUnion(mentions.values.joined().map(Lead.place))
+        guard queries.contains(where: \.owners) else { return found }
         let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
-        leads.numbers = Set(chains.values.flatMap(\.record.owners).map(\.customer)).subtracting(known)
-        return leads
+        let owners = Set(chains.values.flatMap(\.record.owners).map(\.customer))
+        found.keys.formUnion(owners.subtracting(known).map(LedgerKey.customer))
+        return found
     }
 
-    /// The customers of a query, as far as there are any.
-    private func customers(of query: LedgerQuery) -> Set<Customer> {
-        Set(query.customers.compactMap { id in customers[id]?.customer(id.bundleId) })
+    private func holdings(_ key: LedgerKey) -> Lead? {
+        guard case .holdings(let id, let environment) = key else { return nil }
+        return customers[id].map { .holdings($0.customer(id.bundleId), environment) }
     }
 
     /// What packed documents name.
@@ -40,15 +40,19 @@ extension LoadedRecords {
 
     /// The chains of a query's transactions, and those that its customers may own.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
-        query.transactions.reduce(into: Set(holdings(of: query))) { $0.formUnion(candidates[$1] ?? []) }
+        query.keys.reduce(into: []) { found, key in
+            switch key {
+            case .transaction(let key): found.formUnion(candidates[key] ?? [])
+            case .holdings(let id, let environment): found.formUnion(chains(heldBy: id, environment))
+            default: break
+            }
+        }
     }
 
-    /// The chains that the customers of a query may own.
-    fileprivate func holdings(of query: LedgerQuery) -> [ChainKey] {
-        guard !query.holdings.isEmpty else { return [] }
-        return customers(of: query).flatMap { customer in
-            (holdings[customer] ?? []).filter { query.holdings.contains($0.scope.environment) }
-        }
+    /// The chains that the customer with an id may own in an environment.
+    fileprivate func chains(heldBy id: CustomerID, _ environment: Environment) -> [ChainKey] {
+        guard let customer = customers[id]?.customer(id.bundleId) else { return [] }
+        return (holdings[customer] ?? []).filter { $0.scope.environment == environment }
     }
 
     /// The chain that the newest document about a transaction names.
@@ -59,33 +63,50 @@ extension LoadedRecords {
         }
         return named.max { $0 < $1 }?.1
     }
+
+    /// The record of a chain; `nil` if there is none, or an empty one.
+    fileprivate func record(_ key: ChainKey) -> ChainRecord? {
+        guard let record = chains[key]?.record, record != ChainRecord(key) else { return nil }
+        return record
+    }
 }
 
 extension LedgerSnapshot {
     /// What a query names, from the records that were loaded for it.
     init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) {
         self.init(query)
-        for id in query.customers {
+        for id in query.keys.customerIDs {
             guard let row = loaded.customers[id] else {
                 newNumbers[id] = numbers[id]
                 continue
             }
             let record = row.record(id.bundleId)
-            (ids[id], customers[record.customer]) = (record.customer, record)
+            ids[id] = record.customer
+            customers[record.customer] = record
         }
-        for transaction in query.transactions { transactions[transaction] = loaded.chain(of: transaction) }
-        let keys = query.chains.union(transactions.values)
-        for key in keys.union(loaded.holdings(of: query)) {
-            guard let record = loaded.chains[key]?.record, record != ChainRecord(key) else { continue }
-            let isHeld = record.owners.contains { customers[$0.customer] != nil }
-            if keys.contains(key) || isHeld { chains[key] = record }
-        }
+        for key in query.keys { add(key, loaded) }
         if query.owners { addOwners(loaded) }
-        names = loaded.names.intersection(query.names)
-        wordings = loaded.wordings.filter { query.wordings.contains($0.key) && !$0.value.isEmpty }
-        for name in query.documents { documents[name] = loaded.rows[name]?.stored(loaded.parts) }
-        evidence = loaded.evidence.filter { query.evidence.contains($0.key) && !$0.value.isEmpty }
-        records = loaded.records.filter { query.records.contains($0.key) }.mapValues(\.record)
+    }
+
+    private mutating func add(_ key: LedgerKey, _ loaded: LoadedRecords) {
+        switch key {
+        case .chain(let key): chains[key] = loaded.record(key)
+        case .transaction(let transaction):
+            guard let key = loaded.chain(of: transaction) else { break }
+            transactions[transaction] = key
+            chains[key] = loaded.record(key)
+        case .holdings(let id, let environment):
+            guard let customer = ids[id] else { break }
+            for key in loaded.chains(heldBy: id, environment) {
+                if let record = loaded.record(key), record.isOwned(by: customer) { chains[key] = record }
+            }
+        case .document(let name): if loaded.names.contains(name) { names.insert(name) }
+        case .content(let name): documents[name] = loaded.rows[name]?.stored(loaded.parts)
+        case .wording(let key): if let found = loaded.wordings[key], !found.isEmpty { wordings[key] = found }
+        case .evidence(let key): if let found = loaded.evidence[key], !found.isEmpty { evidence[key] = found }
+        case .record(let key): records[key] = loaded.records[key]?.record
+        case .customerID, .customer, .events, .marks: break
+        }
     }
 
     private mutating func addOwners(_ loaded: LoadedRecords) {

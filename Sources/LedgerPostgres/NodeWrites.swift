@@ -102,11 +102,22 @@ extension [LedgerQuery] {
     /// The homes of the records that works name.
     var namedHomes: Set<String> {
         reduce(into: []) { homes, query in
-            for key in query.chains.union(query.evidence) { homes.insert(key.name) }
-            for customer in query.customers { homes.insert(customer.id) }
-            for transaction in query.transactions { homes.insert(transaction.transactionId) }
-            for record in query.records { homes.insert(record.home) }
+            homes.formUnion(query.keys.compactMap(\.home))
             for document in query.arriving { homes.insert(document.home) }
+        }
+    }
+}
+
+extension LedgerKey {
+    /// The home of the rows; `nil` for documents, whose names do not say.
+    fileprivate var home: String? {
+        switch self {
+        case .chain(let key), .evidence(let key): key.name
+        case .transaction(let key): key.transactionId
+        case .customerID(let id), .holdings(let id, _): id.id
+        case .wording(let key): key.chain.name
+        case .record(let key): key.home
+        case .customer, .document, .content, .events, .marks: nil
         }
     }
 }

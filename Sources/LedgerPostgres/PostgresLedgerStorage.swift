@@ -15,8 +15,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let feed: EventFeed
     private let clock: ContinuousClock
     private let limits: PostgresLimits
-    private let works: GroupQueue<WaitingWork, CommitKey>
-    private let loads: GroupQueue<WaitingLoad, CommitKey>
+    private let works: GroupQueue<WaitingWork, LedgerKey>
+    private let loads: GroupQueue<WaitingLoad, LedgerKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
     /// The quarters whose documents have no table of their own, as ``prepare(at:)`` has found.
@@ -181,7 +181,7 @@ extension PostgresLedgerStorage {
     ) async throws -> Output {
         try await withCheckedThrowingContinuation { continuation in
             let work = WaitingWork(query, decide) { continuation.resume(with: $0) }
-            works.add(work, CommitKey.keys(of: query), isAlone: !query.isFoldable) { await self.run($0) }
+            works.add(work, query.keys, isAlone: !query.keys.allSatisfy(\.isFoldable)) { await self.run($0) }
         }
     }
 
@@ -292,7 +292,7 @@ extension PostgresLedgerStorage {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
                 do {
-                    try await pass.draft.changes.isEmpty
+                    try await pass.draft.writes.isEmpty
                         ? confirm(pass.queries, in: epoch) : commit(pass.draft, in: epoch, lockLimit: waits.lock)
                 } catch PostgresFailure.refused("23505", _) where !new.isEmpty {
                     repeats.noteRefusal()
@@ -330,7 +330,7 @@ extension PostgresLedgerStorage {
             guard try await addParts(to: &loaded, &footprint, in: epoch, limit) else { continue }
             if let homes = loaded.homes { knownHomes.note(homes) }
             let leads = loaded.leads(of: queries)
-            footprint.chains.formUnion(loaded.chains.keys)
+            footprint.keys.formUnion(loaded.chains.keys.map(LedgerKey.chain))
             if footprint.contains(leads) { return (footprint, loaded) }
             footprint.formUnion(leads)
         }
@@ -339,7 +339,13 @@ extension PostgresLedgerStorage {
 
     /// The homes of documents to load, as far as they are known.
     private func homes(_ footprint: Footprint, _ queries: [LedgerQuery]) -> [Provenance: String] {
-        queries.homes.merging(knownHomes.homes(of: footprint.names.union(footprint.documents))) { first, _ in first }
+        let names = footprint.keys.compactMap { key -> Provenance? in
+            switch key {
+            case .document(let name), .content(let name): name
+            default: nil
+            }
+        }
+        return queries.homes.merging(knownHomes.homes(of: Set(names))) { first, _ in first }
     }
 
     /// Loads what packed documents name. It never changes, so it need not be of the same state.
@@ -350,14 +356,14 @@ extension PostgresLedgerStorage {
         to loaded: inout LoadedRecords, _ footprint: inout Footprint, in epoch: Int, _ limit: Duration?
     ) async throws -> Bool {
         for _ in 0..<Self.mostLoads {
-            var further = Footprint()
-            further.parts = loaded.parts(besides: footprint.parts)
-            guard !further.parts.isEmpty else { return true }
-            footprint.parts.formUnion(further.parts)
+            let known = footprint.leads.compactMap { if case .part(let part) = $0 { part } else { nil } }
+            let further = Footprint(leads: Set(loaded.parts(besides: Set(known)).map(Lead.part)))
+            guard !further.leads.isEmpty else { return true }
+            footprint.formUnion(further)
             let plan = LoadPlan(further, ScopeNumbers(), homes: isDistributed ? [:] : nil)
             let found = try plan.records(try await read(plan.statements, in: epoch, limit)).parts
             loaded.parts.merge(found) { first, _ in first }
-            guard found.count == further.parts.count else { return false }
+            guard found.count == further.leads.count else { return false }
         }
         return true
     }
@@ -383,7 +389,7 @@ extension PostgresLedgerStorage {
     private static let longestRequest = 50
 
     private func commit(_ group: GroupDraft, in epoch: Int, lockLimit: Duration?) async throws {
-        let scopes = try await addedScopes(group.changes.apps, group.scopes, in: epoch)
+        let scopes = try await addedScopes(group.apps, group.scopes, in: epoch)
         let stamp = random.withLock { Int64.random(in: 1...Int64.max, using: &$0) }
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed)
@@ -426,7 +432,7 @@ extension PostgresLedgerStorage {
     private func numbers(
         for queries: [LedgerQuery], _ loaded: LoadedRecords, in epoch: Int
     ) async throws -> [CustomerID: Int64] {
-        let new = Set(queries.flatMap(\.customers)).filter { loaded.customers[$0] == nil }
+        let new = Set(queries.flatMap(\.keys.customerIDs)).filter { loaded.customers[$0] == nil }
         guard !new.isEmpty else { return [:] }
         while true {
             if let taken = try remembered(in: epoch, { $0.numbers.take(new.count) }) {

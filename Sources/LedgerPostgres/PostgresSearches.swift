@@ -55,8 +55,7 @@ extension PostgresLedgerStorage {
     /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
     /// read.
     private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
-        var footprint = Footprint()
-        footprint.documents = Set(names)
+        let footprint = Footprint(keys: Set(names.map(LedgerKey.content)))
         let (_, loaded) = try await inOneEpoch { try await self.loaded(footprint, [LedgerQuery()], in: $0) }
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }

@@ -47,37 +47,40 @@ extension SQLiteLedgerSession {
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
         (chains, customers, freeNames, documents) = ([:], [:], [], BlobCache())
         var snapshot = LedgerSnapshot(query)
-        for id in query.customers {
+        let ids = query.keys.customerIDs
+        for id in ids {
             guard let record = try customer(id) else { continue }
             snapshot.ids[id] = record.customer
             snapshot.customers[record.customer] = record
         }
-        try loadChains(into: &snapshot)
+        for key in query.keys { try load(key, into: &snapshot) }
         if query.owners {
             let owners = Set(snapshot.chains.values.flatMap(\.owners).map(\.customer))
             for owner in owners { snapshot.customers[owner] = try storedCustomer(owner) }
         }
         if numbersCustomers {
-            snapshot.newNumbers = try newNumbers(for: query.customers.subtracting(snapshot.ids.keys))
+            snapshot.newNumbers = try newNumbers(for: ids.subtracting(snapshot.ids.keys))
         }
-        snapshot.names = try query.names.filter(isStored)
-        for key in query.wordings { snapshot.wordings[key] = try documents(key) }
-        for name in query.documents { snapshot.documents[name] = try document(name) }
-        for key in query.evidence { snapshot.evidence[key] = try evidence(for: key) }
-        for key in query.records { snapshot.records[key] = try record(key) }
         return snapshot
     }
 
-    private func loadChains(into snapshot: inout LedgerSnapshot) throws {
-        let query = snapshot.query
-        for environment in query.holdings {
-            for customer in Set(snapshot.ids.values) {
-                for record in try records(ownedBy: customer, in: environment) { snapshot.chains[record.key] = record }
-            }
-        }
-        for transaction in query.transactions { snapshot.transactions[transaction] = try chain(of: transaction) }
-        for key in query.chains.union(snapshot.transactions.values) {
+    /// - Parameter snapshot: It has the customers of its query.
+    private func load(_ key: LedgerKey, into snapshot: inout LedgerSnapshot) throws {
+        switch key {
+        case .chain(let key): snapshot.chains[key] = try storedChain(key)?.recordIfAny
+        case .transaction(let transaction):
+            guard let key = try chain(of: transaction) else { break }
+            snapshot.transactions[transaction] = key
             snapshot.chains[key] = try storedChain(key)?.recordIfAny
+        case .holdings(let id, let environment):
+            guard let customer = snapshot.ids[id] else { break }
+            for record in try records(ownedBy: customer, in: environment) { snapshot.chains[record.key] = record }
+        case .document(let name): if try isStored(name) { snapshot.names.insert(name) }
+        case .content(let name): snapshot.documents[name] = try document(name)
+        case .wording(let key): snapshot.wordings[key] = try documents(key)
+        case .evidence(let key): snapshot.evidence[key] = try evidence(for: key)
+        case .record(let key): snapshot.records[key] = try record(key)
+        case .customerID, .customer, .events, .marks: break
         }
     }
 }

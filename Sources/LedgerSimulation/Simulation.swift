@@ -371,7 +371,7 @@ extension Simulation {
             }
             try await compareAnswers(in: world, unheard)
         }
-        let names = try await steadyStorage.load(LedgerQuery { $0.names = acknowledged }).names
+        let names = try await steadyStorage.load(LedgerQuery(acknowledged.map(LedgerKey.document))).names
         guard names == acknowledged else {
             throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
         }
@@ -431,6 +431,7 @@ extension Simulation {
             place = page.next
         } while place != nil
         let keys = Set(chains)
-        return Auditor.contradiction(in: events, try await steadyStorage.load(LedgerQuery { $0.chains = keys }).chains)
+        return Auditor.contradiction(
+            in: events, try await steadyStorage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains)
     }
 }

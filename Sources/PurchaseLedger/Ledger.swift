@@ -202,7 +202,7 @@ extension Ledger {
         _ id: String, of bundleId: String, in environments: Set<Environment>
     ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {
         let id = CustomerID(id, of: bundleId)
-        let snapshot = try await storage.load(LedgerQuery { ($0.customers, $0.holdings) = ([id], environments) })
+        let snapshot = try await storage.load(.holdings(of: [id], in: environments))
         guard let customer = snapshot.customer(id) else { return nil }
         let chains = Dictionary(grouping: snapshot.chains(of: customer.customer), by: \.key.scope.environment)
         return (customer, Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) }))
@@ -284,16 +284,15 @@ extension Ledger {
     /// The facts of some chains, by the chains' present keys. A migrated chain is replaced by the chain that took over
     /// its facts. Chains without facts are left out.
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
-        var (query, found) = (LedgerQuery(), [ChainKey: Chain]())
-        query.chains = Set(keys)
-        while !query.chains.isEmpty {
-            let records = try await storage.load(query).chains.values
+        var (keys, found) = (Set(keys), [ChainKey: Chain]())
+        while !keys.isEmpty {
+            let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
             for record in records where record.hasFacts { found[record.key] = record.chain }
             // This runs at most twice: a successor has no successor of its own.
             let successors = records.compactMap { record in
                 record.successor.map { ChainKey($0, in: record.key.scope) }
             }
-            query.chains = Set(successors).subtracting(query.chains)
+            keys = Set(successors).subtracting(keys)
         }
         return found
     }
@@ -319,7 +318,7 @@ extension Ledger {
 
     /// The facts of the chain that the newest document about a transaction names.
     private func newestChain(of key: TransactionKey) async throws -> Chain? {
-        let snapshot = try await storage.load(LedgerQuery { $0.transactions = [key] })
+        let snapshot = try await storage.load(LedgerQuery([.transaction(key)]))
         return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }
     }
 
@@ -335,12 +334,12 @@ extension Ledger {
 
     /// About how many statements some chains have.
     package func statementCount(of chains: Set<ChainKey>) async throws -> Int {
-        chains.isEmpty ? 0 : try await statementCount(LedgerQuery { $0.chains = chains })
+        chains.isEmpty ? 0 : try await statementCount(LedgerQuery(chains.map(LedgerKey.chain)))
     }
 
     /// Documents by name. Those that are not stored are left out.
     public func documents(_ names: some Sequence<Provenance>) async throws -> [Provenance: StoredDocument] {
-        try await storage.load(LedgerQuery { $0.documents = Set(names) }).documents
+        try await storage.load(LedgerQuery(names.map(LedgerKey.content))).documents
     }
 }
 
@@ -369,7 +368,7 @@ extension Ledger {
     /// The API key with this public part, even if it was revoked; `nil` if there is none, or none that can be read.
     public func apiKey(_ id: String) async throws -> APIKey? {
         let key = APIKey.key(id)
-        let record = try await storage.load(LedgerQuery { $0.records = [key] }).records[key]
+        let record = try await storage.load(LedgerQuery([.record(key)])).records[key]
         // Any error means that this version cannot read it: then it opens nothing.
         return record.flatMap { try? APIKey($0) }
     }
@@ -406,7 +405,7 @@ extension Ledger {
 
     /// Stores an API key in place of the one with the same public part.
     public func put(_ key: APIKey) async throws {
-        try await commit(LedgerQuery { $0.records = [APIKey.key(key.id)] }, at: key.createdAt) { $0.put(key) }
+        try await commit(LedgerQuery([.record(APIKey.key(key.id))]), at: key.createdAt) { $0.put(key) }
     }
 
     /// Finds out whether writing is possible, by a write that changes no record.

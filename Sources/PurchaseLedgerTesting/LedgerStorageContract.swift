@@ -89,12 +89,12 @@ struct Trial: Sendable {
     }
 
     func load(
-        _ handle: (any LedgerStorage)? = nil, _ fill: (inout LedgerQuery) -> Void
+        _ keys: some Sequence<LedgerKey>, owners: Bool = false, from handle: (any LedgerStorage)? = nil
     ) async throws -> LedgerSnapshot {
-        try await (handle ?? second).load(LedgerQuery(fill))
+        try await (handle ?? second).load(LedgerQuery(keys, owners: owners))
     }
 
-    func record(_ key: ChainKey) async throws -> ChainRecord? { try await load { $0.chains = [key] }.chains[key] }
+    func record(_ key: ChainKey) async throws -> ChainRecord? { try await load([.chain(key)]).chains[key] }
 
     /// Commits changes that do not depend on what is stored, after loading what they replace.
     ///
@@ -106,7 +106,8 @@ struct Trial: Sendable {
         var changes = LedgerChanges()
         fill(&changes)
         changes.erasedCustomers = Set(erased.map(\.customer))
-        let (query, decided) = (LedgerQuery(for: changes, erasing: erased), changes)
+        let ids = erased.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } }
+        let (query, decided) = (LedgerQuery(changes.keys.union(ids.map(LedgerKey.customerID))), changes)
         try await (handle ?? first).commit(query) { _ in .commit(decided, ()) }
     }
 
@@ -115,7 +116,7 @@ struct Trial: Sendable {
         _ ids: String..., of bundleId: String = Sample.production.bundleId, through handle: (any LedgerStorage)? = nil
     ) async throws -> CustomerRecord {
         let names = ids.map { CustomerID($0, of: bundleId) }
-        return try await (handle ?? first).commit(LedgerQuery { $0.customers = Set(names) }) { snapshot in
+        return try await (handle ?? first).commit(LedgerQuery(names.map(LedgerKey.customerID))) { snapshot in
             guard let number = names.first.flatMap({ snapshot.newNumbers[$0] }) else {
                 throw Failure(message: "There is no number for the new id \(ids).")
             }
@@ -124,19 +125,5 @@ struct Trial: Sendable {
             changes.customers = [record]
             return .commit(changes, record)
         }
-    }
-}
-
-extension LedgerQuery {
-    /// The records that some changes replace.
-    fileprivate init(for changes: LedgerChanges, erasing erased: [CustomerRecord]) {
-        self.init()
-        chains = Set(changes.chains.map(\.key)).union(changes.erasedChains)
-        evidence = changes.erasedChains
-        names = Set(changes.documents.map(\.evidence.provenance))
-        for record in changes.customers + erased {
-            customers.formUnion(record.ids.map { CustomerID($0, of: record.customer.bundleId) })
-        }
-        records = Set(changes.records.map(\.key)).union(changes.erasedRecords)
     }
 }

@@ -41,7 +41,7 @@ public final class UnsteadyStorage: ForwardingStorage {
         }
         guard count.isMultiple(of: 3) else { return }
         let id = CustomerID("\(ObjectIdentifier(self)) \(count)", of: "UnsteadyStorage")
-        try await other.commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+        try await other.commit(LedgerQuery([.customerID(id)])) { snapshot in
             var changes = LedgerChanges()
             if let number = snapshot.newNumbers[id] {
                 changes.customers = [CustomerRecord(Customer(number: number, bundleId: id.bundleId), ids: [id.id])]

@@ -29,11 +29,11 @@ import Testing
 
     /// All that a decision changes must be in its query. Otherwise it is loaded again before the commit.
     private static func query(_ chains: [Int], _ ids: [CustomerID] = []) -> LedgerQuery {
-        LedgerQuery { ($0.chains, $0.customers) = (Set(chains.map(TroubleTests.key)), Set(ids)) }
+        LedgerQuery(chains.map { .chain(TroubleTests.key($0)) } + ids.map(LedgerKey.customerID))
     }
 
     private static func putChains(_ snapshot: LedgerSnapshot, _ changes: inout LedgerChanges) {
-        changes.chains = snapshot.query.chains.map { snapshot.chains[$0] ?? ChainRecord($0) }
+        changes.chains = snapshot.query.keys.chains.map { snapshot.chains[$0] ?? ChainRecord($0) }
     }
 
     /// Changes a chain that others do not change.
@@ -49,7 +49,7 @@ import Testing
         let addChain = "UPDATE quittance.chains SET version = version + 1 WHERE home LIKE '%000'"
         let addCustomer = "UPDATE quittance.customers SET version = version + 1 WHERE home = 'anna'"
         var kept = query([0])
-        kept.names = [evidence.provenance]
+        kept.keys.insert(.document(evidence.provenance))
         return [
             Race(addChain, query([0]), putChains),
             Race(addChain, query(Array(0..<9)), putChains),

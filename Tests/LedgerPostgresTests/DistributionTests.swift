@@ -171,9 +171,7 @@ import Testing
         let evidence = Evidence(.receipt, Array("\(number)".utf8), key.scope, nil) { name in
             ([], [RenewalFact(provenance: name, chain: key.name)])
         }
-        let query = LedgerQuery {
-            ($0.chains, $0.names, $0.arriving) = ([key], [evidence.provenance], [evidence])
-        }
+        let query = LedgerQuery([.chain(key), .document(evidence.provenance)], arriving: [evidence])
         let time = Timestamp(milliseconds: Int64(number))
         try await storage.commit(query) { snapshot in
             var changes = LedgerChanges()
@@ -215,7 +213,7 @@ import Testing
         // The second time it is known.
         for _ in 0..<2 { try await Self.add(3, to: here, through: storage) }
         await #expect(throws: LedgerStorageError.self) { try await Self.add(4, to: away, through: storage) }
-        #expect(try await storage.load(LedgerQuery { $0.evidence = [here] }).evidence[here]?.count == 2)
+        #expect(try await storage.load(LedgerQuery([.evidence(here)])).evidence[here]?.count == 2)
         #expect(try await storage.events(of: here.scope.bundleId, after: nil, limit: 10).events.count == 2)
 
         try CitusStandIn.stop(1, in: database)
@@ -245,7 +243,7 @@ import Testing
         let storage = try await database.storage()
         let keys = ["10", "11"].map { ChainKey($0, in: TroubleTests.scope) }
         func evidence() async throws -> [[Int64]] {
-            let found = try await storage.load(LedgerQuery { $0.evidence = Set(keys) }).evidence
+            let found = try await storage.load(LedgerQuery(keys.map(LedgerKey.evidence))).evidence
             return keys.map { (found[$0] ?? []).map(\.name.signedDate.milliseconds) }
         }
         #expect(try await evidence() == [[1], [1, 2, 3]])
@@ -253,7 +251,7 @@ import Testing
         let table = "SELECT partmethod FROM pg_dist_partition WHERE logicalrelid = 'quittance.proof'::regclass"
         #expect(try database.psql(table) == "one")
         for (key, left) in zip(keys.reversed(), [[[1], []], [[], []]] as [[[Int64]]]) {
-            try await storage.commit(LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }) { _ in
+            try await storage.commit(LedgerQuery([.chain(key), .evidence(key)])) { _ in
                 var changes = LedgerChanges()
                 changes.erasedChains = [key]
                 return .commit(changes, ())

@@ -4,6 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 import TestPostgres
+import TestWorld
 import Testing
 
 @testable import LedgerPostgres
@@ -19,7 +20,7 @@ import Testing
         var number: Int
         var chains: [Int]
 
-        var query: LedgerQuery { LedgerQuery { $0.chains = Set(chains.map(key)) } }
+        var query: LedgerQuery { LedgerQuery(chains.map(key).map(LedgerKey.chain)) }
 
         /// Decides. The output is how many entries each chain had.
         @Sendable func decide(_ snapshot: LedgerSnapshot) -> LedgerDecision<[Int]> {
@@ -46,7 +47,7 @@ import Testing
     }
 
     private static func entries(in storage: some LedgerStorage, _ chains: Range<Int>) async throws -> [[Int]] {
-        let found = try await storage.load(LedgerQuery { $0.chains = Set(chains.map(key)) }).chains
+        let found = try await storage.load(LedgerQuery(chains.map(key).map(LedgerKey.chain))).chains
         return chains.map { found[key($0)]?.ownerChanges.map { Int($0.milliseconds) } ?? [] }
     }
 
@@ -152,7 +153,7 @@ import Testing
             WaitingWork(entry.query, entry.decide, answer: outcomes.note(7)),
             WaitingWork(
                 Entry(number: 8, chains: [0]).query,
-                { $0.query.chains.count == 1 ? .load(entry.query) : Entry(number: 8, chains: [0, 1]).decide($0) },
+                { $0.query.keys.count == 1 ? .load(entry.query) : Entry(number: 8, chains: [0, 1]).decide($0) },
                 answer: outcomes.note(8)),
             WaitingWork(
                 LedgerQuery(),
@@ -168,6 +169,17 @@ import Testing
         #expect(try await storage.marks().lastCustomer == 5)
     }
 
+    @Test func `a group keeps each member of the changes of its works`() {
+        for (member, (changes, keys)) in EachChange.all {
+            var draft = GroupDraft(LoadedRecords())
+            draft.add(changes, writing: keys, lookedAt: Footprint())
+            draft.add(LedgerChanges(), writing: [], lookedAt: Footprint())
+            // The marks are those of the last work, which is alone.
+            if member != "marks" { #expect("\(draft.changes)" == "\(changes)", "\(member)") }
+            #expect(draft.writes == keys, "\(member)")
+        }
+    }
+
     // MARK: - Loads
 
     @Test func `loads that share a request find what each finds alone, and only one of a damaged chain fails`()
@@ -178,12 +190,13 @@ import Testing
         let single = try await database.storage { $0.sharesStatements = false }
         for number in 0..<8 { try await Self.addCustomer(number, to: storage) }
         let queries = (0..<10).map { number in
-            LedgerQuery {
-                ($0.chains, $0.owners) = (number % 2 == 0 ? [Self.key(number)] : [], number % 3 == 0)
-                $0.customers = [CustomerID("customer \(number)", of: "com.example"), CustomerID("x", of: "com.other")]
-                $0.holdings = number % 4 == 1 ? [.production] : []
-                $0.names = [Provenance(signedDate: Timestamp(milliseconds: 1), digest: DocumentDigest([UInt8(number)]))]
-            }
+            let name = Provenance(signedDate: Timestamp(milliseconds: 1), digest: DocumentDigest([UInt8(number)]))
+            let ids = [CustomerID("customer \(number)", of: "com.example"), CustomerID("x", of: "com.other")]
+            var query = LedgerQuery.holdings(of: ids, in: number % 4 == 1 ? [.production] : [])
+            query.keys.insert(.document(name))
+            if number % 2 == 0 { query.keys.insert(.chain(Self.key(number))) }
+            query.owners = number % 3 == 0
+            return query
         }
         let together = await Self.answers(storage, queries)
         for (query, found) in zip(queries, together) {
@@ -208,7 +221,7 @@ import Testing
         }
         // Those with odd numbers are stored, and one of the two chains.
         let (here, missing) = (Self.key(0), Self.key(1))
-        try await storage.commit(LedgerQuery { $0.chains = [here] }) { _ in
+        try await storage.commit(LedgerQuery([.chain(here)])) { _ in
             var (changes, record) = (LedgerChanges(), ChainRecord(here))
             record.lastEventAt = Timestamp(milliseconds: 1)
             changes.chains = [record]
@@ -218,8 +231,8 @@ import Testing
         }
         for (chains, count) in [[here], [missing], [here, missing]].flatMap({ keys in (1...9).map { (keys, $0) } }) {
             let names = documents.prefix(count).map(\.provenance)
-            let query = LedgerQuery { ($0.chains, $0.names) = (Set(chains), Set(names)) }
-            #expect(LoadPlan(Footprint(query), ScopeNumbers(), homes: nil).statements.count == 1)
+            let query = LedgerQuery(chains.map(LedgerKey.chain) + names.map(LedgerKey.document))
+            #expect(LoadPlan([query].footprint, ScopeNumbers(), homes: nil).statements.count == 1)
             let found = try await storage.load(query)
             #expect(Set(found.chains.keys) == Set(chains).intersection([here]))
             #expect(found.names == Set(names.enumerated().filter { $0.offset % 2 == 1 }.map(\.element)))
@@ -228,7 +241,7 @@ import Testing
 
     private static func addCustomer(_ number: Int, to storage: PostgresLedgerStorage) async throws {
         let id = CustomerID("customer \(number)", of: scope.bundleId)
-        try await storage.commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+        try await storage.commit(LedgerQuery([.customerID(id)])) { snapshot in
             var (changes, record) = (LedgerChanges(), ChainRecord(key(number)))
             let customer = Customer(number: snapshot.newNumbers[id] ?? 0, bundleId: scope.bundleId)
             (record.owners, record.ownerChanges) = ([.init(customer, .claim)], [Timestamp(milliseconds: 1)])

@@ -23,7 +23,7 @@ import Testing
     ) async throws {
         let keys = numbers.map { ChainKey("\(2_000_000_000 + $0)", in: scope) }
         for keys in together ? [keys] : keys.map({ [$0] }) {
-            try await storage.commit(LedgerQuery { ($0.customers, $0.chains) = ([id], Set(keys)) }) { snapshot in
+            try await storage.commit(LedgerQuery(keys.map(LedgerKey.chain) + [.customerID(id)])) { snapshot in
                 let customer = snapshot.ids[id] ?? Customer(number: snapshot.newNumbers[id] ?? 0, bundleId: id.bundleId)
                 var changes = LedgerChanges()
                 if snapshot.ids[id] == nil { changes.customers = [CustomerRecord(customer, ids: [id.id])] }
@@ -40,7 +40,7 @@ import Testing
     private static func held(
         _ storage: any LedgerStorage, by id: CustomerID = id, in environments: Set<Environment> = [.production]
     ) async throws -> Set<String> {
-        let query = LedgerQuery { ($0.customers, $0.holdings) = ([id], environments) }
+        let query = LedgerQuery.holdings(of: [id], in: environments)
         return Set(try await storage.load(query).chains.keys.map(\.name))
     }
 
@@ -51,7 +51,7 @@ import Testing
         var sizes: [Int] = []
         for range in [0..<50, 50..<400] {
             try await Self.sell(range, through: storage)
-            let query = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], [.production]) }
+            let query = LedgerQuery.holdings(of: [Self.id], in: [.production])
             let footprint = [query].footprint
             let scopes = try await storage.scopeNumbers(footprint.apps, footprint.scopes, in: 0)
             let plan = LoadPlan(footprint, scopes, homes: nil)
@@ -72,8 +72,8 @@ import Testing
             as [(Set<Environment>, Int)]
         {
             #expect(try await Self.held(storage, in: environments).count == count)
-            let query = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], environments) }
-            let all = LedgerQuery { ($0.customers, $0.holdings) = ([Self.id], [.production, .sandbox]) }
+            let query = LedgerQuery.holdings(of: [Self.id], in: environments)
+            let all = LedgerQuery.holdings(of: [Self.id], in: [.production, .sandbox])
             let (some, every) = (
                 try await storage.statementCount(query), try await storage.statementCount(all)
             )
@@ -92,7 +92,7 @@ import Testing
                 group.addTask { try await Self.sell(round * 10 + 2..<round * 10 + 3, to: id, through: storages[1]) }
                 group.addTask {
                     try await storages[0].commit(
-                        LedgerQuery { ($0.customers, $0.holdings) = ([id], [.production]) }
+                        .holdings(of: [id], in: [.production])
                     ) { snapshot in
                         var changes = LedgerChanges()
                         changes.erasedCustomers = Set(snapshot.customers.keys)

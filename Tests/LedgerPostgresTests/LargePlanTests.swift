@@ -181,14 +181,13 @@ import Testing
         _ = try await storage.documents(.newest(of: .notification, among: 10), limit: 10)
         _ = try await storage.documents(.newest(in: .production, among: 10), limit: 10)
         _ = try await storage.eraseEvents(before: Timestamp(milliseconds: 1), limit: 10)
-        let missing = [Evidence(.receipt, Array("1".utf8), scope, nil) { _ in ([], []) }]
-        let query = LedgerQuery {
-            ($0.customers, $0.names) = ([CustomerID("nobody", of: scope.bundleId)], [missing[0].provenance])
-            ($0.transactions, $0.chains) = (
-                [TransactionKey("nothing", in: scope)], [ChainKey("nothing", in: scope)]
-            )
-            $0.evidence = [ChainKey("nothing", in: scope)]
-        }
+        let (missing, nothing) = (
+            Evidence(.receipt, Array("1".utf8), scope, nil) { _ in ([], []) }, ChainKey("nothing", in: scope)
+        )
+        let query = LedgerQuery([
+            .customerID(CustomerID("nobody", of: scope.bundleId)), .document(missing.provenance), .chain(nothing),
+            .transaction(TransactionKey("nothing", in: scope)), .evidence(nothing),
+        ])
         _ = try await storage.load(query)
         _ = try await storage.statementCount(query)
     }

@@ -99,7 +99,7 @@ import Testing
 
 extension PackedDocumentTests {
     private static func store(_ documents: [Evidence], in storage: PostgresLedgerStorage) async throws {
-        let query = LedgerQuery { $0.names = Set(documents.flatMap { $0.parts + [$0] }.map(\.provenance)) }
+        let query = LedgerQuery(documents.flatMap { $0.parts + [$0] }.map(\.provenance).map(LedgerKey.document))
         try await storage.commit(query) { snapshot in
             var changes = LedgerChanges()
             let all = documents.flatMap { $0.parts + [$0] }
@@ -122,7 +122,7 @@ extension PackedDocumentTests {
         #expect(try database.psql("SELECT count(*) FROM quittance.pieces") == "1")
         #expect(try database.psql("SELECT sum(length(content)) / 20 < 3500 FROM quittance.documents") == "t")
         let names = Set(documents.map(\.provenance))
-        let found = try await other.load(LedgerQuery { $0.documents = names }).documents
+        let found = try await other.load(LedgerQuery(names.map(LedgerKey.content))).documents
         for document in documents { #expect(found[document.provenance]?.document == document.document) }
         let page = try await one.documents(.all, after: nil, limit: 100)
         #expect(page.items.count == 60)
@@ -144,7 +144,7 @@ extension PackedDocumentTests {
             try await Self.store(other.parts, in: storage)
             try await Self.store([notification], in: storage)
         }
-        let found = try await storage.load(LedgerQuery { $0.documents = [notification.provenance] }).documents
+        let found = try await storage.load(LedgerQuery([.content(notification.provenance)])).documents
         #expect(found[notification.provenance]?.document == notification.document)
     }
 
@@ -155,7 +155,7 @@ extension PackedDocumentTests {
         let notification = Self.notification(1)
         try await Self.store([notification], in: storage)
         try database.psql("UPDATE quittance.documents SET kind = 'consumptionReport'")
-        let found = try await storage.load(LedgerQuery { $0.documents = [notification.provenance] }).documents
+        let found = try await storage.load(LedgerQuery([.content(notification.provenance)])).documents
         #expect(found[notification.provenance]?.kind == Open(rawValue: "consumptionReport"))
         #expect(found[notification.provenance]?.document == notification.document)
         let page = try await storage.documents(.all, after: nil, limit: 100)
@@ -185,7 +185,7 @@ extension PackedDocumentTests {
             UPDATE quittance.documents SET content = '\\x00'::bytea || convert_to('\(text)', 'UTF8')
             WHERE signed_date = 1
             """)
-        let query = LedgerQuery { $0.documents = Set(documents.map(\.provenance)) }
+        let query = LedgerQuery(documents.map(\.provenance).map(LedgerKey.content))
         let found = try await storage.load(query).documents
         #expect(documents.map { found[$0.provenance]?.document } == documents.map(\.document))
     }

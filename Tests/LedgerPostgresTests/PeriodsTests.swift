@@ -63,7 +63,7 @@ import Testing
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
         let key = ChainKey("1", in: scope)
         func put(_ id: String, signed: Int64, owner: Int64?, revoked: Int64?) async throws {
-            try await storage.commit(LedgerQuery { $0.chains = [key] }) { snapshot in
+            try await storage.commit(LedgerQuery([.chain(key)])) { snapshot in
                 var record = snapshot.chains[key] ?? ChainRecord(key)
                 let name = Provenance(signedDate: Timestamp(milliseconds: signed), digest: DocumentDigest([]))
                 var statement = TransactionStatement(
@@ -95,7 +95,7 @@ import Testing
         try await put("1", signed: 6, owner: 8, revoked: 9)
         try await put("2", signed: 4, owner: 8, revoked: 9)
         #expect(try rows() == ["customer 8 1 9", "customer 8 2 0"])
-        try await storage.commit(LedgerQuery { $0.chains = [key] }) { _ in
+        try await storage.commit(LedgerQuery([.chain(key)])) { _ in
             var changes = LedgerChanges()
             changes.chains = [ChainRecord(key)]
             return .commit(changes, ())

@@ -57,7 +57,7 @@ import Testing
     private static func addTest(_ number: Int, through storage: PostgresLedgerStorage) async throws {
         let scope = TroubleTests.scope
         let evidence = Evidence(.notification, Array("test \(number)".utf8), scope, nil) { _ in ([], []) }
-        let query = LedgerQuery { ($0.names, $0.arriving) = ([evidence.provenance], [evidence]) }
+        let query = LedgerQuery([.document(evidence.provenance)], arriving: [evidence])
         try await storage.commit(query) { snapshot in
             var changes = LedgerChanges()
             guard !snapshot.names.contains(evidence.provenance) else { return .commit(changes, ()) }

@@ -28,7 +28,8 @@ import Testing
         private var chains: Set<ChainKey> { number % 5 == 0 ? [] : [TroubleTests.key(number % 5)] }
 
         var query: LedgerQuery {
-            LedgerQuery { ($0.chains, $0.names, $0.arriving) = (chains, Set(documents.map(\.provenance)), documents) }
+            LedgerQuery(
+                documents.map { .document($0.provenance) } + chains.map(LedgerKey.chain), arriving: documents)
         }
 
         /// Stores what is not stored. The output is how many documents were.

@@ -58,7 +58,7 @@ import Testing
         var wrong = try #require(fact.signed ?? fact.receipt)
         wrong.transactionId = "999"
         let invented = wrong
-        try await storage.commit(LedgerQuery { $0.chains = [record.key] }) { snapshot in
+        try await storage.commit(LedgerQuery([.chain(record.key)])) { snapshot in
             var (changes, record) = (LedgerChanges(), snapshot.chains[record.key] ?? record)
             record.chain.merge(invented)
             changes.chains = [record]

@@ -214,7 +214,7 @@ import Testing
     /// A work that adds an entry to a chain.
     private static func work(on chain: Int, _ failures: Failures) -> WaitingWork {
         let key = TroubleTests.key(chain)
-        return WaitingWork(LedgerQuery { $0.chains = [key] }) { snapshot in
+        return WaitingWork(LedgerQuery([.chain(key)])) { snapshot in
             var (changes, record) = (LedgerChanges(), snapshot.chains[key] ?? ChainRecord(key))
             record.ownerChanges.append(Timestamp(milliseconds: 1))
             changes.chains = [record]
@@ -240,11 +240,8 @@ import Testing
         let failures = Failures()
         let key = RecordKey(RecordKind(rawValue: "k"), "n", of: .scope(TroubleTests.scope))
         let loads = (0..<8).map { number in
-            let query = LedgerQuery {
-                $0.chains = [TroubleTests.key(number)]
-                if number == 3 { $0.records = [key] }
-            }
-            return WaitingLoad(query) { failures.add(number, $0) }
+            let keys: [LedgerKey] = [.chain(TroubleTests.key(number))] + (number == 3 ? [.record(key)] : [])
+            return WaitingLoad(LedgerQuery(keys)) { failures.add(number, $0) }
         }
         await storage.answer(loads)
         #expect(failures.found.keys.sorted() == [3], "\(failures.found)")

@@ -17,9 +17,7 @@ import Testing
     /// Adds a document, an event and an entry in a chain; the decision is the same if it is made again.
     static func add(_ number: Int, to chain: Int, through storage: PostgresLedgerStorage) async throws {
         let evidence = Evidence(.receipt, Array("\(number)".utf8), scope, nil) { _ in ([], []) }
-        let query = LedgerQuery {
-            ($0.chains, $0.names) = ([key(chain)], [evidence.provenance])
-        }
+        let query = LedgerQuery([.chain(key(chain)), .document(evidence.provenance)])
         let time = Timestamp(milliseconds: Int64(number))
         try await storage.commit(query) { snapshot in
             var changes = LedgerChanges()
@@ -94,7 +92,7 @@ import Testing
 
     static func numbers(in storage: PostgresLedgerStorage) async throws -> [[Int]] {
         let keys = (0..<4).map { key($0) }
-        let chains = try await storage.load(LedgerQuery { $0.chains = Set(keys) }).chains
+        let chains = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains
         return keys.map { chains[$0]?.ownerChanges.map { Int($0.milliseconds) } ?? [] }
     }
 
@@ -267,7 +265,7 @@ import Testing
         let storage = try await database.storage()
         func number(_ id: String) async throws -> Int64? {
             let key = CustomerID(id, of: Self.scope.bundleId)
-            return try await storage.commit(LedgerQuery { $0.customers = [key] }) { snapshot in
+            return try await storage.commit(LedgerQuery([.customerID(key)])) { snapshot in
                 .commit(LedgerChanges(), snapshot.newNumbers[key])
             }
         }
@@ -289,7 +287,7 @@ import Testing
         let database = try TestPostgres.database()
         func add(_ id: String, of bundleId: String, through storage: PostgresLedgerStorage) async throws {
             let key = CustomerID(id, of: bundleId)
-            try await storage.commit(LedgerQuery { $0.customers = [key] }) { snapshot in
+            try await storage.commit(LedgerQuery([.customerID(key)])) { snapshot in
                 var changes = LedgerChanges()
                 guard let number = snapshot.newNumbers[key] else { return .commit(changes, ()) }
                 let customer = Customer(number: number, bundleId: bundleId)
@@ -323,7 +321,7 @@ import Testing
         try await add("a", of: "com.example", through: servers[1])
         try await add("b", of: "com.other", through: servers[1])
         let stranger = CustomerID("b", of: "com.lost")
-        #expect(try await servers[0].load(LedgerQuery { $0.customers = [stranger] }).customers.isEmpty)
+        #expect(try await servers[0].load(LedgerQuery([.customerID(stranger)])).customers.isEmpty)
         try await add("c", of: "com.example", through: servers[0])
         try await add("d", of: "com.lost", through: servers[0])
         #expect(

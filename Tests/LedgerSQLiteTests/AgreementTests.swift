@@ -40,19 +40,18 @@ import Testing
 
 /// All answers of a storage, keyed by question.
 private func answers(of storage: some LedgerStorage, _ history: History) async throws -> [String: AnyHashable] {
-    var query = LedgerQuery()
-    query.chains = Set(History.chains)
-    query.transactions = Set(
-        History.chains.flatMap { key in
-            (1..<9).map { TransactionKey("\($0)", in: key.scope) } + [
-                TransactionKey(key.originalTransactionId, in: key.scope)
-            ]
-        })
-    query.customers = Set(History.apps.flatMap { app in History.ids.map { CustomerID($0, of: app) } })
-    query.owners = true
-    query.names = Set((history.documents + history.documents.flatMap(\.parts)).map(\.provenance))
-    (query.documents, query.evidence) = (query.names, query.chains)
-    let snapshot = try await storage.load(query)
+    let ids = History.apps.flatMap { app in History.ids.map { CustomerID($0, of: app) } }
+    var keys = ids.map(LedgerKey.customerID)
+    for key in History.chains {
+        keys += [.chain(key), .evidence(key)]
+        keys += ((1..<9).map { "\($0)" } + [key.originalTransactionId]).map {
+            .transaction(TransactionKey($0, in: key.scope))
+        }
+    }
+    for document in history.documents + history.documents.flatMap(\.parts) {
+        keys += [.document(document.provenance), .content(document.provenance)]
+    }
+    let snapshot = try await storage.load(LedgerQuery(keys, owners: true))
     let evidence = snapshot.evidence.mapValues { Set($0) }.filter { !$0.value.isEmpty }
     var answers: [String: AnyHashable] = [
         "chains": snapshot.chains, "transactions": snapshot.transactions, "ids": snapshot.ids,
@@ -61,10 +60,8 @@ private func answers(of storage: some LedgerStorage, _ history: History) async t
         "scanned chains": Set(try await storage.chains(.all, limit: 10_000)),
         "due": Set(try await storage.chains(.due(at: Timestamp(milliseconds: .max)), limit: 10_000)),
     ]
-    for id in query.customers {
-        var query = LedgerQuery()
-        (query.customers, query.holdings) = ([id], [.production])
-        let snapshot = try await storage.load(query)
+    for id in ids {
+        let snapshot = try await storage.load(.holdings(of: [id], in: [.production]))
         answers["holdings of \(id)"] = snapshot.customer(id).map { snapshot.chains(of: $0.customer) }
     }
     for app in History.apps {

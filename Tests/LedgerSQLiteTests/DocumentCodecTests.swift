@@ -22,7 +22,7 @@ import Testing
         let new = try await storage.store(documents.map { .unverified($0) })
         #expect(new.count == count ?? Set(documents.map { DocumentDigest($0, .notification) }).count)
         for document in new {
-            let found = try await storage.load { $0.documents = [document.provenance] }
+            let found = try await storage.load(LedgerQuery([.content(document.provenance)]))
             #expect(found.documents[document.provenance]?.document == document.document)
         }
     }
@@ -194,10 +194,7 @@ import Testing
                     "UPDATE \(table) SET \(damage)".replacing("number", with: table == "sharedBlobs" ? "id" : "number"))
             }
             let name = Evidence.unverified(document).provenance
-            let found = try await storage.load {
-                $0.names = [name]
-                $0.documents = [name]
-            }
+            let found = try await storage.load(LedgerQuery([.document(name), .content(name)]))
             #expect(found.names.isEmpty && found.documents.isEmpty, "\(damage)")
             let scanned = try await storage.scanned()
             #expect(scanned.documents.isEmpty && scanned.damage.count == 1, "\(damage)")
@@ -210,7 +207,7 @@ import Testing
         try await expectBack([document], in: storage)
         try await storage.execute("UPDATE documents SET kind = 'consumptionReport'")
         let name = Evidence.unverified(document).provenance
-        let found = try await storage.load { $0.documents = [name] }.documents[name]
+        let found = try await storage.load(LedgerQuery([.content(name)])).documents[name]
         #expect(found?.kind == Open(rawValue: "consumptionReport") && found?.document == document)
         #expect(try await storage.scanned().documents == [found])
     }

@@ -225,9 +225,7 @@ import Testing
         try await storage.execute(damage)
         try storage.close()
         storage = try SQLiteLedgerStorage(path: folder.path())
-        var query = LedgerQuery()
-        (query.chains, query.evidence) = ([key], [key])
-        let (damaged, whole) = (query, storage)
+        let (damaged, whole) = (LedgerQuery([.chain(key), .evidence(key)]), storage)
         #expect(await Self.code { _ = try await whole.load(damaged) } == .damaged)
         // A decision whose records cannot be loaded does not make others fail.
         async let isStored = whole.store(.unverified([2], in: LedgerScope(bundleId: "two", environment: .production)))

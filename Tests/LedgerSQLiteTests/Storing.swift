@@ -21,9 +21,7 @@ extension SQLiteLedgerStorage {
     /// - Returns: The documents that were stored.
     @discardableResult
     func store(_ documents: [Evidence], at now: Timestamp = Timestamp(milliseconds: 0)) async throws -> [Evidence] {
-        var query = LedgerQuery()
-        query.names = Set(documents.map(\.provenance))
-        return try await commit(query) { snapshot in
+        try await commit(LedgerQuery(documents.map { .document($0.provenance) })) { snapshot in
             var (names, changes) = (snapshot.names, LedgerChanges())
             for document in documents where names.insert(document.provenance).inserted {
                 changes.documents.append(NewDocument(document, for: Set(document.chains), receivedAt: now))
@@ -51,11 +49,5 @@ extension SQLiteLedgerStorage {
     /// The documents as texts, in the order of their arrival.
     func texts() async throws -> [String] {
         try await scanned().documents.map { String(decoding: $0.document, as: UTF8.self) }
-    }
-
-    func load(_ name: (inout LedgerQuery) -> Void) async throws -> LedgerSnapshot {
-        var query = LedgerQuery()
-        name(&query)
-        return try await load(query)
     }
 }

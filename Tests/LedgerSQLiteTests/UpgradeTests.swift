@@ -132,9 +132,9 @@ import Testing
         let last = try await storage.number("SELECT seq FROM sqlite_sequence WHERE name = 'customers'")
         #expect(try await storage.number("SELECT max(number) FROM customers") < last)
         let id = CustomerID("new", of: "com.example.notes")
-        var query = LedgerQuery()
-        query.customers = [id]
-        let customer = try await storage.commit(query) { .commit(LedgerChanges(), $0.newNumbers[id]) }
+        let customer = try await storage.commit(LedgerQuery([.customerID(id)])) {
+            .commit(LedgerChanges(), $0.newNumbers[id])
+        }
         #expect(customer == Int64(last) + 1)
     }
 }

@@ -10,8 +10,8 @@ import Testing
 
     /// The customers that presented the month, by their first ids, the first one first; `nil` for one that is gone.
     private static func claimants(_ shop: Shop, among ids: [String]) async throws -> [String?] {
-        let customers = Set(ids.map { CustomerID($0, of: Facts.scope.bundleId) })
-        let snapshot = try await shop.ledger.snapshot { ($0.chains, $0.customers) = ([Facts.key], customers) }
+        let customers = ids.map { LedgerKey.customerID(CustomerID($0, of: Facts.scope.bundleId)) }
+        let snapshot = try await shop.ledger.snapshot(customers + [.chain(Facts.key)])
         let names = Dictionary(snapshot.customers.values.map { ($0.customer.number, $0.ids.first) }) { $1 }
         return (snapshot.chains[Facts.key]?.claimants.list ?? []).map { names[$0.number] ?? nil }
     }
@@ -128,7 +128,7 @@ import Testing
         let document = try await shop.month()
         for id in ["a", "b"] { try await shop.claim(id, document, day: 1) }
         func at() async throws -> Timestamp? {
-            try await shop.ledger.snapshot { $0.chains = [Facts.key] }.chains[Facts.key]?.claimants.list.last?.at
+            try await shop.ledger.snapshot([.chain(Facts.key)]).chains[Facts.key]?.claimants.list.last?.at
         }
         try await shop.claim("b", document, day: 1.9)
         #expect(try await at() == Facts.day(1))
@@ -198,7 +198,7 @@ import Testing
         for id in ["cora", "dora"] { try await shop.claim(id, migrated, day: 11, limits: true) }
         let key = ChainKey("100", in: Facts.scope)
         func list() async throws -> Claimants? {
-            try await shop.ledger.snapshot { $0.chains = [key] }.chains[key]?.claimants
+            try await shop.ledger.snapshot([.chain(key)]).chains[key]?.claimants
         }
         let before = try await list()
         #expect(before?.list.count == 4)

@@ -137,7 +137,7 @@ import Testing
                 let decision = try decide(snapshot)
                 if case .commit(let changes, _) = decision {
                     let isEnd = changes.erasedRecords.contains(UnfinishedCopy.key)
-                    steps.add(isEnd ? "no note" : query.records.contains(UnfinishedCopy.key) ? "note" : "commit")
+                    steps.add(isEnd ? "no note" : query.keys.contains(.record(UnfinishedCopy.key)) ? "note" : "commit")
                 }
                 return decision
             }
@@ -323,7 +323,7 @@ import Testing
         let selection = RecordSelection(RecordKind(rawValue: "trustAnchors"))
         let notes = Set(try await source.records(selection, limit: 1000).map(\.key))
         #expect(!notes.isEmpty)
-        try await source.commit(LedgerQuery { $0.records = notes }) { _ in
+        try await source.commit(LedgerQuery(notes.map(LedgerKey.record))) { _ in
             var changes = LedgerChanges()
             changes.erasedRecords = notes
             return .commit(changes, ())
@@ -343,7 +343,7 @@ import Testing
         let busy = InterceptedStorage(inner: target) {
             guard try await target.marks().lastEvent > 0, late.next() == 1 else { return }
             let id = CustomerID("late", of: FilledLedger.scope.bundleId)
-            try await source.commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+            try await source.commit(LedgerQuery([.customerID(id)])) { snapshot in
                 var changes = LedgerChanges()
                 let customer = Customer(number: snapshot.newNumbers[id] ?? 0, bundleId: id.bundleId)
                 changes.customers = [CustomerRecord(customer, ids: [id.id])]

@@ -146,7 +146,8 @@ import Testing
             storage: InterceptedStorage(
                 inner: inner,
                 afterLoad: { query in
-                    guard !query.evidence.isEmpty, let next = rest.withLock({ $0.popFirst() }) else { return }
+                    let isAboutEvidence = query.keys.contains { if case .evidence = $0 { true } else { false } }
+                    guard isAboutEvidence, let next = rest.withLock({ $0.popFirst() }) else { return }
                     _ = try await Ledger(storage: inner).record([next], at: Self.now)
                 }))
         #expect(try await busy.check(by: signed.verifier).faults == [])

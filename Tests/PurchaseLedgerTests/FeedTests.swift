@@ -115,7 +115,7 @@ private struct Consumer {
                 faults.append("\(id) is \(states[id] as Any), and published as \(changes[id]?.after as Any)")
             }
         }
-        let snapshot = try await ledger.snapshot { $0.customers = RandomHistory.customers }
+        let snapshot = try await ledger.snapshot(RandomHistory.customers.map(LedgerKey.customerID))
         for id in RandomHistory.customers {
             guard let answer = try await ledger.customer(id.id, in: Facts.scope, at: now),
                 let customer = snapshot.ids[id]

@@ -28,8 +28,8 @@ extension Ledger {
             storage: storage, rules: LedgerRules(catalogues: [Facts.scope.bundleId: catalogue], claimPolicy: policy))
     }
 
-    func snapshot(_ fill: (inout LedgerQuery) -> Void) async throws -> LedgerSnapshot {
-        try await storage.load(LedgerQuery(fill))
+    func snapshot(_ keys: some Sequence<LedgerKey>) async throws -> LedgerSnapshot {
+        try await storage.load(LedgerQuery(keys))
     }
 
     /// All events so far.
@@ -47,14 +47,14 @@ extension Ledger {
 
     /// The ids of each owner of a chain.
     func owners(_ key: ChainKey = Facts.key) async throws -> [[String]] {
-        let snapshot = try await snapshot { ($0.chains, $0.owners) = ([key], true) }
+        let snapshot = try await storage.load(LedgerQuery([.chain(key)], owners: true))
         return snapshot.chains[key]?.owners.compactMap { snapshot.customers[$0.customer]?.ids } ?? []
     }
 
     /// Whether a customer is established, not only named by a document; `nil` if there is no such customer.
     func isEstablished(_ id: String) async throws -> Bool? {
         let id = CustomerID(id, of: Facts.scope.bundleId)
-        return try await snapshot { $0.customers = [id] }.customer(id)?.isEstablished
+        return try await snapshot([.customerID(id)]).customer(id)?.isEstablished
     }
 
     func document(_ name: Provenance) async throws -> StoredDocument? { try await documents([name])[name] }
@@ -68,7 +68,7 @@ extension Ledger {
 
     /// Replaces a chain without applying any rules.
     func put(_ record: ChainRecord) async throws {
-        try await storage.commit(LedgerQuery { $0.chains = [record.key] }) { _ in
+        try await storage.commit(LedgerQuery([.chain(record.key)])) { _ in
             var changes = LedgerChanges()
             changes.chains = [record]
             return .commit(changes, ())

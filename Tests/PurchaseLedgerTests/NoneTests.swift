@@ -77,7 +77,7 @@ import Testing
             _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(-5))
         }
         let key = ChainKey("1", in: Facts.scope)
-        var earlier = try #require(try await ledger.storage.load(LedgerQuery { $0.chains = [key] }).chains[key])
+        var earlier = try #require(try await ledger.storage.load(LedgerQuery([.chain(key)])).chains[key])
         earlier.report?.state = ChainState(status: .revoked, productId: "month")
         var changes = LedgerChanges()
         changes.chains = [earlier]

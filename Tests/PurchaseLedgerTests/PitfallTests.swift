@@ -759,7 +759,7 @@ extension SignedHistory {
             _ = try await ledger.record([signed.evidence(document)], at: Facts.day(100))
         }
         let transactions = ["1", "7", "8"].map { TransactionKey($0, in: Facts.scope) }
-        let keys = try await ledger.snapshot { $0.transactions = Set(transactions) }.transactions
+        let keys = try await ledger.snapshot(transactions.map(LedgerKey.transaction)).transactions
         #expect(transactions.map { keys[$0] } == [Facts.key, Facts.key, nil])
     }
 

@@ -185,7 +185,7 @@ import Testing
 
     /// Removes all facts of a chain, and nothing else.
     private static func removeFacts(of key: ChainKey, in ledger: Ledger) async throws {
-        var record = try #require(try await ledger.snapshot { $0.chains = [key] }.chains[key])
+        var record = try #require(try await ledger.snapshot([.chain(key)]).chains[key])
         record.chain = Chain(key)
         try await ledger.put(record)
     }

@@ -119,7 +119,7 @@ import Testing
             let ledger = Ledger(catalogue)
             _ = try await ledger.publishCatalogueChanges(at: Facts.day(0))
             let key = CatalogueDigest.key(Facts.scope.bundleId)
-            return try await ledger.snapshot { $0.records = [key] }.records[key]?.payload
+            return try await ledger.snapshot([.record(key)]).records[key]?.payload
         }
         let earlier = #"["3600.0 seconds",["season","7776000.0 seconds"]]"#
         #expect(try await digest(Self.catalogue()) == Facts.digest(earlier).bytes)

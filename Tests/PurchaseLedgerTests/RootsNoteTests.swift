@@ -32,7 +32,8 @@ import Testing
         func commit<Output: Sendable>(
             _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
         ) async throws -> Output {
-            records.withLock { $0.append(query.records) }
+            let keys = query.keys.compactMap { if case .record(let key) = $0 { key } else { nil } }
+            records.withLock { $0.append(Set(keys)) }
             return try await inner.commit(query, decide)
         }
     }
@@ -55,7 +56,7 @@ import Testing
 
     private static func note(_ storage: any LedgerStorage) async throws -> LedgerRecord? {
         let key = RootsNote.key(production)
-        return try await storage.load(LedgerQuery { $0.records = [key] }).records[key]
+        return try await storage.load(LedgerQuery([.record(key)])).records[key]
     }
 
     private static func message(_ body: () async throws -> Void) async -> String? {
@@ -267,7 +268,7 @@ import Testing
     /// Makes the ledger one of an earlier version.
     private func eraseNotes() async throws {
         let keys = Set(try await notes.map(\.key))
-        try await storage.commit(LedgerQuery { $0.records = keys }) { _ in
+        try await storage.commit(LedgerQuery(keys.map(LedgerKey.record))) { _ in
             var changes = LedgerChanges()
             changes.erasedRecords = keys
             return .commit(changes, ())

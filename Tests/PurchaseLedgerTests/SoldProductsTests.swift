@@ -14,7 +14,9 @@ import Testing
 
     @Test func `a large ledger is read in pages, each chain once, with progress`() async throws {
         let loads = Loads()
-        let storage = InterceptedStorage(afterLoad: { query in loads.sizes.withLock { $0.append(query.chains.count) } })
+        let storage = InterceptedStorage(afterLoad: { query in
+            loads.sizes.withLock { $0.append(query.keys.chains.count) }
+        })
         let chains = (1...1234).map { number in
             let product = number % 3 == 0 ? "year" : "month"
             return Facts.chain(
@@ -49,7 +51,7 @@ import Testing
     @Test func `a damaged chain is named, and all others count`() async throws {
         let damaged = ChainKey("2", in: Facts.scope)
         let storage = InterceptedStorage(afterLoad: { query in
-            guard query.chains.contains(damaged) else { return }
+            guard query.keys.chains.contains(damaged) else { return }
             throw LedgerStorageError(.damaged, "The row is damaged")
         })
         try await storage.commit(LedgerQuery()) { _ in

@@ -32,7 +32,7 @@ import Testing
     /// Adds a customer, as a claim does.
     private static func add(_ ids: String..., to ledger: Ledger) async throws {
         let keys = ids.map { CustomerID($0, of: scope.bundleId) }
-        try await ledger.storage.commit(LedgerQuery { $0.customers = [keys[0]] }) { snapshot in
+        try await ledger.storage.commit(LedgerQuery([.customerID(keys[0])])) { snapshot in
             var changes = LedgerChanges()
             let customer = Customer(number: snapshot.newNumbers[keys[0]] ?? 0, bundleId: scope.bundleId)
             changes.customers = [CustomerRecord(customer, ids: ids, isEstablished: true)]

@@ -168,9 +168,8 @@ private struct Answers: Sendable {
             [0, 3, 6, 9].map { Timestamp(milliseconds: start + length / 10 * $0) }
             + [history.end, history.end.advanced(by: .seconds(5 * 86_400))]
 
-        var query = LedgerQuery()
-        (query.chains, query.transactions, query.owners) = (keys, transactions, true)
-        let snapshot = try await storage.load(query)
+        let names = keys.map(LedgerKey.chain) + transactions.map(LedgerKey.transaction)
+        let snapshot = try await storage.load(LedgerQuery(names, owners: true))
         (chains, chainKeys) = (snapshot.chains.mapValues(\.chain), snapshot.transactions)
         owners = snapshot.chains.mapValues { record in
             record.owners.flatMap { snapshot.customers[$0.customer]?.ids ?? [] }.sorted()

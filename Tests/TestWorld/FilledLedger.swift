@@ -178,9 +178,7 @@ package struct LedgerContent: Hashable {
     package init(of storage: any LedgerStorage) async throws {
         customers = Set(try await storage.customers(after: nil, limit: 100_000).items)
         let keys = Set(try await storage.chains(.all, limit: 100_000))
-        var query = LedgerQuery()
-        (query.chains, query.evidence) = (keys, keys)
-        let snapshot = try await storage.load(query)
+        let snapshot = try await storage.load(LedgerQuery(keys.flatMap { [.chain($0), .evidence($0)] }))
         (chains, evidence) = (snapshot.chains, snapshot.evidence.mapValues { Set($0) }.filter { !$0.value.isEmpty })
         documents = Set(try await storage.documents(.all, limit: 100_000))
         records = Set(try await storage.records(RecordSelection(), limit: 100_000))

@@ -41,9 +41,7 @@ package enum LongHistory {
 
     /// Puts a chain into a storage.
     package static func put(_ record: ChainRecord, into storage: any LedgerStorage) async throws {
-        var query = LedgerQuery()
-        query.chains = [record.key]
-        try await storage.commit(query) { _ in
+        try await storage.commit(LedgerQuery([.chain(record.key)])) { _ in
             var changes = LedgerChanges()
             changes.chains = [record]
             return .commit(changes, ())

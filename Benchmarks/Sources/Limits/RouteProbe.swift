@@ -22,7 +22,7 @@ struct RouteProbe {
         defer { try? FileManager.default.removeItem(at: folder) }
         let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
         let (record, store) = (Store.history(periods: route.periods, in: route.scope), try Store())
-        try await storage.commit(LedgerQuery { $0.chains = [record.key] }) { _ in
+        try await storage.commit(LedgerQuery([.chain(record.key)])) { _ in
             var changes = LedgerChanges()
             changes.chains = [record]
             return .commit(changes, ())

@@ -77,7 +77,7 @@ final class FilledDatabase: Sendable {
     ]
 
     private static func addFirst(to storage: PostgresLedgerStorage) async throws {
-        try await storage.commit(LedgerQuery { $0.customers = [customer(0)] }) { snapshot in
+        try await storage.commit(LedgerQuery([.customerID(customer(0))])) { snapshot in
             var changes = LedgerChanges()
             let customer = Customer(number: snapshot.newNumbers[customer(0)] ?? 0, bundleId: scope.bundleId)
             changes.customers = [CustomerRecord(customer, ids: [self.customer(0).id])]
@@ -253,7 +253,7 @@ extension FilledDatabase {
     private func requireCopies(in storage: PostgresLedgerStorage) async throws {
         for place in [0, 1, customers - 1] {
             let key = Self.chain(place)
-            let found = try await storage.load(LedgerQuery { $0.chains = [key] }).chains[key]
+            let found = try await storage.load(LedgerQuery([.chain(key)])).chains[key]
             guard found == Self.record(key, of: owner(place)) else {
                 throw LoadFailure("Chain \(place) is not as expected")
             }

@@ -17,9 +17,8 @@ enum Work {
         init(_ renewal: FilledDatabase.Renewal) {
             let documents = renewal.documents
             let time = renewal.time
-            query = LedgerQuery {
-                ($0.chains, $0.names, $0.arriving) = ([renewal.key], Set(documents.map(\.provenance)), documents)
-            }
+            query = LedgerQuery(
+                documents.map { .document($0.provenance) } + [.chain(renewal.key)], arriving: documents)
             var changes = LedgerChanges()
             var record = renewal.record
             record.lastEventAt = time
@@ -72,7 +71,7 @@ enum Work {
             var done = 0
             while ContinuousClock.now < end {
                 let id = FilledDatabase.customer(Int.random(in: 0..<database.customers))
-                let found = try await storage.load(LedgerQuery { ($0.customers, $0.holdings) = ([id], [.production]) })
+                let found = try await storage.load(.holdings(of: [id], in: [.production]))
                 guard found.chains.count == 1 else { throw LoadFailure("\(id) has \(found.chains.count) chains") }
                 done += 1
             }

@@ -55,9 +55,7 @@ enum FilledLedger {
     }
 
     private static func query(_ ids: [CustomerID]) -> LedgerQuery {
-        var query = LedgerQuery()
-        query.customers = Set(ids)
-        return query
+        LedgerQuery(ids.map(LedgerKey.customerID))
     }
 
     /// The number of customers already in the ledger. Looking up the first customer of each batch suffices, since a

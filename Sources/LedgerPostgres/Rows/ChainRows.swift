@@ -84,9 +84,10 @@ extension CommitPlan {
     /// - Parameters:
     ///   - changed: The changed records, of which a later one replaces an earlier one.
     ///   - touched: The chains whose version is incremented.
-    mutating func putChains(_ changed: [ChainRecord], touched: Set<ChainKey>, _ footprint: Footprint) throws {
+    ///   - looked: The chains that were looked at.
+    mutating func putChains(_ changed: [ChainRecord], touched: Set<ChainKey>, _ looked: Set<ChainKey>) throws {
         let records = Dictionary(changed.map { ($0.key, $0) }) { $1 }
-        for key in touched.union(footprint.chains).sorted() {
+        for key in touched.union(looked).sorted() {
             let (old, name) = (
                 loaded.chains[key],
                 [

@@ -80,10 +80,12 @@ extension CommitPlan {
         "DELETE FROM quittance.customers WHERE home = $1 AND app = $2"
     )
 
-    /// - Parameter after: The loaded records as they are to be.
-    mutating func putCustomers(_ after: LoadedRecords, _ footprint: Footprint) {
+    /// - Parameters:
+    ///   - after: The loaded records as they are to be.
+    ///   - looked: The ids that were looked up.
+    mutating func putCustomers(_ after: LoadedRecords, _ looked: Set<CustomerID>) {
         let (rows, gained) = (after.customers, loaded.holdings(gainedBy: after))
-        let ids = Set(rows.keys).union(loaded.customers.keys).union(footprint.customers)
+        let ids = Set(rows.keys).union(loaded.customers.keys).union(looked)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
             switch (loaded.customers[id], rows[id]) {

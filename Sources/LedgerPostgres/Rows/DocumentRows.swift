@@ -137,36 +137,6 @@ extension LoadPlan {
     ) -> (String, [PostgresValue]) {
         ("SELECT content FROM quittance.documents WHERE \(place.sql)", place.parameters)
     }
-
-    /// What is mentioned may have been detached, see ``Schema``. See ``loadEvidenceAtHome(for:)``.
-    private static let evidence = """
-        WITH mentioned AS MATERIALIZED (
-            SELECT signed_date, digest FROM quittance.mentions WHERE home = $1 AND scope = $2),
-        named AS MATERIALIZED (
-            SELECT signed_date, digest FROM quittance.documents WHERE chain = $1 AND scope = $2
-            UNION SELECT signed_date, digest FROM mentioned JOIN quittance.documents USING (signed_date, digest))
-        SELECT named.signed_date, named.digest, chain, bundle_id, environment
-        FROM named JOIN quittance.documents USING (signed_date, digest)
-        JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app WHERE chain IS NOT NULL
-        UNION ALL SELECT named.signed_date, named.digest, home, bundle_id, environment
-        FROM named JOIN quittance.mentions USING (signed_date, digest)
-        JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
-        """
-
-    mutating func loadEvidence(for key: ChainKey) {
-        add(
-            Self.evidence, [.text(key.name), .integer(scopes.scope(key.scope))]
-        ) { rows, loaded in
-            var chains: [Provenance: Set<ChainKey>] = [:]
-            let found = try rows.map { row in
-                let name = Provenance(signedDate: try row.next(), digest: try row.next())
-                let id = try row.next(String.self)
-                return (name, ChainKey(id, in: try row.scope()))
-            }
-            for (name, chain) in found { chains[name, default: []].insert(chain) }
-            loaded.evidence[key] = DocumentReference.sorted(chains)
-        }
-    }
 }
 
 extension Evidence {

@@ -85,9 +85,10 @@ private enum RecordStatement {
 }
 
 extension CommitPlan {
-    mutating func putRecords(_ changes: LedgerChanges, _ footprint: Footprint) {
+    /// - Parameter looked: What was looked at: also the records that are written.
+    mutating func putRecords(_ changes: LedgerChanges, _ looked: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
-        let keys = footprint.records.union(new.keys).union(changes.erasedRecords)
+        let keys = looked.compactMap { if case .record(let key) = $0 { key } else { nil } }
         for key in keys.sorted(by: { $0.place.lexicographicallyPrecedes($1.place) }) {
             let name = scopes.key(key)
             let version = loaded.records[key].map { PostgresValue.integer($0.version) }

@@ -41,8 +41,20 @@ extension PostgresLedgerStorage {
     /// The chains that a query names. Where the original transaction of a migrated chain is now is seen from the
     /// transactions, so that no state is read.
     private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
-        let customers = query.holdings.isEmpty ? [] : query.customers
-        let ids = query.transactions.union(query.chains.map { TransactionKey($0.name, in: $0.scope) })
+        var (chains, ids) = (Set<ChainKey>(), Set<TransactionKey>())
+        var (customers, environments) = (Set<CustomerID>(), Set<Environment>())
+        for key in query.keys {
+            switch key {
+            case .chain(let key):
+                chains.insert(key)
+                ids.insert(TransactionKey(key.name, in: key.scope))
+            case .transaction(let key): ids.insert(key)
+            case .holdings(let id, let environment):
+                customers.insert(id)
+                environments.insert(environment)
+            default: break
+            }
+        }
         let scopes = try await scopeNumbers(Set(customers.map(\.bundleId)), Set(ids.map(\.scope)), in: epoch)
         var (statements, readers) = ([PostgresStatement](), [(inout PostgresRow) throws -> [ChainKey]]())
         for (scope, ids) in Dictionary(grouping: ids, by: \.scope) {
@@ -52,13 +64,13 @@ extension PostgresLedgerStorage {
         }
         for (bundleId, ids) in Dictionary(grouping: customers, by: \.bundleId) {
             let lookups = try await holdings(
-                ids.map(\.id), scopes.app(bundleId), .environments(query.holdings), in: epoch)
+                ids.map(\.id), scopes.app(bundleId), .environments(environments), in: epoch)
             statements += lookups
             readers += lookups.map { _ in { [try $0.holding(bundleId)] } }
         }
         let answers = try await requests.read(statements, during: epoch)
         let found = try zip(answers, readers).flatMap { rows, read in try rows.map(read).flatMap(\.self) }
-        return Set(found).union(query.chains)
+        return chains.union(found)
     }
 
     /// Statements for the chains that customers of an app may own. On several nodes the customers are looked up first.

@@ -21,7 +21,7 @@ extension Ledger {
         _ information: ConsumptionInformation, about key: TransactionKey, at now: Timestamp
     ) async throws -> Bool? {
         let id = Job.ID(.consumption, key.transactionId, in: key.scope)
-        return try await commit(LedgerQuery { $0.records = [id.key] }, at: now) { draft in
+        return try await commit(LedgerQuery([.record(id.key)]), at: now) { draft in
             guard let job = draft.job(id), var question = ConsumptionQuestion(job) else { return nil }
             guard question.isOpen(in: key.scope.environment, at: now) else { return false }
             (question.state, question.information) = (.waiting, information)
@@ -39,7 +39,7 @@ extension Ledger {
         _ isGiven: Bool, of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Timestamp? {
         let id = CustomerID(id, of: scope.bundleId)
-        return try await commit(LedgerQuery { $0.customers = [id] }, at: now) { draft in
+        return try await commit(LedgerQuery([.customerID(id)]), at: now) { draft in
             guard let customer = draft.findOrAddCustomer(id) else { return nil }
             draft.establish(customer)
             guard var record = draft.customer(customer) else { return nil }
@@ -55,7 +55,7 @@ extension Ledger {
     public func consent(
         about key: TransactionKey
     ) async throws -> (transaction: TransactionStatement, isGiven: Bool)? {
-        let snapshot = try await storage.load(LedgerQuery { ($0.transactions, $0.owners) = ([key], true) })
+        let snapshot = try await storage.load(LedgerQuery([.transaction(key)], owners: true))
         guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }),
             let statement = record.chain.transactions[key.transactionId].flatMap(record.chain.current)
         else { return nil }

@@ -7,7 +7,7 @@ import AppStoreModel
 extension LedgerQuery {
     /// Customers with their chains in all environments.
     static func everything(of customers: Set<CustomerID>) -> LedgerQuery {
-        LedgerQuery { ($0.customers, $0.holdings) = (customers, Set(Environment.allCases)) }
+        .holdings(of: customers, in: Set(Environment.allCases))
     }
 }
 

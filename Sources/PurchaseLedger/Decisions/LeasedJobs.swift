@@ -10,7 +10,7 @@ extension Ledger {
 
     /// Stores a job unless there is one with the same id.
     public func add(_ job: Job, at now: Timestamp) async throws {
-        try await commit(LedgerQuery { $0.records = [job.id.key] }, at: now) { draft in
+        try await commit(LedgerQuery([.record(job.id.key)]), at: now) { draft in
             if draft.record(job.id.key) == nil { draft.put(job) }
         }
     }
@@ -28,7 +28,7 @@ extension Ledger {
         let due = try await storage.records(RecordSelection(kind, of: .scope(scope), dueAt: now), limit: limit)
         let keys = due.sorted { ($0.dueAt ?? now, $0.key.name) < ($1.dueAt ?? now, $1.key.name) }.map(\.key)
         guard !keys.isEmpty else { return [] }
-        return try await commit(LedgerQuery { $0.records = Set(keys) }, at: now) { draft in
+        return try await commit(LedgerQuery(keys.map(LedgerKey.record)), at: now) { draft in
             // Another worker may have leased, finished or postponed some of them meanwhile.
             keys.compactMap { key in
                 guard let record = draft.record(key), record.isDue(at: now) else { return nil }
@@ -61,7 +61,7 @@ extension Ledger {
     ///
     /// - Throws: ``LedgerStorageError``: `damaged` if it cannot be read.
     public func job(_ id: Job.ID) async throws -> Job? {
-        try Self.job(id, in: try await storage.load(LedgerQuery { $0.records = [id.key] }))
+        try Self.job(id, in: try await storage.load(LedgerQuery([.record(id.key)])))
     }
 
     /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
@@ -82,7 +82,7 @@ extension Ledger {
     private func change(
         _ job: Job, at now: Timestamp, _ change: @escaping @Sendable (inout LedgerDraft) -> Void
     ) async throws -> Bool {
-        try await commit(LedgerQuery { $0.records = [job.id.key] }, at: now) { draft in
+        try await commit(LedgerQuery([.record(job.id.key)]), at: now) { draft in
             guard draft.job(job.id) == job else { return false }
             change(&draft)
             return true

@@ -17,7 +17,7 @@ struct LedgerDraft {
     var changes = LedgerChanges()
     /// Why nothing of the decision is committed; `nil` if it is.
     var refusal: (any Error)?
-    private var missing = LedgerQuery()
+    private var missing: Set<LedgerKey> = []
 
     init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
         (loaded, state) = (snapshot, snapshot)
@@ -29,7 +29,7 @@ struct LedgerDraft {
     ///
     /// - Throws: ``refusal``, ``RecordSizeError``.
     func decision<Output: Sendable>(_ output: Output) throws -> LedgerDecision<Output> {
-        guard missing == LedgerQuery() else { return .load(missing) }
+        guard missing.isEmpty else { return .load(LedgerQuery(missing)) }
         if let refusal { throw refusal }
         var changes = changes
         changes.chains = state.chains.values.filter { $0 != loaded.chains[$0.key] }
@@ -40,6 +40,11 @@ struct LedgerDraft {
         for record in changes.records { try record.requireSize() }
         return .commit(changes, output)
     }
+
+    /// Notes that the decision looks at something.
+    private mutating func look(up key: LedgerKey) {
+        if !loaded.query.keys.contains(key) { missing.insert(key) }
+    }
 }
 
 // MARK: - Documents
@@ -47,7 +52,7 @@ struct LedgerDraft {
 extension LedgerDraft {
     /// The documents that are evidence for a chain.
     mutating func evidence(_ key: ChainKey) -> [DocumentReference] {
-        if !loaded.query.evidence.contains(key) { missing.evidence.insert(key) }
+        look(up: .evidence(key))
         return loaded.evidence[key] ?? []
     }
 
@@ -55,7 +60,7 @@ extension LedgerDraft {
 
     /// The stored documents that say the same about a purchase.
     mutating func documents(_ key: WordingKey) -> [WordedDocument] {
-        if !loaded.query.wordings.contains(key) { missing.wordings.insert(key) }
+        look(up: .wording(key))
         return state.wordings[key] ?? []
     }
 
@@ -90,7 +95,7 @@ extension LedgerDraft {
     /// The record of a chain; an empty one if the chain is new.
     mutating func record(_ key: ChainKey) -> ChainRecord {
         if let record = state.chains[key] { return record }
-        if !loaded.query.chains.contains(key) { missing.chains.insert(key) }
+        look(up: .chain(key))
         return ChainRecord(key)
     }
 
@@ -126,7 +131,7 @@ extension LedgerDraft {
 extension LedgerDraft {
     /// The customer with an id; `nil` if there is none.
     mutating func customer(_ id: CustomerID) -> CustomerRecord? {
-        if !loaded.query.customers.contains(id) { missing.customers.insert(id) }
+        look(up: .customerID(id))
         return state.customer(id)
     }
 
@@ -180,7 +185,7 @@ extension LedgerDraft {
 extension LedgerDraft {
     /// A record as it is stored or decided by now; `nil` if there is none.
     mutating func record(_ key: RecordKey) -> LedgerRecord? {
-        if !loaded.query.records.contains(key) { missing.records.insert(key) }
+        look(up: .record(key))
         return state.records[key]
     }
 

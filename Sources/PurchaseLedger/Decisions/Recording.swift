@@ -27,24 +27,21 @@ struct Recording: Sendable {
 
     /// The records that the documents may change.
     func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
-        var query = LedgerQuery()
-        query.arriving = documents.flatMap { $0.parts + [$0] }
-        query.names = Set(query.arriving.map(\.provenance))
+        var query = LedgerQuery([], owners: claimant != nil, arriving: documents.flatMap { $0.parts + [$0] })
+        query.keys.formUnion(query.arriving.map { .document($0.provenance) })
         for document in documents {
-            query.chains.formUnion(document.chains)
-            query.chains.formUnion(document.chains.compactMap(\.pointer))
-            query.chains.formUnion(document.predecessors.values.map { ChainKey($0, in: document.scope) })
-            query.customers.formUnion(document.accounts)
+            let predecessors = document.predecessors.values.map { ChainKey($0, in: document.scope) }
+            let chains = document.chains + document.chains.compactMap(\.pointer) + predecessors
+            query.keys.formUnion(chains.map(LedgerKey.chain))
+            query.keys.formUnion(document.accounts.map(LedgerKey.customerID))
             if let wording = wordings[document.provenance] {
-                query.wordings.formUnion(document.chains.map { WordingKey(wording, about: $0) })
+                query.keys.formUnion(document.chains.map { .wording(WordingKey(wording, about: $0)) })
             }
-            query.records.formUnion(Notice.unknownProducts(in: document, rules, at: now).map(\.key))
+            let notices = Notice.unknownProducts(in: document, rules, at: now)
+            query.keys.formUnion(notices.map { .record($0.key) })
         }
-        if let claimant {
-            query.customers.insert(claimant)
-            query.owners = true
-        }
-        if let unnoted { query.records.formUnion(unnoted.records) }
+        query.keys.formUnion([claimant].compactMap(\.self).map(LedgerKey.customerID))
+        query.keys.formUnion(unnoted?.records.map(LedgerKey.record) ?? [])
         return query
     }
 }

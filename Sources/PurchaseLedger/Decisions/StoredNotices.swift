@@ -30,7 +30,7 @@ extension Ledger {
     /// Erases notices that have ended, unless they were seen again meanwhile.
     private func erase(_ ended: Set<RecordKey>, at now: Timestamp) async throws {
         guard !ended.isEmpty else { return }
-        try await commit(LedgerQuery { $0.records = ended }, at: now) { draft in
+        try await commit(LedgerQuery(ended.map(LedgerKey.record)), at: now) { draft in
             for key in ended where draft.record(key)?.isDue(at: now) == true { draft.erase(key) }
         }
     }

@@ -18,7 +18,7 @@ extension Ledger {
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
         guard !digests.isEmpty else { return 0 }
-        let known = try await storage.load(LedgerQuery { $0.records = Set(digests.keys.map(CatalogueDigest.key)) })
+        let known = try await storage.load(LedgerQuery(digests.keys.map { .record(CatalogueDigest.key($0)) }))
             .records
         let changed = digests.filter { known[CatalogueDigest.key($0.key)]?.payload != $0.value }
         guard !changed.isEmpty else { return 0 }

@@ -38,7 +38,7 @@ extension Ledger {
             if error?.code != .damaged { onCommit(error) }
         }
         let damaged = try await Self.skippingDamaged(keys) { [ledger] keys in
-            try await ledger.commit(LedgerQuery { $0.chains = Set(keys) }, at: now) { draft in
+            try await ledger.commit(LedgerQuery(keys.map(LedgerKey.chain)), at: now) { draft in
                 for key in keys { body(&draft, key) }
             }
         }

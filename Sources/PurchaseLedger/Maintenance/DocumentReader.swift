@@ -28,7 +28,7 @@ struct DocumentReader {
         if known.count > Self.limit { known.removeAll() }
         let unread = names.filter { known[$0] == nil }
         guard !unread.isEmpty else { return }
-        let documents = try await storage.load(LedgerQuery { $0.documents = unread }).documents
+        let documents = try await storage.load(LedgerQuery(unread.map(LedgerKey.content))).documents
         for missing in unread.subtracting(documents.keys) {
             add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
         }

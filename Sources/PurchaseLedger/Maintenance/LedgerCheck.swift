@@ -113,7 +113,7 @@ extension Ledger {
             let page = try await storage.chains(.all, after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
             let damaged = try await Self.skippingDamaged(page.items) { keys in
-                _ = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = (Set(keys), true) })
+                _ = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain), owners: true))
             }
             for (key, error) in damaged.sorted(by: { $0.key < $1.key }) {
                 faults.append(Fault(unreadable: key, error))

@@ -145,13 +145,13 @@ public struct LedgerCopy: Sendable {
 extension LedgerStorage {
     /// The copy into this ledger that has begun and not ended; `nil` if the ledger is whole.
     package func unfinishedCopy() async throws -> UnfinishedCopy? {
-        let record = try await load(LedgerQuery { $0.records = [UnfinishedCopy.key] }).records[UnfinishedCopy.key]
+        let record = try await load(LedgerQuery([.record(UnfinishedCopy.key)])).records[UnfinishedCopy.key]
         return try record.map(UnfinishedCopy.init)
     }
 
     /// Notes that a copy into this ledger has begun, or with `nil` that it has ended.
     package func note(_ copy: UnfinishedCopy?) async throws {
-        try await commit(LedgerQuery { $0.records = [UnfinishedCopy.key] }) { _ in
+        try await commit(LedgerQuery([.record(UnfinishedCopy.key)])) { _ in
             var changes = LedgerChanges()
             if let copy { changes.records = [copy.record] } else { changes.erasedRecords = [UnfinishedCopy.key] }
             return .commit(changes, ())
@@ -298,13 +298,11 @@ private struct CopyWriter {
             try await target.note(note)
             isNoted = true
         }
-        let query = LedgerQuery {
-            $0.arriving = changes.documents.map(\.evidence)
-            // Of a notification, tokens that are stored are not stored again.
-            $0.names = Set($0.arriving.flatMap { [$0] + $0.parts }.map(\.provenance))
-            $0.chains = Set(changes.chains.map(\.key))
-            $0.records = Set(changes.records.map(\.key))
-        }
+        let arriving = changes.documents.map(\.evidence)
+        // Of a notification, tokens that are stored are not stored again.
+        let names = arriving.flatMap { [$0] + $0.parts }.map { LedgerKey.document($0.provenance) }
+        let keys = changes.chains.map { LedgerKey.chain($0.key) } + changes.records.map { LedgerKey.record($0.key) }
+        let query = LedgerQuery(names + keys, arriving: arriving)
         commit = Task { [target] in try await target.commit(query) { _ in .commit(changes, ()) } }
         counts.customers += changes.customers.count
         counts.purchases += changes.chains.count

@@ -81,7 +81,7 @@ extension Ledger {
     private func chainWithDocuments(
         _ key: ChainKey, reading reader: inout DocumentReader
     ) async throws -> (stored: Chain, documents: Set<Provenance>) {
-        let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
+        let query = LedgerQuery([.chain(key), .evidence(key)])
         for _ in 0..<Self.mostAttempts {
             let snapshot = try await storage.load(query)
             let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
@@ -103,7 +103,7 @@ extension Ledger {
             let derivation = try await derivation(of: key, from: &reader)
             // Facts of a document that became unreadable meanwhile would be lost.
             guard derivation.differs, reader.faults.isEmpty else { return false }
-            let query = LedgerQuery { ($0.chains, $0.evidence) = ([key], [key]) }
+            let query = LedgerQuery([.chain(key), .evidence(key)])
             let isCorrected = try await commit(query, at: now) { draft in
                 // A document that arrived since is not part of the derivation.
                 guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }

@@ -23,7 +23,7 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``.
     package func upgrade(at now: Timestamp) async throws -> UpgradeReport {
         let keys = Set(rules.catalogues.keys.map(Self.noteKey))
-        let known = try await storage.load(LedgerQuery { $0.records = keys }).records
+        let known = try await storage.load(LedgerQuery(keys.map(LedgerKey.record))).records
         let apps = Set(rules.catalogues.keys.filter { known[Self.noteKey(of: $0)] == nil })
         guard !apps.isEmpty else { return UpgradeReport() }
         var (report, testers, cursor) = (UpgradeReport(), Set<CustomerID>(), ScanCursor?.none)
@@ -57,7 +57,7 @@ extension Ledger {
     private func drop(_ keys: [ChainKey], at now: Timestamp) async throws -> Int {
         var count = 0
         _ = try await Self.skippingDamaged(keys) { keys in
-            count += try await commit(LedgerQuery { $0.chains = Set(keys) }, at: now) { draft in
+            count += try await commit(LedgerQuery(keys.map(LedgerKey.chain)), at: now) { draft in
                 keys.count { draft.drop($0) }
             }
         }
@@ -68,7 +68,7 @@ extension Ledger {
     private func owners(of keys: [ChainKey], at now: Timestamp) async throws -> Set<CustomerID> {
         var owners: Set<CustomerID> = []
         _ = try await Self.skippingDamaged(keys) { keys in
-            let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = (Set(keys), true) })
+            let snapshot = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain), owners: true))
             for record in snapshot.chains.values {
                 guard record.chain.isEntitling(rules.catalogue(record.key.scope), at: now) else { continue }
                 let ids = record.owners.compactMap { snapshot.customers[$0.customer]?.ids.first }

@@ -80,13 +80,13 @@ struct LedgerWalk {
         try await pages(ledger.customers) { records in
             counts.customers += records.count
             let ids = records.reduce(into: Set()) { $0.formUnion($1.identifiers) }
-            let found = try await other.load(LedgerQuery { $0.customers = ids })
+            let found = try await other.load(LedgerQuery(ids.map(LedgerKey.customerID)))
             let missing = try Self.missing(records, in: found)
             if !missing.isEmpty { try await lacks(.customers(missing)) }
         }
         try await pages({ try await ledger.chains(.all, after: $0, limit: $1) }) { keys in
             counts.purchases += keys.count
-            let query = LedgerQuery { ($0.chains, $0.evidence) = (Set(keys), Set(keys)) }
+            let query = LedgerQuery(keys.flatMap { [.chain($0), .evidence($0)] })
             async let own = ledger.load(query)
             let found = try await other.load(query)
             let missing = try Self.missing(keys, try await own, in: found)
@@ -104,7 +104,7 @@ struct LedgerWalk {
             // The note of the copy itself is no part of the ledger.
             let records = found.filter { $0.key != UnfinishedCopy.key }
             counts.add(records)
-            let found = try await other.load(LedgerQuery { $0.records = Set(records.map(\.key)) }).records
+            let found = try await other.load(LedgerQuery(records.map { .record($0.key) })).records
             let missing = try Self.missing(records, in: found, by: \.key, \.subject)
             if !missing.isEmpty { try await lacks(.records(missing)) }
         }
@@ -116,7 +116,7 @@ struct LedgerWalk {
     ///
     /// - Throws: ``Difference`` if it has one of them with another content.
     func lacking(of documents: [StoredDocument]) async throws -> [StoredDocument] {
-        let found = try await other.load(LedgerQuery { $0.documents = Set(documents.map(\.name)) }).documents
+        let found = try await other.load(LedgerQuery(documents.map { .content($0.name) })).documents
         return try Self.missing(documents, in: found, by: \.name, \.subject)
     }
 

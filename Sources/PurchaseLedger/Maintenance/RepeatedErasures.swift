@@ -24,7 +24,7 @@ extension Ledger {
     ) async throws -> DeletionReport? {
         let note = ErasureNote(journal, of: id.bundleId)
         for _ in 0..<Self.mostRounds {
-            let snapshot = try await storage.load(LedgerQuery { $0.customers = [id] })
+            let snapshot = try await storage.load(LedgerQuery([.customerID(id)]))
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
             let accounts = try await accountsErased(with: id)
             let number = try journal.add(known.union(accounts).sorted { $0.id < $1.id }, at: instant)
@@ -70,7 +70,7 @@ extension Ledger {
     package func replay(_ journal: any ErasureJournal) async throws -> Int {
         let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
         let notes = records.keys.map { ErasureNote(journal, of: $0).key }
-        let stored = try await storage.load(LedgerQuery { $0.records = Set(notes) }).records
+        let stored = try await storage.load(LedgerQuery(notes.map(LedgerKey.record))).records
         var (erased, lacking) = (0, [String: [String: ErasureRecord]]())
         for (bundleId, records) in records {
             let last = ErasureNote.number(stored[ErasureNote(journal, of: bundleId).key])
@@ -90,7 +90,7 @@ extension Ledger {
         let done = lacking.map { bundleId, records in
             ErasureNote(journal, of: bundleId).record(records.values.map(\.number).max() ?? 0)
         }
-        try await commit(LedgerQuery { $0.records = Set(done.map(\.key)) }, at: .distantFuture) { draft in
+        try await commit(LedgerQuery(done.map { .record($0.key) }), at: .distantFuture) { draft in
             for record in done { draft.put(record) }
         }
         return erased

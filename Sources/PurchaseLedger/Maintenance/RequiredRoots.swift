@@ -85,7 +85,7 @@ extension Ledger {
         guard !found.anchors.isEmpty else { return }
         try RequiredRoots(found).check(verifier.roots)
         do {
-            try await commit(LedgerQuery { $0.records = found.records }, at: now) { $0.note(found) }
+            try await commit(LedgerQuery(found.records.map(LedgerKey.record)), at: now) { $0.note(found) }
         } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
             // Such a ledger is served as far as that is possible. The next start notes the roots.
             return
@@ -109,7 +109,7 @@ extension Ledger {
     @discardableResult
     func requireNotedRoots(_ roots: TrustRoots) async throws -> RequiredRoots {
         let keys = Set(try await notableScopes().map(RootsNote.key))
-        let notes = try RequiredRoots(try await storage.load(LedgerQuery { $0.records = keys }).records.values)
+        let notes = try RequiredRoots(try await storage.load(LedgerQuery(keys.map(LedgerKey.record))).records.values)
         try notes.check(roots)
         return notes
     }
@@ -121,7 +121,7 @@ extension Ledger {
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {
         let (scopes, trusted) = (try await notableScopes(), roots.anchors)
         let keys = Set(scopes.map(RootsNote.key))
-        return try await commit(LedgerQuery { $0.records = keys }, at: now) { draft in
+        return try await commit(LedgerQuery(keys.map(LedgerKey.record)), at: now) { draft in
             draft.forgetRoots(besides: trusted, in: scopes)
         }
     }

@@ -66,7 +66,7 @@ extension Ledger {
             sold.damage += page.damage
             let keys = page.items.filter { app == nil || $0.scope.bundleId == app }
             let damaged = try await Self.skippingDamaged(keys) { keys in
-                let records = try await storage.load(LedgerQuery { $0.chains = Set(keys) }).chains
+                let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains
                 for record in records.values { sold.add(record.chain) }
             }
             sold.damage += damaged.sorted { $0.key < $1.key }.map { Fault(unreadable: $0, $1).error }

@@ -21,7 +21,7 @@ extension Ledger {
             let page = try await storage.chains(.all, after: cursor, limit: 500)
             let keys = Set(page.items.filter { $0.scope == scope })
             // A chain that was migrated is found under the name of its successor.
-            let records = try await storage.load(LedgerQuery { $0.chains = keys }).chains.values
+            let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
             count += records.count { record in
                 guard record.successor == nil, record.hasFacts,
                     let state = record.chain.subscription(catalogue, at: now)

@@ -10,13 +10,13 @@ extension Ledger {
 
     /// The customers that own a chain.
     package func owners(of key: ChainKey) async throws -> [CustomerRecord] {
-        let snapshot = try await storage.load(LedgerQuery { ($0.chains, $0.owners) = ([key], true) })
+        let snapshot = try await storage.load(LedgerQuery([.chain(key)], owners: true))
         return (snapshot.chains[key]?.owners ?? []).compactMap { snapshot.customers[$0.customer] }
     }
 
     /// What a chain would give its owner, whether it has one or not; `nil` if the chain has no facts.
     package func answer(about key: ChainKey, at now: Timestamp) async throws -> CustomerAnswer? {
-        let record = try await storage.load(LedgerQuery { $0.chains = [key] }).chains[key]
+        let record = try await storage.load(LedgerQuery([.chain(key)])).chains[key]
         guard let record, record.hasFacts else { return nil }
         let nobody = CustomerRecord(Customer(number: 0, bundleId: key.scope.bundleId), ids: [])
         return CustomerAnswer(nobody, [record], rules.catalogue(key.scope), at: now)
@@ -25,7 +25,7 @@ extension Ledger {
     /// The documents about some chains that were signed last, the newest first, at most `limit`.
     package func newestDocuments(about chains: Set<ChainKey>, limit: Int) async throws -> [StoredDocument] {
         guard !chains.isEmpty else { return [] }
-        let evidence = try await storage.load(LedgerQuery { $0.evidence = chains }).evidence
+        let evidence = try await storage.load(LedgerQuery(chains.map(LedgerKey.evidence))).evidence
         let names = Set(evidence.values.joined().map(\.name)).sorted(by: >).prefix(limit)
         return try await documents(names).values.sorted { $0.name > $1.name }
     }

@@ -33,11 +33,30 @@ public struct LedgerChanges: Sendable {
 
     public init() {}
 
-    /// Whether there is nothing to write.
-    public var isEmpty: Bool {
-        documents.isEmpty && chains.isEmpty && customers.isEmpty && erasedCustomers.isEmpty
-            && movedEvidence.isEmpty && erasedChains.isEmpty && displacedDocuments.isEmpty && events.isEmpty
-            && records.isEmpty && erasedRecords.isEmpty && marks == LedgerMarks()
+    /// Everything that is written; empty if nothing is. A document is written with the chains that it is evidence for,
+    /// and an event with its chain, unless the event comes from another ledger.
+    public var keys: Set<LedgerKey> {
+        var keys: Set<LedgerKey> = []
+        for document in documents {
+            keys.insert(.document(document.evidence.provenance))
+            keys.formUnion(document.chains.map(LedgerKey.chain))
+        }
+        keys.formUnion(chains.map { .chain($0.key) })
+        for record in customers {
+            keys.formUnion(record.ids.map { .customerID(CustomerID($0, of: record.customer.bundleId)) })
+        }
+        keys.formUnion(erasedCustomers.map(LedgerKey.customer))
+        for (old, new) in movedEvidence { keys.formUnion([.evidence(old), .chain(new)]) }
+        keys.formUnion(erasedChains.map(LedgerKey.evidence))
+        keys.formUnion(displacedDocuments.map(LedgerKey.document))
+        for event in events {
+            keys.insert(.events(event.scope.bundleId))
+            if event.cursor == nil, let name = event.chainName { keys.insert(.chain(ChainKey(name, in: event.scope))) }
+        }
+        keys.formUnion(records.map { .record($0.key) })
+        keys.formUnion(erasedRecords.map(LedgerKey.record))
+        if marks != LedgerMarks() { keys.insert(.marks) }
+        return keys
     }
 }
 

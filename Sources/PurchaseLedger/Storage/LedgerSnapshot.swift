@@ -2,54 +2,35 @@
 
 public import AppStoreModel
 
-/// The records to load, for a decision or an answer. A storage loads all of them in one consistent state.
+/// What to load, for a decision or an answer. A storage loads all of it in one consistent state.
 public struct LedgerQuery: Hashable, Sendable {
-    /// The chains to load.
-    public var chains: Set<ChainKey> = []
-    /// Transactions. The chains that contain them are loaded.
-    public var transactions: Set<TransactionKey> = []
-    /// The customers to load, each by one of its ids.
-    public var customers: Set<CustomerID> = []
-    /// The environments in which to load all chains of ``customers``.
-    public var holdings: Set<Environment> = []
+    /// What to load.
+    public var keys: Set<LedgerKey>
     /// Whether to load the owners of all chains in the snapshot.
-    public var owners = false
-    /// Documents to look up, without their content: whether they are stored.
-    public var names: Set<Provenance> = []
-    /// What documents say about their purchases. The names of the documents that say so are loaded.
-    public var wordings: Set<WordingKey> = []
+    public var owners: Bool
     /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
-    public var arriving: [Evidence] = []
-    /// Documents to load with their content.
-    public var documents: Set<Provenance> = []
-    /// Chains. The names of all their documents are loaded.
-    public var evidence: Set<ChainKey> = []
-    /// The records to load.
-    public var records: Set<RecordKey> = []
+    public var arriving: [Evidence]
 
-    public init() {}
+    public init(_ keys: some Sequence<LedgerKey>, owners: Bool = false, arriving: [Evidence] = []) {
+        self.keys = Set(keys)
+        self.owners = owners
+        self.arriving = arriving
+    }
 
-    /// Makes a query by filling in an empty one.
-    package init(_ fill: (inout LedgerQuery) -> Void) {
-        self.init()
-        fill(&self)
+    /// Makes an empty query.
+    public init() { self.init([]) }
+
+    /// The customers with some ids, and all chains that they own in some environments.
+    public static func holdings(
+        of ids: some Sequence<CustomerID>, in environments: some Sequence<Environment>
+    ) -> LedgerQuery {
+        LedgerQuery(ids.flatMap { id in [.customerID(id)] + environments.map { .holdings(id, $0) } })
     }
 
     /// Everything that either query names.
     public func union(_ other: LedgerQuery) -> LedgerQuery {
-        var query = self
-        query.chains.formUnion(other.chains)
-        query.transactions.formUnion(other.transactions)
-        query.customers.formUnion(other.customers)
-        query.holdings.formUnion(other.holdings)
-        query.owners = owners || other.owners
-        query.names.formUnion(other.names)
-        query.wordings.formUnion(other.wordings)
-        query.arriving += other.arriving
-        query.documents.formUnion(other.documents)
-        query.evidence.formUnion(other.evidence)
-        query.records.formUnion(other.records)
-        return query
+        LedgerQuery(
+            keys.union(other.keys), owners: owners || other.owners, arriving: arriving + other.arriving)
     }
 }
 
@@ -68,13 +49,13 @@ public struct LedgerSnapshot: Sendable {
     public var customers: [Customer: CustomerRecord] = [:]
     /// An unused number for each id in the query that has no customer. Only a snapshot for a decision has these.
     public var newNumbers: [CustomerID: Int64] = [:]
-    /// The documents of `query.names` that are stored and can be read.
+    /// The documents of the query that are stored and can be read.
     public var names: Set<Provenance> = []
-    /// The documents that were stored with each wording in `query.wordings`, if there are any, in any order.
+    /// The documents that were stored with each wording of the query, if there are any, in any order.
     public var wordings: [WordingKey: [WordedDocument]] = [:]
-    /// The documents of `query.documents` that are stored.
+    /// The documents of the query that are stored, with their content.
     public var documents: [Provenance: StoredDocument] = [:]
-    /// The documents of each chain in `query.evidence`.
+    /// The documents of each chain whose evidence the query names.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The records of the query that exist.
     public var records: [RecordKey: LedgerRecord] = [:]

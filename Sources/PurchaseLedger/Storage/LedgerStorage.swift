@@ -150,9 +150,9 @@ extension LedgerStorage {
         let successors = records.values.compactMap { record in
             record.successor.map { ChainKey($0, in: record.key.scope) }
         }
-        var further = LedgerQuery()
-        further.chains = Set(successors)
-        if !successors.isEmpty { records.merge(try await load(further).chains) { $1 } }
+        if !successors.isEmpty {
+            records.merge(try await load(LedgerQuery(successors.map(LedgerKey.chain))).chains) { $1 }
+        }
         return records.values.reduce(0) { $0 + $1.chain.statementCount }
     }
 

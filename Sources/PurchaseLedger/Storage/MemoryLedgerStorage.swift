@@ -155,31 +155,42 @@ private struct State {
 extension State {
     func load(_ query: LedgerQuery) -> LedgerSnapshot {
         var snapshot = LedgerSnapshot(query)
-        for record in customers.values where !record.identifiers.isDisjoint(with: query.customers) {
+        let ids = query.keys.customerIDs
+        for record in customers.values where !record.identifiers.isDisjoint(with: ids) {
             snapshot.customers[record.customer] = record
-            for id in record.identifiers.intersection(query.customers) { snapshot.ids[id] = record.customer }
+            for id in record.identifiers.intersection(ids) { snapshot.ids[id] = record.customer }
         }
-        for transaction in query.transactions { snapshot.transactions[transaction] = chain(of: transaction) }
-        let keys = query.chains.union(snapshot.transactions.values)
-        snapshot.chains = chains.filter { key, record in
-            keys.contains(key)
-                || query.holdings.contains(key.scope.environment)
-                    && record.owners.contains { snapshot.customers[$0.customer] != nil }
-        }
+        for key in query.keys { load(key, into: &snapshot) }
         for owner in query.owners ? snapshot.chains.values.flatMap(\.owners) : [] {
             snapshot.customers[owner.customer] = customers[owner.customer]
         }
-        let new = query.customers.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
+        let new = ids.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
         for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
-        snapshot.names = query.names.filter { places[$0] != nil }
-        for key in query.wordings { snapshot.wordings[key] = documents(key) }
-        for name in query.documents { snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored } }
-        for key in query.evidence {
+        return snapshot
+    }
+
+    /// - Parameter snapshot: It has the customers of its query.
+    private func load(_ key: LedgerKey, into snapshot: inout LedgerSnapshot) {
+        switch key {
+        case .chain(let key): snapshot.chains[key] = chains[key]
+        case .transaction(let transaction):
+            guard let key = chain(of: transaction) else { break }
+            snapshot.transactions[transaction] = key
+            snapshot.chains[key] = chains[key]
+        case .holdings(let id, let environment):
+            guard let customer = snapshot.ids[id] else { break }
+            for (key, record) in chains where key.scope.environment == environment && record.isOwned(by: customer) {
+                snapshot.chains[key] = record
+            }
+        case .document(let name): if places[name] != nil { snapshot.names.insert(name) }
+        case .content(let name): snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored }
+        case .wording(let key): snapshot.wordings[key] = documents(key)
+        case .evidence(let key):
             let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
             snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
+        case .record(let key): snapshot.records[key] = records[key]
+        case .customerID, .customer, .events, .marks: break
         }
-        snapshot.records = records.filter { query.records.contains($0.key) }
-        return snapshot
     }
 
     private func documents(_ key: WordingKey) -> [WordedDocument]? {

@@ -47,9 +47,9 @@ extension LedgerStorageContract {
             let anna = try await trial.customer("anna")
             try await trial.commit { $0.chains = [Sample.chain(1, owners: [anna]), Sample.chain(2)] }
             let steps = [
-                LedgerQuery { $0.chains = [Sample.key(2)] },
-                LedgerQuery { $0.transactions = [Sample.transaction("1")] },
-                LedgerQuery { $0.customers = [CustomerID("anna", of: "com.example.one")] },
+                LedgerQuery([.chain(Sample.key(2))]),
+                LedgerQuery([.transaction(Sample.transaction("1"))]),
+                LedgerQuery([.customerID(CustomerID("anna", of: "com.example.one"))]),
             ]
             let found = try await trial.second.commit(LedgerQuery()) { snapshot -> LedgerDecision<LedgerSnapshot> in
                 for step in steps where snapshot.query.union(step) != snapshot.query { return .load(step) }
@@ -71,21 +71,19 @@ extension LedgerStorageContract {
         },
         Requirement("proveWritable can be called repeatedly, and changes no record") { trial in
             for handle in trial.handles + trial.handles { try await handle.proveWritable() }
-            try trial.expectNothing(try await trial.load { $0 = everything })
+            try trial.expectNothing(try await trial.second.load(everything))
         },
     ]
 
-    fileprivate static let everything = LedgerQuery {
-        $0.chains = [Sample.key()]
-        $0.transactions = [Sample.transaction("bare")]
-        $0.customers = [CustomerID("anna", of: "com.example.one")]
-        $0.holdings = Set(Environment.allCases)
-        $0.owners = true
-        $0.names = [Sample.document(1, for: []).evidence.provenance]
-        $0.documents = $0.names
-        $0.evidence = $0.chains
-        $0.records = [record.key]
-    }
+    fileprivate static let everything = {
+        let name = Sample.document(1, for: []).evidence.provenance
+        let customer = LedgerQuery.holdings(of: [CustomerID("anna", of: "com.example.one")], in: Environment.allCases)
+        return LedgerQuery(
+            customer.keys.union([
+                .chain(Sample.key()), .transaction(Sample.transaction("bare")), .document(name), .content(name),
+                .evidence(Sample.key()), .record(record.key),
+            ]), owners: true)
+    }()
 
     fileprivate static let record = Sample.record("1", of: .app("com.example.one"), payload: [1, 0, 255])
 
@@ -150,7 +148,7 @@ extension LedgerStorageContract {
             try await withThrowingTaskGroup(of: Customer?.self) { group in
                 for number in 0..<20 {
                     group.addTask {
-                        try await trial.handles[number % 2].commit(LedgerQuery { $0.customers = [id] }) { snapshot in
+                        try await trial.handles[number % 2].commit(LedgerQuery([.customerID(id)])) { snapshot in
                             if let known = snapshot.customer(id) { return .commit(LedgerChanges(), known.customer) }
                             guard let number = snapshot.newNumbers[id] else { return .commit(LedgerChanges(), nil) }
                             let new = Customer(number: number, bundleId: id.bundleId)
@@ -182,7 +180,7 @@ extension LedgerStorageContract {
             }
             try trial.expect(Set(numbers).count, is: 50, "Distinct numbers of 50 customers")
             let ids = Set((0..<5).map { CustomerID("new \($0)", of: "com.example.one") })
-            let more = try await trial.second.commit(LedgerQuery { $0.customers = ids }) {
+            let more = try await trial.second.commit(LedgerQuery(ids.map(LedgerKey.customerID))) {
                 .commit(LedgerChanges(), $0.newNumbers)
             }
             try trial.expect(Set(more.keys), is: ids, "New ids with a number")
@@ -194,10 +192,10 @@ extension LedgerStorageContract {
                 for round in 1...50 {
                     group.addTask { try await trial.writeEverywhere(Int64(round), trial.handles[round % 2]) }
                     group.addTask {
-                        let found = try await trial.load(trial.handles[round / 2 % 2]) {
-                            $0.chains = [Sample.key(1), Sample.key(2)]
-                            $0.records = [LedgerStorageContract.record.key]
-                        }
+                        let keys: [LedgerKey] = [
+                            .chain(Sample.key(1)), .chain(Sample.key(2)), .record(LedgerStorageContract.record.key),
+                        ]
+                        let found = try await trial.load(keys, from: trial.handles[round / 2 % 2])
                         let times = Set(found.chains.values.map(\.lastEventAt))
                         let due = found.records.values.first?.dueAt
                         try trial.expect(times == [due], "A load saw half of a commit: \(times), \(due as Any)")
@@ -215,7 +213,7 @@ extension Trial {
     /// - Returns: The new count.
     @discardableResult
     fileprivate func count(_ number: Int, _ handle: any LedgerStorage) async throws -> Int {
-        try await handle.commit(LedgerQuery { $0.chains = [Sample.key()] }) { snapshot in
+        try await handle.commit(LedgerQuery([.chain(Sample.key())])) { snapshot in
             var record = snapshot.chains[Sample.key()] ?? ChainRecord(Sample.key())
             record.chain.merge(Sample.statement("\(number)"))
             record.ownerChanges.append(Sample.time(Int64(number)))

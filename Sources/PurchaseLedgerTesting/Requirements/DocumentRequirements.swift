@@ -30,9 +30,8 @@ extension LedgerStorageContract {
             let names = Set(evidence.map(\.provenance))
             let missing = Sample.document(1, for: []).evidence.provenance
             for handle in trial.handles {
-                let found = try await trial.load(handle) {
-                    ($0.names, $0.documents) = (names.union([missing]), names.union([missing]))
-                }
+                let keys = names.union([missing]).flatMap { [LedgerKey.document($0), .content($0)] }
+                let found = try await trial.load(keys, from: handle)
                 try trial.expect(found.names, is: names, "Names")
                 try trial.expect(Set(found.documents.keys), is: names, "Names of documents")
                 for document in documents {
@@ -52,10 +51,8 @@ extension LedgerStorageContract {
                 try await trial.commit(trial.second) { ($0.documents, $0.chains) = ([again], [Sample.chain(2)]) }
             }
             let name = stored.evidence.provenance
-            let found = try await trial.load {
-                $0.documents = [name]
-                $0.evidence = Set((1...3).map { Sample.key($0) })
-            }
+            let chains = (1...3).map { LedgerKey.evidence(Sample.key($0)) }
+            let found = try await trial.load([.content(name)] + chains)
             try trial.expect(found.documents, is: [name: StoredDocument(stored)], "The document")
             let reference = DocumentReference(name, about: [Sample.key(1), Sample.key(2)])
             try trial.expect(
@@ -78,11 +75,11 @@ extension LedgerStorageContract {
             try await trial.commit { $0.erasedChains = [Sample.key(1)] }
             try await trial.commit { $0.documents = [Sample.newDocument(notifications[2], for: [2])] }
             let names = Set(([token] + notifications).map(\.provenance))
-            var found = try await trial.load { $0.documents = names }.documents
+            var found = try await trial.load(names.map(LedgerKey.content)).documents
             let kept = Set(notifications.dropFirst().map(\.document))
             try trial.expect(Set(found.values.map(\.document)), is: kept, "Documents that were not erased")
             try await trial.commit { $0.documents = [Sample.newDocument(token, for: [2])] }
-            found = try await trial.load { $0.documents = names }.documents
+            found = try await trial.load(names.map(LedgerKey.content)).documents
             try trial.expect(
                 Set(found.values.map(\.document)), is: kept.union([token.document]), "Documents with the token again")
         },
@@ -90,7 +87,7 @@ extension LedgerStorageContract {
             trial in
             let documents = (1...6).map { Sample.document($0, for: $0 == 6 ? [] : [$0 % 2, $0 / 2]) }
             for document in documents { try await trial.commit { $0.documents = [document] } }
-            let found = try await trial.load { $0.evidence = Set((0...3).map { Sample.key($0) }) }.evidence
+            let found = try await trial.load((0...3).map { .evidence(Sample.key($0)) }).evidence
             for number in 0...3 {
                 let expected = documents.filter { $0.chains.contains(Sample.key(number)) }.map {
                     DocumentReference($0.evidence.provenance, about: $0.chains)
@@ -111,10 +108,8 @@ extension LedgerStorageContract {
                 for document in documents[12...] { try await trial.commit(trial.second) { $0.documents = [document] } }
                 try await trial.commit { $0.erasedChains = [Sample.key(1), Sample.key(3)] }
                 let left = documents.filter { $0.chains.isEmpty || $0.chains.contains(Sample.key(2)) }
-                let found = try await trial.load {
-                    ($0.documents, $0.names) = (names, names)
-                    $0.evidence = Set((1...3).map { Sample.key($0) })
-                }
+                let chains = (1...3).map { LedgerKey.evidence(Sample.key($0)) }
+                let found = try await trial.load(names.flatMap { [.content($0), .document($0)] } + chains)
                 try trial.expect(
                     Set(found.documents.values), is: Set(left.map { StoredDocument($0) }), "Documents left")
                 try trial.expect(found.names, is: Set(left.map(\.evidence.provenance)), "Names left")
@@ -130,7 +125,7 @@ extension LedgerStorageContract {
             let documents = (0..<10).map { Sample.document($0, for: chains[$0 % 5]) }
             try await trial.commit { $0.documents = documents }
             try await trial.commit(trial.second) { $0.movedEvidence = [Sample.key(1): Sample.key(2)] }
-            let found = try await trial.load { $0.evidence = Set((1...3).map { Sample.key($0) }) }.evidence
+            let found = try await trial.load((1...3).map { .evidence(Sample.key($0)) }).evidence
             let counts = (1...3).map { found[Sample.key($0)]?.count ?? 0 }
             try trial.expect(counts, is: [0, 8, 2], "Evidence")
             try trial.expect(

@@ -337,7 +337,7 @@ extension LedgerStorageContract {
                 $0.chains = Array(chains.values)
             }
             // A server that does not know them changes the purchase.
-            try await trial.second.commit(LedgerQuery { $0.chains = [chain.key] }) { snapshot in
+            try await trial.second.commit(LedgerQuery([.chain(chain.key)])) { snapshot in
                 var changes = LedgerChanges()
                 changes.chains = snapshot.chains.values.map { record in
                     var record = record
@@ -349,7 +349,7 @@ extension LedgerStorageContract {
             chains[chain.key]?.lastEventAt = Sample.time(8)
             for handle in trial.handles {
                 try trial.expect(try await trial.page(after: nil).events.map(\.unplaced), is: events, "Events")
-                let found = try await handle.load(LedgerQuery { $0.chains = Set(chains.keys) }).chains
+                let found = try await handle.load(LedgerQuery(chains.keys.map(LedgerKey.chain))).chains
                 try trial.expect(found, is: chains, "Chains")
             }
         },

@@ -40,7 +40,7 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.records = [record] }
                 let all = others + [record]
                 for handle in trial.handles {
-                    let found = try await trial.load(handle) { $0.records = Set(all.map(\.key)) }.records
+                    let found = try await trial.load(all.map { .record($0.key) }, from: handle).records
                     try trial.expect(found, is: Dictionary(uniqueKeysWithValues: all.map { ($0.key, $0) }), "Records")
                 }
             }
@@ -53,7 +53,7 @@ extension LedgerStorageContract {
                 }
             }
             try await trial.commit { $0.records = records }
-            let found = try await trial.load { $0.records = Set(records.map(\.key)) }.records
+            let found = try await trial.load(records.map { .record($0.key) }).records
             try trial.expect(Set(found.values), is: Set(records), "The records")
             for text in Sample.awkward.filter({ $0.utf8.count <= LedgerRecord.entryLength }) + ["all"] {
                 let selection = RecordSelection(entry: text)
@@ -133,7 +133,7 @@ extension LedgerStorageContract {
                     }
                     try await group.waitForAll()
                 }
-                let found = try await trial.load { $0.records = [key] }.records[key]
+                let found = try await trial.load([.record(key)]).records[key]
                 try trial.expect(found?.payload.count, is: 20, "The length")
             }
         },
@@ -182,7 +182,7 @@ extension LedgerStorageContract {
 extension Trial {
     /// Adds a byte to a record.
     fileprivate func lengthen(_ key: RecordKey, _ handle: any LedgerStorage) async throws {
-        try await handle.commit(LedgerQuery { $0.records = [key] }) { snapshot in
+        try await handle.commit(LedgerQuery([.record(key)])) { snapshot in
             var changes = LedgerChanges()
             changes.records = [LedgerRecord(key, payload: (snapshot.records[key]?.payload ?? []) + [1])]
             return .commit(changes, ())

@@ -33,7 +33,7 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.chains = [record] }
                 let found = try await trial.record(Sample.key())
                 try trial.expect(found ?? ChainRecord(Sample.key()), is: record, "The chain")
-                let chain = try await trial.load { $0.transactions = [Sample.transaction("both")] }.transactions
+                let chain = try await trial.load([.transaction(Sample.transaction("both"))]).transactions
                 let isThere = record.chain.transactions["both"] != nil
                 try trial.expect(Array(chain.values), is: isThere ? [Sample.key()] : [], "The transaction's chain")
             }
@@ -44,7 +44,7 @@ extension LedgerStorageContract {
                 try await trial.commit { $0.chains = [Sample.chain(in: scope, signed: Int64(number))] }
             }
             for (number, scope) in scopes.enumerated() {
-                let found = try await trial.load { $0.transactions = [Sample.transaction("1", in: scope)] }.chains
+                let found = try await trial.load([.transaction(Sample.transaction("1", in: scope))]).chains
                 let expected = Sample.chain(in: scope, signed: Int64(number))
                 try trial.expect(found, is: [expected.key: expected], "The chain in \(scope)")
             }
@@ -58,22 +58,22 @@ extension LedgerStorageContract {
             old.successor = long.key.name
             let records = [long, old, Sample.chain(1, in: Sample.sandbox, owners: [anna])]
             try await trial.commit { $0.chains = records }
-            let id: Set = [CustomerID("anna", of: Sample.production.bundleId)]
-            let nobody: Set = [CustomerID("nobody", of: Sample.production.bundleId)]
+            let id = [CustomerID("anna", of: Sample.production.bundleId)]
+            let nobody = [CustomerID("nobody", of: Sample.production.bundleId)]
             let queries = [
-                LedgerQuery { $0.chains = [long.key] }, LedgerQuery { $0.chains = [old.key] },
-                LedgerQuery { $0.transactions = [Sample.transaction("150")] },
-                LedgerQuery { ($0.customers, $0.holdings) = (id, [.production]) },
+                LedgerQuery([.chain(long.key)]), LedgerQuery([.chain(old.key)]),
+                LedgerQuery([.transaction(Sample.transaction("150"))]),
+                .holdings(of: id, in: [.production]),
             ]
             for query in queries {
                 let count = try await trial.second.statementCount(query)
                 try trial.expect((203...812).contains(count), "203 statements were counted as \(count)")
             }
             let few = [
-                LedgerQuery(), LedgerQuery { $0.chains = [Sample.key(7), Sample.key(1, in: Sample.otherApp)] },
-                LedgerQuery { $0.customers = id },
-                LedgerQuery { ($0.customers, $0.holdings) = (nobody, [.production]) },
-                LedgerQuery { ($0.customers, $0.holdings) = (id, [.sandbox]) },
+                LedgerQuery(), LedgerQuery([.chain(Sample.key(7)), .chain(Sample.key(1, in: Sample.otherApp))]),
+                LedgerQuery(id.map(LedgerKey.customerID)),
+                .holdings(of: nobody, in: [.production]),
+                .holdings(of: id, in: [.sandbox]),
             ]
             for query in few {
                 let count = try await trial.second.statementCount(query)
@@ -92,7 +92,7 @@ extension LedgerStorageContract {
                 (Sample.chain(1, transaction: "x", signed: 7), 1), (Sample.chain(1, transaction: "y", signed: 8), 3),
             ] {
                 try await trial.commit { $0.chains = [record] }
-                let found = try await trial.load { $0.transactions = [Sample.transaction("x")] }
+                let found = try await trial.load([.transaction(Sample.transaction("x"))])
                 try trial.expect(found.transactions.values.map(\.self), is: [Sample.key(expected)], "The chain")
                 try trial.expect(Array(found.chains.keys), is: [Sample.key(expected)], "Chains in the snapshot")
             }
@@ -153,18 +153,16 @@ extension LedgerStorageContract {
             let other = try await trial.customer("a", of: Sample.otherApp.bundleId)
             for (id, customer) in zip(ids, customers) {
                 for name in [id, "\(id) alias"] {
-                    let found = try await trial.load { $0.customers = [CustomerID(name, of: "com.example.one")] }
+                    let found = try await trial.load([.customerID(CustomerID(name, of: "com.example.one"))])
                     try trial.expect(Array(found.customers.values), is: [customer], "The customer called \(name)")
                 }
             }
-            let all = try await trial.load {
-                $0.customers = Set((ids + ["missing"]).map { CustomerID($0, of: "com.example.one") })
-            }
+            let all = try await trial.load(
+                (ids + ["missing"]).map { .customerID(CustomerID($0, of: "com.example.one")) })
             try trial.expect(Set(all.customers.values), is: Set(customers), "All customers")
             try trial.expect(all.ids.count, is: ids.count, "Ids of all customers")
-            let there = try await trial.load {
-                $0.customers = Set(["a", "A"].map { CustomerID($0, of: Sample.otherApp.bundleId) })
-            }
+            let there = try await trial.load(
+                ["a", "A"].map { .customerID(CustomerID($0, of: Sample.otherApp.bundleId)) })
             try trial.expect(Array(there.customers.values), is: [other], "Customers of the other app")
         },
         Requirement("A customer's record replaces the stored one, with its ids in their order") {
@@ -178,7 +176,7 @@ extension LedgerStorageContract {
                 try await trial.commit(trial.second) { [anna] in $0.customers = [anna] }
                 for id in anna.ids {
                     let id = CustomerID(id, of: "com.example.one")
-                    let found = try await trial.load(trial.first) { $0.customers = [id] }
+                    let found = try await trial.load([.customerID(id)], from: trial.first)
                     try trial.expect(found.customer(id), is: anna, "By \(id.id)")
                 }
             }
@@ -187,10 +185,8 @@ extension LedgerStorageContract {
             let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
             func expect(_ customer: CustomerRecord, _ environment: Environment, _ chains: [ChainRecord]) async throws {
                 for handle in trial.handles {
-                    let found = try await trial.load(handle) {
-                        $0.customers = [CustomerID(customer.ids[0], of: "com.example.one")]
-                        $0.holdings = [environment]
-                    }
+                    let id = CustomerID(customer.ids[0], of: "com.example.one")
+                    let found = try await handle.load(.holdings(of: [id], in: [environment]))
                     try trial.expect(
                         found.chains(of: customer.customer), is: chains, "Chains of \(customer.ids) in \(environment)")
                 }
@@ -217,17 +213,12 @@ extension LedgerStorageContract {
             let chains = (1...3).map { Sample.chain($0, owners: [customers[$0 - 1], customers[$0]]) }
             try await trial.commit { $0.chains = chains }
             for isWanted in [true, false] {
-                let found = try await trial.load {
-                    $0.chains = [Sample.key(1)]
-                    $0.transactions = [Sample.transaction("3")]
-                    $0.owners = isWanted
-                }
+                let keys: [LedgerKey] = [.chain(Sample.key(1)), .transaction(Sample.transaction("3"))]
+                let found = try await trial.load(keys, owners: isWanted)
                 try trial.expect(Set(found.customers.values), is: isWanted ? Set(customers) : [], "Owners")
             }
-            let held = try await trial.load {
-                $0.customers = [CustomerID("1", of: "com.example.one")]
-                ($0.holdings, $0.owners) = ([.production], true)
-            }
+            let held = try await trial.load(
+                [.holdings(CustomerID("1", of: "com.example.one"), .production)], owners: true)
             try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of a customer's chains")
         },
         Requirement("An erased customer leaves only its chains, and its ids can be used for another one at once") {
@@ -239,24 +230,18 @@ extension LedgerStorageContract {
             chain.owners = [ChainRecord.Owner(anna.customer, .claim)]
             try await trial.commit(trial.second, erasing: [bert]) { ($0.customers, $0.chains) = ([anna], [chain]) }
             for id in ["anna", "bert", "robert"] {
-                let found = try await trial.load {
-                    ($0.customers, $0.holdings) = ([CustomerID(id, of: "com.example.one")], [.production])
-                }
+                let found = try await trial.load([.holdings(CustomerID(id, of: "com.example.one"), .production)])
                 try trial.expect(Array(found.customers.values), is: [anna], "The customer called \(id)")
                 try trial.expect(found.chains(of: anna.customer), is: [chain], "The chains of \(id)")
             }
             chain.owners = []
             try await trial.commit(erasing: [anna]) { $0.chains = [chain] }
-            let found = try await trial.load {
-                $0.customers = Set(anna.ids.map { CustomerID($0, of: "com.example.one") })
-                ($0.holdings, $0.chains) = ([.production], [chain.key])
-            }
+            let holdings = anna.ids.map { LedgerKey.holdings(CustomerID($0, of: "com.example.one"), .production) }
+            let found = try await trial.load(holdings + [.chain(chain.key)])
             try trial.expect(found.customers, is: [:], "Customers")
             try trial.expect(found.chains, is: [chain.key: chain], "Chains")
             let again = try await trial.customer("robert")
-            let its = try await trial.load {
-                ($0.customers, $0.holdings) = ([CustomerID("robert", of: "com.example.one")], [.production])
-            }
+            let its = try await trial.load([.holdings(CustomerID("robert", of: "com.example.one"), .production)])
             try trial.expect(its.chains(of: again.customer), is: [], "Chains of a new customer with an old id")
         },
     ]

@@ -49,7 +49,7 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.wordings([(7, 1)]), is: [[2, 5, 7, 9]], "Documents left")
             try await trial.commit { $0.documents = [Sample.said(9, wording: 7, about: [2])] }
             try await trial.commit { $0.displacedDocuments = [Sample.name(9)] }
-            let found = try await trial.load { $0.names = Set((1...9).map { Sample.name($0) }) }
+            let found = try await trial.load((1...9).map { .document(Sample.name($0)) })
             try trial.expect(found.names, is: Set([2, 5, 6, 7, 9].map { Sample.name($0) }), "Names left")
         },
         Requirement("A displaced document is erased in the same commit, and can come again") { trial in
@@ -61,11 +61,9 @@ extension LedgerStorageContract {
                     changes.documents = [Sample.said(new, wording: 7, about: [1])]
                     changes.displacedDocuments = [Sample.said(old, wording: 7, about: [1]).evidence.provenance]
                 }
-                let found = try await trial.load {
-                    $0.evidence = [Sample.key(1)]
-                    $0.names = Set((1...3).map { Sample.said($0, wording: 7, about: [1]).evidence.provenance })
-                }
-                let left = Set([1, new].map { Sample.said($0, wording: 7, about: [1]).evidence.provenance })
+                let names = (1...3).map { Sample.said($0, wording: 7, about: [1]).evidence.provenance }
+                let found = try await trial.load(names.map(LedgerKey.document) + [.evidence(Sample.key(1))])
+                let left = Set([names[0], names[new - 1]])
                 try trial.expect(found.names, is: left, "Names")
                 try trial.expect(Set((found.evidence[Sample.key(1)] ?? []).map(\.name)), is: left, "Evidence")
                 try trial.expect(try await trial.wordings([(7, 1)]), is: [[1, Int64(new)].sorted()], "Documents")
@@ -85,7 +83,7 @@ extension LedgerStorageContract {
                 for number in 1...20 {
                     let handle = trial.handles[number % 2]
                     group.addTask {
-                        let query = LedgerQuery { ($0.wordings, $0.chains) = ([key], [key.chain]) }
+                        let query = LedgerQuery([.wording(key), .chain(key.chain)])
                         try await handle.commit(query) { snapshot in
                             var changes = LedgerChanges()
                             changes.documents = [Sample.said(number, wording: 7, about: [1])]
@@ -129,14 +127,14 @@ extension Trial {
     /// The numbers of the documents with some wordings, by the number of a chain.
     fileprivate func wordings(_ keys: [(wording: Int64, chain: Int)]) async throws -> [[Int64]] {
         let keys = keys.map { WordingKey(Wording(digest: $0.wording), about: Sample.key($0.chain)) }
-        let found = try await load { $0.wordings = Set(keys) }.wordings
+        let found = try await load(keys.map(LedgerKey.wording)).wordings
         return keys.map { (found[$0] ?? []).map { Self.number($0.name) }.sorted() }
     }
 
     /// The numbers of the pinned documents with a wording.
     fileprivate func pinned(_ wording: Int64, _ chain: Int) async throws -> [Int64] {
         let key = WordingKey(Wording(digest: wording), about: Sample.key(chain))
-        let found = try await load { $0.wordings = [key] }.wordings[key] ?? []
+        let found = try await load([.wording(key)]).wordings[key] ?? []
         return found.filter(\.isPinned).map { Self.number($0.name) }.sorted()
     }
 

@@ -35,9 +35,10 @@ struct OldReceiptAnswer: Sendable {
     func rows(in ledger: Ledger) async throws -> Int {
         guard let transactionId = receipt.payload.transactionId else { return 0 }
         let scopes = [Environment.production, .sandbox].map { LedgerScope(bundleId: receipt.bundleId, environment: $0) }
-        var query = LedgerQuery()
-        query.chains = Set(scopes.map { ChainKey(transactionId, in: $0) })
-        query.transactions = Set(scopes.map { TransactionKey(transactionId, in: $0) })
+        let query = LedgerQuery(
+            scopes.flatMap { scope in
+                [.chain(ChainKey(transactionId, in: scope)), .transaction(TransactionKey(transactionId, in: scope))]
+            })
         return try await ledger.statementCount(query)
     }
 

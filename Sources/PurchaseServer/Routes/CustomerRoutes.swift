@@ -46,9 +46,8 @@ struct CustomerRoutes: Sendable {
     private func customer(
         _ request: KeyedRequest, _ encode: @escaping @Sendable (CustomerBody) throws -> Response
     ) async throws -> Response {
-        var query = LedgerQuery()
-        query.customers = [CustomerID(try request.customerId, of: request.scope.bundleId)]
-        query.holdings = request.environmentRule.loaded
+        let id = CustomerID(try request.customerId, of: request.scope.bundleId)
+        let query = LedgerQuery.holdings(of: [id], in: request.environmentRule.loaded)
         return try await request.withAnswer(from: query) { try encode(try await body(request)) }
     }
 

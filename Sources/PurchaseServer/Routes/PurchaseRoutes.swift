@@ -27,7 +27,7 @@ struct PurchaseRoutes: Sendable {
     private func subscription(_ request: KeyedRequest) async throws -> Response {
         let id = try request.parameter("id")
         let keys = request.scopes.map { ChainKey(id, in: $0) }
-        return try await request.withAnswer(from: LedgerQuery { $0.chains = Set(keys) }) {
+        return try await request.withAnswer(from: LedgerQuery(keys.map(LedgerKey.chain))) {
             for key in keys {
                 guard let chain = try await request.ledger.chain(key) else { continue }
                 let cursor = request.query["periods"]

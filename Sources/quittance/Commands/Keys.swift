@@ -232,7 +232,7 @@ extension LedgerStorage {
     /// Whether a server with this ledger has had this app: each evaluates the catalogue of its apps.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
         let key = CatalogueDigest.key(bundleId)
-        return try await load(LedgerQuery { $0.records = [key] }).records[key] != nil
+        return try await load(LedgerQuery([.record(key)])).records[key] != nil
     }
 }
 
