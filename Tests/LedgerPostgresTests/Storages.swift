@@ -12,6 +12,8 @@ extension TestDatabase {
         var settings = PostgresSettings(server.address(name))
         // On a busy machine another server may hold the counter for longer than a second.
         settings.limits.counter = .seconds(8)
+        // On a busy machine a group may take longer than a server tries it again.
+        settings.limits.group = .seconds(3600)
         change(&settings)
         return try await PostgresLedgerStorage(
             settings, upgrades: upgrades, continuesCopy: continuesCopy, clock: ContinuousClock(),
