@@ -304,7 +304,7 @@ extension Ledger {
     public func chain(_ key: ChainKey) async throws -> Chain? {
         if let chain = try await chains([key]).values.first { return chain }
         // The newest chain with the id was erased. Others may be left.
-        guard key.isNamedByIdAlone else { return nil }
+        guard key.isPointer else { return nil }
         return try await newestChain(of: TransactionKey(key.name, in: key.scope))
     }
 

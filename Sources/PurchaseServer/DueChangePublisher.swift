@@ -225,25 +225,6 @@ extension DueChangePublisher {
         while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
             try? await clock.sleep(for: interval)
         }
-        while !Task.isCancelled, await !attempt(orLog: failure, { try await upgrade() }) {
-            try? await clock.sleep(for: interval)
-        }
-    }
-
-    /// Does once what this version changes about a ledger of an earlier one.
-    private func upgrade() async throws {
-        let report = try await ledger.upgrade(at: now())
-        if report.droppedPurchases > 0 {
-            logger.notice(
-                "Purchases of Xcode and LocalTesting that an earlier version recorded were dropped: submit them again",
-                metadata: ["purchases": "\(report.droppedPurchases)"])
-        }
-        for (app, count) in report.sandboxCustomers.sorted(by: { $0.key < $1.key })
-        where count > 0 && apps[app]?.sandboxAccess ?? .all == .all {
-            logger.notice(
-                "Sandbox purchases count from now on, see sandboxAccess: these customers have entitlements by them",
-                metadata: ["bundleId": .string(app), "customers": "\(count)"])
-        }
     }
 
     private func publishCatalogueChanges() async throws {

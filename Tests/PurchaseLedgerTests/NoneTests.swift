@@ -67,29 +67,6 @@ import Testing
         #expect(chain.subscription(Catalogue(), at: Facts.day(0))?.status == .revoked)
     }
 
-    @Test func `an upgrade publishes once what an earlier version published otherwise`() async throws {
-        let (ledger, signed) = (Ledger(Catalogue()), try SignedHistory())
-        for (id, from, refunded) in [("1", -40, -35), ("2", -10, nil)] as [(String, Double, Double?)] {
-            let token = try signed.transaction(id, signed: refunded ?? from, from: from, until: from + 30) {
-                $0.webOrderLineItemId = "0"
-                $0.revocationDate = refunded.map(Facts.day)
-            }
-            _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(-5))
-        }
-        let key = ChainKey("1", in: Facts.scope)
-        var earlier = try #require(try await ledger.storage.load(LedgerQuery([.chain(key)])).chains[key])
-        earlier.report?.state = ChainState(status: .revoked, productId: "month")
-        var changes = LedgerChanges()
-        changes.chains = [earlier]
-        try await ledger.storage.commit(LedgerQuery()) { [changes] _ in .commit(changes, ()) }
-        let before = try await ledger.events().events.count
-        for _ in 1...2 {
-            _ = try await ledger.upgrade(at: Facts.day(0))
-            let new = try await ledger.events().events.dropFirst(before)
-            #expect(new.compactMap(\.content?.after?.status.known) == [.active])
-        }
-    }
-
     @Test func `subscriptions without a group do not compete for the best level`() {
         let chains = ["1", "2"].map { id in
             Facts.chain([Facts.transaction(id, original: id, product: "product \(id)", group: "")], original: id)

@@ -150,48 +150,6 @@ import Testing
         let rebuilt = try await ledger.rebuild(by: signed.verifier, at: Facts.day(3))
         #expect(rebuilt.differing == [] && rebuilt.faults == [])
     }
-
-    /// A ledger in which the purchases of two Macs are one chain, as an earlier version recorded them.
-    private static func earlier(_ signed: SignedHistory) async throws -> (Ledger, Evidence) {
-        let ledger = Ledger(catalogue)
-        let document = try await first(signed, "month", bought: 0)
-        var record = ChainRecord(ChainKey("0", in: scope))
-        for var statement in document.statements {
-            statement.chainName = "0"
-            record.chain.merge(statement)
-        }
-        let anna = Customer(number: 1, bundleId: scope.bundleId)
-        record.owners = [ChainRecord.Owner(anna, .claim)]
-        var changes = LedgerChanges()
-        changes.chains = [record]
-        changes.customers = [CustomerRecord(anna, ids: ["anna"], isEstablished: true)]
-        changes.documents = [NewDocument(document, for: [record.key], receivedAt: Facts.day(0))]
-        try await ledger.storage.commit(LedgerQuery()) { [changes] _ in .commit(changes, ()) }
-        return (ledger, document)
-    }
-
-    @Test func `an upgrade drops purchases that an earlier version took for one, and only once`() async throws {
-        let signed = try SignedHistory(in: [.xcode])
-        let (ledger, document) = try await Self.earlier(signed)
-        #expect(try await Self.entitlements("anna", in: ledger) == ["pro by month"])
-        #expect(try await ledger.upgrade(at: Facts.day(2)).droppedPurchases == 1)
-        #expect(try await ledger.upgrade(at: Facts.day(2)).droppedPurchases == 0)
-        #expect(try await Self.entitlements("anna", in: ledger) == [])
-        #expect(try await ledger.record([document], claimedBy: "anna", at: Facts.day(2)).new == 1)
-        #expect(try await Self.entitlements("anna", in: ledger) == ["pro by month"])
-        #expect(try await ledger.rebuild(by: signed.verifier, at: Facts.day(3)).differing == [])
-    }
-
-    @Test func `a purchase that arrives before the upgrade replaces that of the earlier version`() async throws {
-        let signed = try SignedHistory(in: [.xcode])
-        let (ledger, _) = try await Self.earlier(signed)
-        let bob = try await Self.first(signed, "year", bought: 1)
-        _ = try await ledger.record([bob], claimedBy: "bob", at: Facts.day(2))
-        #expect(try await Self.entitlements("bob", in: ledger) == ["pro by year"])
-        #expect(try await Self.entitlements("anna", in: ledger) == [])
-        #expect(try await ledger.upgrade(at: Facts.day(2)).droppedPurchases == 0)
-        #expect(try await ledger.check(by: signed.verifier).faults == [])
-    }
 }
 
 extension JWSTransactionDecodedPayload {

@@ -150,20 +150,4 @@ import Testing
         try await Self.round(world, lines, at: TestStore.day(0))
         #expect(try await Self.concern(world) == nil && Self.warnings(lines).isEmpty)
     }
-
-    @Test func `the first start of this version counts the customers who gain by sandbox purchases`() async throws {
-        let world = try await World()
-        for (id, customer, environment) in [
-            ("1", "anna", "Sandbox"), ("2", "bert", "Sandbox"), ("3", "bert", "Production"),
-            ("4", "cleo", "Production"),
-        ] {
-            let token = try world.transaction {
-                ($0.transactionId, $0.originalTransactionId) = (id, id)
-                $0.environment = Open(rawValue: environment)
-            }
-            _ = try await world.send(.post, "/v1/customers/\(customer)/purchases", #"{"document":"\#(token)"}"#)
-        }
-        #expect(try await world.ledger.upgrade(at: TestStore.day(1)).sandboxCustomers == ["com.example": 1])
-        #expect(try await world.ledger.upgrade(at: TestStore.day(1)).sandboxCustomers.isEmpty, "once")
-    }
 }
