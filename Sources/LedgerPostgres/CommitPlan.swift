@@ -85,6 +85,10 @@ struct CommitPlan {
             // All rows of a customer change together.
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
+            // What displaces a document, or moves it on one node, says itself which rows it changes.
+            case .document(let name) where changes.displacedDocuments.contains(name): break
+            case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
+                needs.keys.insert(.chain(chain))
             case .events, .marks: break
             default: needs.keys.insert(key)
             }

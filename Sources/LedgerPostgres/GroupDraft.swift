@@ -47,9 +47,9 @@ extension GroupDraft {
 }
 
 extension LedgerKey {
-    /// Whether a work that looks at this sees in ``GroupDraft/after`` what works before it in the group changed, if
-    /// these too wrote nothing else than such keys. The draft has no documents, and nothing that is found by other
-    /// things than its key.
+    /// Whether the draft shows later works of the group what earlier ones wrote under this key. If not, a work that
+    /// reads or writes the key is alone. The draft knows which documents are stored, and not what is in them; it finds
+    /// chains by their keys and by their owners, and not by their transactions.
     var isFoldable: Bool {
         switch self {
         case .chain, .customerID, .holdings, .document, .wording, .record, .events: true

@@ -104,7 +104,7 @@ private struct Wanted {
     var ids: Set<CustomerID> = []
     /// Those of ``ids`` to load together with the chains that they may own.
     var holders: Set<CustomerID> = []
-    /// The environments of those chains.
+    /// The environments of those chains. Each holder's chains are loaded in all of them, so that one statement does.
     var environments: Set<Environment> = []
     /// Customers to load by number, with all of their ids.
     var customers: [Customer] = []

@@ -7,7 +7,8 @@ import PurchaseLedger
 
 /// A connection within one transaction: loads records, and writes what was decided about them.
 ///
-/// What it caches is valid only within that transaction. After a rollback the session is discarded.
+/// What it loaded is valid only within that transaction; ``cache`` is valid also later. After a rollback the session is
+/// discarded.
 final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
     var cache: Cache

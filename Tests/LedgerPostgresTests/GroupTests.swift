@@ -170,14 +170,88 @@ import Testing
     }
 
     @Test func `a group keeps each member of the changes of its works`() {
-        for (member, (changes, keys)) in EachChange.all {
+        for (member, (changes, keys)) in EachChange.all where member != "marks" {
+            // The other work's changes are of another kind.
+            let isOfRecords = ["records", "erasedRecords"].contains(member)
+            guard let other = EachChange.all[isOfRecords ? "customers" : "records"] else { continue }
+            for works in [[(changes, keys), other], [other, (changes, keys)]] {
+                var draft = GroupDraft(LoadedRecords())
+                for (changes, keys) in works { draft.add(changes, writing: keys, lookedAt: Footprint()) }
+                let alone = Mirror(reflecting: changes).descendant(member).map { "\($0)" }
+                #expect(Mirror(reflecting: draft.changes).descendant(member).map { "\($0)" } == alone, "\(member)")
+                #expect(draft.writes == keys.union(other.keys), "\(member)")
+            }
+        }
+    }
+
+    @Test func `a group has the app of whatever is written, and the scope of what has one`() {
+        let scope = LedgerScope(bundleId: "com.example", environment: .production)
+        for (member, (changes, keys)) in EachChange.all where member != "marks" {
             var draft = GroupDraft(LoadedRecords())
             draft.add(changes, writing: keys, lookedAt: Footprint())
-            draft.add(LedgerChanges(), writing: [], lookedAt: Footprint())
-            // The marks are those of the last work, which is alone.
-            if member != "marks" { #expect("\(draft.changes)" == "\(changes)", "\(member)") }
-            #expect(draft.writes == keys, "\(member)")
+            let isOfCustomers = ["customers", "erasedCustomers"].contains(member)
+            // What is displaced is found by its name.
+            let expected: Set<LedgerScope> = isOfCustomers || member == "displacedDocuments" ? [] : [scope]
+            #expect(draft.scopes == expected, "\(member)")
+            if isOfCustomers { #expect(draft.apps == [scope.bundleId], "\(member)") }
         }
+    }
+
+    @Test func `a work sees what an earlier one of its group wrote, under each key that is foldable`() throws {
+        let (key, wording) = (Self.key(1), Wording(digest: 7))
+        let anna = Customer(number: 5, bundleId: Self.scope.bundleId)
+        let (id, record) = (
+            CustomerID("anna", of: anna.bundleId), RecordKey(RecordKind(rawValue: "k"), "n", of: .ledger)
+        )
+        let evidence = Evidence(.transaction, [1], Self.scope, Timestamp(milliseconds: 1)) { _ in ([], []) }
+        var (changes, chain) = (LedgerChanges(), ChainRecord(key))
+        chain.owners = [.init(anna, .claim)]
+        changes.chains = [chain]
+        changes.customers = [CustomerRecord(anna, ids: ["anna"])]
+        changes.records = [LedgerRecord(record, payload: [1])]
+        changes.documents = [
+            NewDocument(evidence, for: [key], receivedAt: Timestamp(milliseconds: 1), wording: wording)
+        ]
+        #expect(changes.keys.filter { !$0.isFoldable } == [])
+        var draft = GroupDraft(LoadedRecords())
+        draft.add(changes, writing: changes.keys, lookedAt: Footprint())
+        let query = LedgerQuery([
+            .chain(key), .customerID(id), .holdings(id, .production), .document(evidence.provenance),
+            .wording(WordingKey(wording, about: key)), .record(record),
+        ])
+        #expect(query.keys.filter { !$0.isFoldable } == [])
+        let snapshot = LedgerSnapshot(query, draft.after)
+        #expect(snapshot.chains == [key: chain] && snapshot.chains(of: anna) == [chain])
+        #expect(snapshot.customer(id) == changes.customers[0])
+        #expect(snapshot.names == [evidence.provenance])
+        #expect(snapshot.wordings.values.flatMap(\.self).map(\.name) == [evidence.provenance])
+        #expect(snapshot.records == [record: changes.records[0]])
+        let held = LedgerSnapshot(LedgerQuery([.holdings(id, .production)]), draft.after)
+        #expect(held.chains == [key: chain])
+    }
+
+    @Test func `a work that displaces a document needs nothing besides what it looked at`() {
+        let (key, wording) = (Self.key(1), Wording(digest: 7))
+        let documents = (0..<2).map { number in
+            Evidence(.transaction, [UInt8(number)], Self.scope, Timestamp(milliseconds: 1)) { _ in ([], []) }
+        }
+        let query = LedgerQuery([
+            .chain(key), .wording(WordingKey(wording, about: key)), .document(documents[1].provenance),
+        ])
+        let work = WaitingWork(
+            query,
+            { _ in
+                var changes = LedgerChanges()
+                changes.chains = [ChainRecord(key)]
+                changes.documents = [
+                    NewDocument(documents[1], for: [key], receivedAt: Timestamp(milliseconds: 1), wording: wording)
+                ]
+                changes.displacedDocuments = [documents[0].provenance]
+                return .commit(changes, ())
+            }, answer: { _ in })
+        var pass = GroupPass([work], [query], [query].footprint, LoadedRecords())
+        pass.decide(numbers: [:])
+        #expect(pass.isComplete)
     }
 
     // MARK: - Loads

@@ -2,8 +2,12 @@
 
 public import AppStoreModel
 
-/// What a decision looks at or changes. What it looked at is a set of keys, and so is what it changes: what must be
-/// loaded, which commits are in each other's way, and whether anything is written follow from these two sets.
+/// What a decision looks at or changes: its read set and its write set are sets of keys.
+///
+/// Two commits are in each other's way if one of them read what the other writes. What is found by other things than
+/// its own key is written under the key of its chain: a decision that looks at a transaction, a wording or a customer's
+/// holdings therefore also looks at the chain of each. A storage that finds out by versions checks those of all chains,
+/// customers and records that it loaded, and that what it did not find is still missing.
 public enum LedgerKey: Hashable, Sendable {
     /// The record of a chain.
     case chain(ChainKey)
@@ -11,7 +15,8 @@ public enum LedgerKey: Hashable, Sendable {
     case transaction(TransactionKey)
     /// The customer with an id.
     case customerID(CustomerID)
-    /// A customer with all of its ids. A decision that writes this key erases the customer; none looks it up.
+    /// A customer with all of its ids. A decision that writes this key erases the customer. For a query it names
+    /// nothing.
     case customer(Customer)
     /// The customer with an id, and the records of the chains that it owns in an environment.
     case holdings(CustomerID, Environment)
@@ -25,14 +30,15 @@ public enum LedgerKey: Hashable, Sendable {
     case evidence(ChainKey)
     /// A record.
     case record(RecordKey)
-    /// The end of an app's events. Only written.
+    /// The end of an app's events. For a query it names nothing.
     case events(String)
-    /// The numbers and epochs that were given so far, see ``LedgerMarks``. Only written.
+    /// The numbers and epochs that were given so far, see ``LedgerMarks``. For a query it names nothing.
     case marks
 }
 
 extension LedgerKey {
-    /// The app and environment; `nil` for what has no environment, and for documents, whose names do not say.
+    /// The app and environment by which rows are found; `nil` for those of a customer, which are found by the app, and
+    /// for documents, whose names do not say.
     package var scope: LedgerScope? {
         switch self {
         case .chain(let key), .evidence(let key): key.scope

@@ -47,7 +47,8 @@ public struct LedgerSnapshot: Sendable {
     public var ids: [CustomerID: Customer] = [:]
     /// The customers of the query, and the owners of its chains.
     public var customers: [Customer: CustomerRecord] = [:]
-    /// An unused number for each id in the query that has no customer. Only a snapshot for a decision has these.
+    /// An unused number for each id in the query that has no customer. A snapshot that is not for a decision may lack
+    /// these.
     public var newNumbers: [CustomerID: Int64] = [:]
     /// The documents of the query that are stored and can be read.
     public var names: Set<Provenance> = []
