@@ -72,11 +72,17 @@ extension PostgresLedgerStorage {
                 return try await self.requests.read([search], during: epoch)
             }
             let found = try answers.flatMap(RecordSearch.found)
-            if let now = selection.dueAt {
-                // Citus gathers what its nodes have found.
-                return ScanPage(items: found.map(\.record).sorted { $0.dueAt ?? now < $1.dueAt ?? now }, next: nil)
+            var page = ScanPage<LedgerRecord>(
+                items: [], next: found.count < max(1, limit) || selection.dueAt != nil ? nil : found.last?.cursor)
+            for (record, _) in found {
+                switch record {
+                case .success(let record): page.items.append(record)
+                case .failure(let damage): page.damage.append(damage.message)
+                }
             }
-            return ScanPage(items: found.map(\.record), next: found.count < max(1, limit) ? nil : found.last?.cursor)
+            // Citus gathers what its nodes have found.
+            if let now = selection.dueAt { page.items.sort { $0.dueAt ?? now < $1.dueAt ?? now } }
+            return page
         }
     }
 

@@ -45,8 +45,8 @@ extension LoadPlan {
 extension PostgresRow {
     fileprivate mutating func record(_ key: RecordKey) throws -> LedgerRecord {
         let dueAt = try next(Timestamp?.self)
-        let entries = isNextNull ? [] : Set(try texts())
-        if entries.isEmpty { _ = nextStored() }
+        var entries: Set<String> = []
+        if isNextNull { _ = nextStored() } else { entries = Set(try texts()) }
         return LedgerRecord(key, dueAt: dueAt, entries: entries, payload: try next())
     }
 }
@@ -169,15 +169,37 @@ enum RecordSearch {
         return [.text(texts[0]), .integer(owner), .text(texts[1]), .text(texts[2])]
     }
 
-    static func found(_ rows: PostgresRows) throws -> [(record: LedgerRecord, cursor: ScanCursor)] {
+    /// The records in an answer, each with its cursor; a sentence in the place of one that cannot be read.
+    ///
+    /// - Throws: `LedgerStorageError` if a row has no key.
+    static func found(
+        _ rows: PostgresRows
+    ) throws -> [(record: Result<LedgerRecord, LedgerStorageError>, cursor: ScanCursor)] {
         try rows.map { row in
             let kind = try row.next(String.self)
-            var start = row
-            let (owner, number) = (try row.recordOwner(), try start.next(Int64.self))
-            let (home, name) = (try row.next(String.self), try row.next(String.self))
+            var (owned, rest) = (row, row)
+            let number = try rest.next(Int64.self)
+            _ = (rest.nextStored(), rest.nextStored())
+            let (home, name) = (try rest.next(String.self), try rest.next(String.self))
             let cursor = JSONValue.array([.string(kind), .number("\(number)"), .string(home), .string(name)])
-            let key = RecordKey(RecordKind(rawValue: kind), name, of: owner)
-            return (try row.record(key), ScanCursor(rawValue: cursor.compactText))
+            return (
+                record(RecordKind(rawValue: kind), name, &owned, &rest), ScanCursor(rawValue: cursor.compactText)
+            )
+        }
+    }
+
+    /// - Parameters:
+    ///   - owned: The columns from that of the owner on.
+    ///   - rest: The columns behind the key.
+    private static func record(
+        _ kind: RecordKind, _ name: String, _ owned: inout PostgresRow, _ rest: inout PostgresRow
+    ) -> Result<LedgerRecord, LedgerStorageError> {
+        do {
+            return .success(try rest.record(RecordKey(kind, name, of: try owned.recordOwner())))
+        } catch {
+            let reason = (error as? LedgerStorageError)?.message ?? "\(error)"
+            return .failure(
+                LedgerStorageError(.damaged, "The record \(kind.rawValue) \(name) cannot be read: \(reason)"))
         }
     }
 }

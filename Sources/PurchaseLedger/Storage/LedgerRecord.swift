@@ -51,7 +51,7 @@ public struct RecordKey: Hashable, Sendable {
         self.name = name
     }
 
-    /// A text by which records are ordered, and which no two of them share.
+    /// Texts by which records are ordered, and which no two of them share.
     package var place: [String] {
         let scope: [String] =
             switch owner {
@@ -143,7 +143,7 @@ public struct RecordSelection: Hashable, Sendable {
     }
 }
 
-/// A value that is stored as a record: one for each kind.
+/// A value that is stored as a record. A type may stand for several kinds, as ``Job`` does.
 public protocol RecordValue: Sendable {
     /// Reads a value.
     ///
@@ -157,9 +157,10 @@ public protocol RecordValue: Sendable {
 extension LedgerStorageError {
     /// The payload of a record is not in the form of its kind: `damaged`.
     package init(unreadable key: RecordKey) {
+        let name = key.name.isEmpty ? "" : " \(key.name)"
         let app = key.owner.bundleId.map { " of \($0)" } ?? ""
         self.init(
-            .damaged, "The record \(key.kind.rawValue) \(key.name)\(app) is not in a form that this version reads")
+            .damaged, "The record \(key.kind.rawValue)\(name)\(app) is not in a form that this version reads")
     }
 }
 
