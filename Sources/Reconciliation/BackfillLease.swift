@@ -6,12 +6,6 @@ import Synchronization
 
 // Keeps a second backfill of an app away while one runs: each would use its share of Apple's rate limits.
 
-extension Job.Kind {
-    /// A backfill of an app runs, in whatever environment: there is nothing to do for workers. The job is in
-    /// production, has no name, and is due when its lease ends.
-    public static let backfill = Job.Kind(rawValue: "backfill")
-}
-
 /// Another backfill of the app runs on the ledger: a sentence.
 public struct OtherBackfill: Error, CustomStringConvertible {
     /// What to do.

@@ -7,12 +7,6 @@ public import PurchaseLedger
 
 // The whole history of one customer, asked for by a backend: at once if it is short, otherwise as a job.
 
-extension Job.Kind {
-    /// Read the whole history of a customer. The name is an order id or a transaction id, the payload a
-    /// ``HistoryQuestion``.
-    public static let customerHistory = Job.Kind(rawValue: "customerHistory")
-}
-
 /// What became of a question about a customer's history.
 public enum HistoryOutcome: Sendable {
     /// All of it is in the ledger.

@@ -3,15 +3,9 @@
 import AppStoreAPI
 import AppStoreModel
 import AppStoreTrust
-public import PurchaseLedger
+import PurchaseLedger
 
 // Reads the notification history from a stored cursor, so that a notification that never arrived is recorded.
-
-extension Job.Kind {
-    /// Read the notification history. There is one such job for each app and environment; its payload is a
-    /// ``HistoryCursor``.
-    public static let notificationHistory = Job.Kind(rawValue: "notificationHistory")
-}
 
 extension Reconciler {
     /// Reads the history up to now, window by window, and stores the cursor after each. What comes while it reads is

@@ -2,16 +2,10 @@
 
 import AppStoreModel
 import AppStoreTrust
-public import PurchaseLedger
+import PurchaseLedger
 
 // Documents from the App Store that could not be verified. They are kept and tried again: a newer version, or a root
 // that the operator adds, may accept them.
-
-extension Job.Kind {
-    /// Verify and record a notification that was not valid when it came. The name is its digest, the payload the
-    /// document, and the failure the reason.
-    public static let parkedDocument = Job.Kind(rawValue: "parkedDocument")
-}
 
 extension Reconciler {
     /// A parked document becomes valid only if the operator does something, so a day is often enough.

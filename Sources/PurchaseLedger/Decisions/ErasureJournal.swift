@@ -85,18 +85,37 @@ final class ErasureTurns: Sendable {
 // MARK: - The note
 
 /// The note of the last erasure of a journal in an app that was committed.
-struct ErasureNote {
-    let key: RecordKey
+struct ErasureNote: RecordValue {
+    private let key: RecordKey
+    /// The erasure's number in the journal.
+    let number: Int64
 
-    init(_ journal: any ErasureJournal, of bundleId: String) {
-        let scope = LedgerScope(bundleId: bundleId, environment: .production)
-        key = RecordKey(RecordKind(rawValue: "erasures"), journal.id, of: .scope(scope))
+    init(_ number: Int64, in journal: any ErasureJournal, of bundleId: String) {
+        self.key = Self.key(journal, of: bundleId)
+        self.number = number
     }
 
-    func record(_ number: Int64) -> LedgerRecord { LedgerRecord(key, payload: Array("\(number)".utf8)) }
+    @inline(never)
+    init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard let number = Int64(String(decoding: record.payload, as: UTF8.self)) else {
+            throw LedgerStorageError(unreadable: record.key)
+        }
+        self.key = record.key
+        self.number = number
+    }
+
+    /// The kind of the records that hold such notes.
+    static let recordKind = RecordKind(rawValue: "erasures")
+
+    static func key(_ journal: any ErasureJournal, of bundleId: String) -> RecordKey {
+        RecordKey(recordKind, journal.id, of: .scope(LedgerScope(bundleId: bundleId, environment: .production)))
+    }
+
+    var record: LedgerRecord { LedgerRecord(key, payload: Array("\(number)".utf8)) }
 
     /// The number in a stored note; 0 for none, and for one that cannot be read, so that no erasure is passed over.
     static func number(_ record: LedgerRecord?) -> Int64 {
-        record.flatMap { Int64(String(decoding: $0.payload, as: UTF8.self)) } ?? 0
+        // Any error means that it cannot be read.
+        record.flatMap { try? ErasureNote($0) }?.number ?? 0
     }
 }

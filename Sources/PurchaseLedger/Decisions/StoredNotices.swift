@@ -4,12 +4,33 @@
 
 package import AppStoreModel
 
+/// A notice as it is stored: a record without payload, which is due when the notice ends.
+struct StoredNotice: RecordValue {
+    private let key: RecordKey
+    private let end: Timestamp
+
+    init(_ notice: Notice, until end: Timestamp) {
+        self.key = notice.key
+        self.end = end
+    }
+
+    init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard case .scope = record.key.owner, let end = record.dueAt else {
+            throw LedgerStorageError(unreadable: record.key)
+        }
+        self.key = record.key
+        self.end = end
+    }
+
+    var record: LedgerRecord { LedgerRecord(key, dueAt: end) }
+}
+
 extension LedgerDraft {
     /// Stores a notice that was seen now.
     mutating func store(_ notice: Notice) {
         let end = now.advanced(by: Notice.lifetime)
         if let known = record(notice.key)?.dueAt, end < known.advanced(by: Notice.precision) { return }
-        put(LedgerRecord(notice.key, dueAt: end))
+        put(StoredNotice(notice, until: end))
     }
 }
 

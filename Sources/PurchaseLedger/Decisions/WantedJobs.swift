@@ -4,13 +4,6 @@ import AppStoreModel
 
 // The jobs that decisions ask for.
 
-extension Job.Kind {
-    /// Ask the App Store for the state of a subscription. The name is the original transaction id.
-    public static let subscriptionStatus = Job.Kind(rawValue: "subscriptionStatus")
-    /// Answer a consumption request. The name is the transaction id, the payload a ``ConsumptionQuestion``.
-    public static let consumption = Job.Kind(rawValue: "consumption")
-}
-
 extension SubscriptionState.Status {
     /// How long to wait for a notification before the App Store is asked; `nil` if time alone cannot make the status
     /// wrong.

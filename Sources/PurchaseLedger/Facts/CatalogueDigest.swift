@@ -12,9 +12,12 @@ package struct CatalogueDigest: Hashable, RecordValue {
         self.bytes = bytes
     }
 
+    /// The kind of the records that hold digests.
+    package static let recordKind = RecordKind(rawValue: "catalogue")
+
     /// The key of the record that holds an app's digest.
     package static func key(_ bundleId: String) -> RecordKey {
-        RecordKey(RecordKind(rawValue: "catalogue"), "", of: .app(bundleId))
+        RecordKey(recordKind, "", of: .app(bundleId))
     }
 
     package init(_ record: LedgerRecord) throws(LedgerStorageError) {

@@ -81,7 +81,7 @@ extension Ledger {
             let page = try await storage.records(RecordSelection(), after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
             faults += page.items.compactMap(Self.fault)
-            notes += page.items.filter { $0.key.kind == RootsNote.recordKind }
+            notes += page.items.filter { $0.key.kind == RootsNote.recordKind && Self.fault(in: $0) == nil }
             cursor = page.next
         } while cursor != nil
         if let refusal = Self.refusal(of: roots, by: notes) {
@@ -90,16 +90,11 @@ extension Ledger {
         return faults
     }
 
-    /// The kinds of records whose form this version knows.
-    private static let knownKinds: [RecordKind: any RecordValue.Type] = [
-        APIKey.recordKind: APIKey.self, .consumption: Job.self, .subscriptionStatus: Job.self,
-    ]
-
     /// The fault of a record that is not in the form of its kind; `nil` if it is, or if the kind is not known here.
     @inline(never)
     private static func fault(in record: LedgerRecord) -> Fault? {
         do {
-            _ = try knownKinds[record.key.kind]?.init(record)
+            _ = try RecordKind.forms[record.key.kind]?.init(record)
             return nil
         } catch {
             return Fault(error: error.message)

@@ -22,7 +22,6 @@ extension Ledger {
         _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
         at now: Timestamp
     ) async throws -> DeletionReport? {
-        let note = ErasureNote(journal, of: id.bundleId)
         for _ in 0..<Self.mostRounds {
             let snapshot = try await storage.load(LedgerQuery([.customerID(id)]))
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
@@ -32,7 +31,7 @@ extension Ledger {
                 guard let customer = draft.customer(id) else { return .unknown }
                 guard customer.identifiers.isSubset(of: known) else { return .grown }
                 guard let report = draft.erase(id, in: scope, asOf: instant) else { return .unknown }
-                draft.put(note.record(number))
+                draft.put(ErasureNote(number, in: journal, of: id.bundleId))
                 return .erased(report)
             }
             switch erasure {
@@ -69,11 +68,11 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``.
     package func replay(_ journal: any ErasureJournal) async throws -> Int {
         let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
-        let notes = records.keys.map { ErasureNote(journal, of: $0).key }
+        let notes = records.keys.map { ErasureNote.key(journal, of: $0) }
         let stored = try await storage.load(LedgerQuery(notes.map(LedgerKey.record))).records
         var (erased, lacking) = (0, [String: [String: ErasureRecord]]())
         for (bundleId, records) in records {
-            let last = ErasureNote.number(stored[ErasureNote(journal, of: bundleId).key])
+            let last = ErasureNote.number(stored[ErasureNote.key(journal, of: bundleId)])
             // Of several erasures of one id the newest counts.
             let new = records.filter { $0.number > last }.map { ($0.name, $0) }
             if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
@@ -88,10 +87,10 @@ extension Ledger {
             erased += report == nil ? 0 : 1
         }
         let done = lacking.map { bundleId, records in
-            ErasureNote(journal, of: bundleId).record(records.values.map(\.number).max() ?? 0)
+            ErasureNote(records.values.map(\.number).max() ?? 0, in: journal, of: bundleId)
         }
-        try await commit(LedgerQuery(done.map { .record($0.key) }), at: .distantFuture) { draft in
-            for record in done { draft.put(record) }
+        try await commit(LedgerQuery(done.map { .record($0.record.key) }), at: .distantFuture) { draft in
+            for note in done { draft.put(note) }
         }
         return erased
     }

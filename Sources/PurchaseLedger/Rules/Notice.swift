@@ -4,8 +4,6 @@ import AppStoreModel
 
 /// A fact that the operator should look at, such as purchases of a product that the catalogue lacks. It is kept for
 /// ``lifetime`` after it was last seen.
-///
-/// A notice is stored as a ``LedgerRecord`` without payload, which is due when the notice ends.
 package struct Notice: Hashable, Sendable {
     /// What was noticed.
     package enum Kind: String, CaseIterable, Sendable {

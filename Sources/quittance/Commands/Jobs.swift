@@ -27,14 +27,9 @@ struct Jobs: AsyncParsableCommand {
         @Option(help: "Only jobs of this kind.")
         var kind: String?
 
-        private static let kinds: [Job.Kind] = [
-            .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument,
-            .backfill,
-        ]
-
         func validate() throws {
-            guard let kind, !Self.kinds.contains(where: { $0.rawValue == kind }) else { return }
-            let known = Self.kinds.map(\.rawValue).joined(separator: ", ")
+            guard let kind, !Job.kinds.contains(where: { $0.rawValue == kind }) else { return }
+            let known = Job.kinds.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--kind takes one of \(known).")
         }
 

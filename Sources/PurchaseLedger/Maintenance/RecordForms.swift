@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The kinds of records that this version reads, each with the type of its values.
+
+extension RecordKind {
+    /// The type of the values of each kind. A new kind of record is added here, so that
+    /// ``Ledger/check(by:onDocuments:)`` finds damage in it. A kind that is missing here is one of a newer version.
+    package static let forms: [RecordKind: any RecordValue.Type] = {
+        var forms: [RecordKind: any RecordValue.Type] = [
+            APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,
+            ErasureNote.recordKind: ErasureNote.self, RootsNote.recordKind: RootsNote.self,
+            UnfinishedCopy.key.kind: UnfinishedCopy.self,
+        ]
+        for kind in Job.kinds { forms[kind] = Job.self }
+        for kind in Notice.Kind.allCases { forms[kind.record] = StoredNotice.self }
+        return forms
+    }()
+}
