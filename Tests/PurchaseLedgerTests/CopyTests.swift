@@ -292,6 +292,19 @@ import Testing
         }
     }
 
+    @Test func `a copy whose first document does not verify leaves half a copy, and no ledger`() async throws {
+        let token = Array(try store.sign(TestStore.transaction()).utf8)
+        let verified = try await store.verifier().verify(
+            token, as: JWSTransactionDecodedPayload.self, at: TestStore.start)
+        let source = MemoryLedgerStorage()
+        let document = try #require(Evidence(verified))
+        _ = try await Ledger(storage: source).record([document], at: TestStore.start)
+        let tampered = TamperedStorage(inner: source, kind: .transaction)
+        #expect(await code(tampered, to: target) == .invalidDocument)
+        #expect(try await target.unfinishedCopy() != nil)
+        #expect(try await target.documentCount() == 0)
+    }
+
     @Test(arguments: Evidence.Kind.allCases)
     func `a document that does not verify stops the copy, and is named`(kind: Evidence.Kind) async throws {
         let error = await #expect(throws: LedgerCopyError.self) {

@@ -81,6 +81,7 @@ import Testing
             #expect(outcome.error.contains(expected) && outcome.error.contains(Self.cure), "\(outcome.error)")
             #expect(outcome.error.contains("and the configuration trusts Apple's roots: "), "\(outcome.error)")
         }
+        #expect(!FileManager.default.fileExists(atPath: "\(folder.folder.path)/other.sqlite"), "a refused copy")
         let check = try folder.run(["check"] + folder.database)
         #expect(check.status == 1 && check.error.contains(Self.cure), "\(check.error)")
         // With its own roots all of them work, and nothing of it lists a job.

@@ -66,12 +66,8 @@ public struct LedgerCopy: Sendable {
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
     ///   that the verifier does not trust, `unfinishedCopy` if the source is half a copy. What was copied before stays.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
-        if let copy = try await source.unfinishedCopy() { throw LedgerStorageError(copy) }
-        guard try await source.keepsAllDocuments() else {
-            throw LedgerCopyError(
-                .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
-        }
-        for ledger in [source, target] { try await Ledger(storage: ledger).requireNotedRoots(verifier.roots) }
+        try await Self.requireCopyable(source, by: verifier)
+        try await Ledger(storage: target).requireNotedRoots(verifier.roots)
         let begun = try await target.unfinishedCopy()
         if begun != nil { try await target.adaptToSize() }
         try await requireNothingElse(includesDocuments: true) {
@@ -80,6 +76,8 @@ public struct LedgerCopy: Sendable {
         }
         let note = UnfinishedCopy(source: name, beganAt: begun?.beganAt ?? now)
         var writer = CopyWriter(target, DocumentReader(source, verifier), page: page, note)
+        // A document that cannot be copied may be the first of all, and a target without the note looks like a ledger.
+        if try await target.documentCount() == 0, try await source.documentCount() > 0 { try await writer.begin() }
         do {
             let compared = try await run(&writer, onProgress)
             if begun != nil || writer.isNoted { try await target.note(nil) }
@@ -90,6 +88,19 @@ public struct LedgerCopy: Sendable {
             guard let difference = error as? LedgerWalk.Difference else { throw error }
             throw Self.difference(difference.subject)
         }
+    }
+
+    /// Throws if a ledger cannot be copied, whatever the target is. ``run(at:onProgress:)`` begins with this; call it
+    /// before the target is made.
+    ///
+    /// - Throws: As ``run(at:onProgress:)``.
+    public static func requireCopyable(_ source: any LedgerStorage, by verifier: AppStoreVerifier) async throws {
+        if let copy = try await source.unfinishedCopy() { throw LedgerStorageError(copy) }
+        guard try await source.keepsAllDocuments() else {
+            throw LedgerCopyError(
+                .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
+        }
+        try await Ledger(storage: source).requireNotedRoots(verifier.roots)
     }
 
     /// - Returns: What both ledgers have.
@@ -291,13 +302,17 @@ private struct CopyWriter {
             .invalidDocument, "\(document) cannot be copied. \(error) quittance check lists all such documents")
     }
 
+    /// Notes that the copy has begun.
+    mutating func begin() async throws {
+        guard !isNoted else { return }
+        try await target.note(note)
+        isNoted = true
+    }
+
     /// Begins to commit, once the commit before has ended.
     private mutating func begin(_ changes: LedgerChanges) async throws {
         try await finish()
-        if !isNoted {
-            try await target.note(note)
-            isNoted = true
-        }
+        try await begin()
         let arriving = changes.documents.map(\.evidence)
         // Of a notification, tokens that are stored are not stored again.
         let names = arriving.flatMap { [$0] + $0.parts }.map { LedgerKey.document($0.provenance) }

@@ -17,7 +17,8 @@ struct Copy: AsyncParsableCommand {
 
             The target must be empty: the command makes the file, or the tables in the database. If the command was \
             interrupted, run it again: it goes on where it was. It never changes the source, and replaces nothing in \
-            the target. Until status 0 the target is half a copy, which no server and no other command opens.
+            the target. A ledger that cannot be copied is refused before the target is made. Then, until status 0, the \
+            target is half a copy, which no server and no other command opens.
 
             No server and no other command may use either ledger meanwhile. A file in use by a server is refused; \
             servers on a database you must stop yourself.
@@ -43,8 +44,9 @@ struct Copy: AsyncParsableCommand {
         guard composition.configuration.database != to else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)
         let source = try await composition.storageToCopyFrom()
-        let target = try await composition.with(to).storageToCopyInto()
         try await endingOnDamage {
+            try await LedgerCopy.requireCopyable(source, by: verifier)
+            let target = try await composition.with(to).storageToCopyInto()
             try await requireTwo(source, target)
             let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
             let report = try await sayingWhetherToRepeat {
