@@ -91,7 +91,7 @@ extension String {
     var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
 
     /// Each line made ``printable``: the parser repeats arguments as they are.
-    fileprivate var printableLines: String {
+    var printableLines: String {
         split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
     }
 }

@@ -162,6 +162,23 @@ import Testing
         #expect(older.error.contains("run quittance migrate as their owner"), "\(older.error)")
     }
 
+    @Test(arguments: [
+        (["jobs"], "SET owner = 99"), (["jobs", "retry", "--failed"], "SET owner = 99"),
+        (["keys", "list"], "SET entries = '{NULL}'"), (["keys", "revoke", "--id", "k"], "SET entries = '{NULL}'"),
+    ])
+    func `a command that meets damaged records ends with status 1`(command: [String], damage: String) throws {
+        let database = try TestPostgres.database()
+        #expect(try CommandLineTests.run(["migrate", "--database", Self.uri(database)]).status == 0)
+        try database.psql(
+            """
+            INSERT INTO quittance.records (kind, owner, home, name, version, payload)
+            VALUES ('apiKey', 0, '', 'k', 1, '\\x00');
+            UPDATE quittance.records \(damage) WHERE kind = 'apiKey'
+            """)
+        let outcome = try CommandLineTests.run(command + ["--database", Self.uri(database)])
+        #expect(outcome.status == 1 && !outcome.error.contains("Cannot open"), "\(outcome)")
+    }
+
     @Test func `migrate is for databases`() throws {
         let outcome = try CommandLineTests.run(["migrate", "--database", "sqlite:x"])
         #expect(outcome.status == 2 && outcome.error.contains("for a database"), "\(outcome.error)")

@@ -52,7 +52,7 @@ func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error where !(error is ExitCode || error is ValidationError) {
-        Terminal.printError("quittance: \(error)")
+        Terminal.printError("quittance: " + "\(error)".printableLines.withoutAPIKeys)
         throw ExitCode(1)
     }
 }

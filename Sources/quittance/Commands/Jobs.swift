@@ -96,7 +96,10 @@ struct Jobs: AsyncParsableCommand {
             let composition = try options.composition()
             let storage = try await composition.openStorage(isReadOnly: true)
             defer { try? storage.close() }
-            let ledger = Ledger(storage: storage)
+            try await endingOnDamage { try await list(Ledger(storage: storage), composition) }
+        }
+
+        private func list(_ ledger: Ledger, _ composition: Composition) async throws {
             guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print($0.json) } }
             var (summary, first) = (JobSummary(), [Job]())
             try await filter.forEach(in: ledger) { job in
@@ -142,7 +145,11 @@ struct Jobs: AsyncParsableCommand {
             try await composition.takeSimulatorTime(composition.logger())
             let storage = try await composition.openStorage()
             defer { try? storage.close() }
-            let (ledger, now) = (Ledger(storage: storage), composition.now())
+            let now = composition.now()
+            try await endingOnDamage { try await retry(Ledger(storage: storage), at: now) }
+        }
+
+        private func retry(_ ledger: Ledger, at now: Timestamp) async throws {
             var (count, left) = (0, 0)
             try await filter.forEach(in: ledger) { job in
                 // A consumption request that was answered or given up keeps its outcome.

@@ -99,7 +99,11 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let storage = try await options.composition().openStorage(isReadOnly: true)
             defer { try? storage.close() }
-            let keys = try await Ledger(storage: storage).apiKeys()
+            try await endingOnDamage { try await list(Ledger(storage: storage)) }
+        }
+
+        private func list(_ ledger: Ledger) async throws {
+            let keys = try await ledger.apiKeys()
             for key in keys.items {
                 let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
                 try Terminal.print("\(key.shown)  \(state)")
@@ -142,6 +146,13 @@ struct Keys: AsyncParsableCommand {
             let composition = try options.composition()
             let (id, secret) = try requested()
             let storage = try await composition.openStorage()
+            let now = composition.now()
+            try await endingOnDamage { try await revoke(id, secret, in: storage, at: now) }
+        }
+
+        private func revoke(
+            _ id: String, _ secret: String?, in storage: any LedgerStorage, at now: Timestamp
+        ) async throws {
             let ledger = Ledger(storage: storage)
             // No message has the argument, which may be a secret, or most of one.
             guard var key = try await ledger.apiKey(id), secret.map(key.has) ?? true else {
@@ -150,7 +161,7 @@ struct Keys: AsyncParsableCommand {
             if let date = key.revokedAt {
                 return try Terminal.print("Was revoked already, \(date.iso8601): \(key.shown)")
             }
-            key.revokedAt = composition.now()
+            key.revokedAt = now
             try await ledger.put(key)
             try storage.close()
             try Terminal.print("Revoked: \(key.shown)")
