@@ -234,31 +234,32 @@ extension Composition {
     ///
     /// - Parameter role: A role that gets the rights of a server; `nil` for none.
     /// - Returns: What was done: a sentence each. What is not safe. What is missing; `nil` if nothing is.
-    /// - Throws: Exit status 1 if that fails. Wrong usage unless the ledger is in a database.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. Wrong usage unless the ledger is
+    ///   in a database.
     func migrate(servingAs role: String?) async throws -> Migration {
         guard case .postgresql(let uri) = configuration.database else {
             throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")
         }
         let settings = PostgresSettings(uri)
-        return try await openingDatabase {
+        let (before, storage) = try await openingDatabase {
             let before = try await PostgresLedgerStorage.version(in: settings, clock: clock, random: random)
-            let storage = try await PostgresLedgerStorage(settings, clock: clock, random: random)
-            defer { storage.close() }
-            var done = [Self.sentence(from: before, to: PostgresLedgerStorage.newestVersion)]
-            if let role {
-                try await storage.grantServing(to: role)
-                done.append("The role \(role) may read and write rows, as a server does.")
-            }
-            // Somebody may hold a lock for some seconds.
-            for attempt in 1...Self.quarterAttempts {
-                await storage.prepare(at: SystemClock.now())
-                guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
-                try await clock.sleep(for: .seconds(1))
-            }
-            let report = try await storage.report()
-            if let quarters = report.fact("quarters") { done.append("Quarters of documents: \(quarters).") }
-            return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
+            return (before, try await PostgresLedgerStorage(settings, clock: clock, random: random))
         }
+        defer { storage.close() }
+        var done = [Self.sentence(from: before, to: PostgresLedgerStorage.newestVersion)]
+        if let role {
+            try await storage.grantServing(to: role)
+            done.append("The role \(role) may read and write rows, as a server does.")
+        }
+        // Somebody may hold a lock for some seconds.
+        for attempt in 1...Self.quarterAttempts {
+            await storage.prepare(at: SystemClock.now())
+            guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
+            try await clock.sleep(for: .seconds(1))
+        }
+        let report = try await storage.report()
+        if let quarters = report.fact("quarters") { done.append("Quarters of documents: \(quarters).") }
+        return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
     }
 
     /// How often tables of quarters are added before a lock of somebody else is reported. Each attempt waits 2 seconds.

@@ -142,6 +142,9 @@ import Testing
         #expect(made.output.contains("Quarters of documents: 20"), "\(made.output)")
         let itself = try CommandLineTests.run(owner + ["--server-role", "postgres"])
         #expect(itself.status == 1 && itself.error.contains("owns the tables"), "\(itself.error)")
+        let nobody = try CommandLineTests.run(owner + ["--server-role", "nobodyhere"])
+        #expect(nobody.status == 1 && nobody.error.contains("role \"nobodyhere\" does not exist"), "\(nobody.error)")
+        #expect(!nobody.error.contains("Cannot open"), "\(nobody.error)")
         let again = try CommandLineTests.run(owner)
         #expect(again.output.contains("nothing to do"), "\(again.output)")
 

@@ -29,7 +29,11 @@ struct Migrate: AsyncParsableCommand {
     var serverRole: String?
 
     func run() async throws {
-        let migration = try await options.composition().migrate(servingAs: serverRole)
+        let composition = try options.composition()
+        try await endingOnDamage { try report(try await composition.migrate(servingAs: serverRole)) }
+    }
+
+    private func report(_ migration: Migration) throws {
         try Terminal.print(migration.done.joined(separator: "\n"))
         for warning in migration.warnings { Terminal.printError("quittance: \(warning)") }
         guard let missing = migration.missing else { return }
