@@ -41,12 +41,22 @@ extension Composition {
         return try opening(path) { try SQLiteLedgerStorage(path: path, isServed: true) }
     }
 
-    /// Opens an existing ledger.
+    /// Opens an existing ledger. Warns if other users of the machine may read its file.
     ///
-    /// - Parameter isReadOnly: Whether nothing will be written.
-    func openStorage(isReadOnly: Bool = false) async throws -> any LedgerStorage {
+    /// - Parameters:
+    ///   - isReadOnly: Whether nothing will be written.
+    ///   - warns: False if the ledger is opened once more later.
+    func openStorage(isReadOnly: Bool = false, warns: Bool = true) async throws -> any LedgerStorage {
         if case .postgresql(let uri) = configuration.database { return try await database(uri, upgrades: false) }
-        return try isReadOnly ? storageForReading() : storage()
+        let storage = try isReadOnly ? storageForReading() : storage()
+        if warns { try warnOfExposure() }
+        return storage
+    }
+
+    /// Warns if other users of the machine may read the ledger's file. Call it once that is known to be a ledger.
+    func warnOfExposure() throws {
+        guard let warning = SQLiteLedgerStorage.exposure(of: try ledgerFile()) else { return }
+        Terminal.printError("quittance: \(warning)")
     }
 
     /// Opens the ledger to copy it, so that no server uses its file meanwhile.
@@ -55,9 +65,11 @@ extension Composition {
             return try await database(uri, upgrades: false, copies: true)
         }
         let path = try existingLedger()
-        return try opening(path) {
+        let storage = try opening(path) {
             try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
         }
+        try warnOfExposure()
+        return storage
     }
 
     /// Opens the ledger into which another one is copied: the only way to open half a copy.

@@ -36,6 +36,19 @@ import Testing
         }
     }
 
+    @Test(arguments: [["keys", "list"], ["check"], ["rebuild"], ["backup", "/nowhere/copy.sqlite"]])
+    func `a file or a folder that is no ledger is not said to have the hashes of API keys`(arguments: [String]) throws {
+        try Self.withFolder { path in
+            try Data("no ledger".utf8).write(to: URL(fileURLWithPath: path("roots.pem")))
+            try FileManager.default.createDirectory(atPath: path("folder"), withIntermediateDirectories: false)
+            for (name, mode) in [("roots.pem", 0o644), ("folder", 0o755)] {
+                try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path(name))
+                let outcome = try Self.run(arguments, path(name))
+                #expect(outcome.status != 0 && !outcome.error.contains("chmod 600"), "\(outcome.error)")
+            }
+        }
+    }
+
     @Test func `listing the keys does not change the ledger`() throws {
         try Self.withFolder { path in
             let file = path("ledger.sqlite")

@@ -54,6 +54,7 @@ struct Backup: ParsableCommand {
             defer { interruption.forEach { $0.cancel() } }
             let progress = CopyProgress()
             let documents = try SQLiteLedgerBackup.copy(source, to: copy.path, onProgress: progress.report)
+            try composition.warnOfExposure()
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
             // The journal first: a backup without it brings customers back.

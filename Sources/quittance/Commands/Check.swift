@@ -92,7 +92,7 @@ struct Rebuild: AsyncParsableCommand {
     /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
     private func requireUndamagedFile(_ composition: Composition) async throws {
         guard case .sqlite = composition.configuration.database else { return }
-        let storage = try await composition.openStorage(isReadOnly: true)
+        let storage = try await composition.openStorage(isReadOnly: true, warns: false)
         let faults = try await storage.faults()
         try storage.close()
         for fault in faults { Terminal.printError("quittance: \(fault.printable)") }

@@ -2,7 +2,6 @@
 
 public import ArgumentParser
 import Foundation
-import LedgerSQLite
 public import PurchaseLedger
 public import PurchaseServer
 
@@ -69,17 +68,8 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The parts of the program, built from this configuration. Warns if other users of the machine may read the
-    /// ledger.
-    func composition() throws -> Composition {
-        let composition = Composition(try configuration())
-        if case .sqlite(let path) = composition.configuration.database,
-            let warning = SQLiteLedgerStorage.exposure(of: path)
-        {
-            Terminal.printError("quittance: \(warning)")
-        }
-        return composition
-    }
+    /// The parts of the program, built from this configuration.
+    func composition() throws -> Composition { Composition(try configuration()) }
 }
 
 /// The option of the commands that record documents.
