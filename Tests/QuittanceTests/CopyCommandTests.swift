@@ -131,8 +131,13 @@ import Testing
     @Test func `wrong usage ends with status 2, and makes no target`() async throws {
         let folder = try await LedgerFolder()
         let (file, missing) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("missing.sqlite"))")
+        let link = folder.path("link.sqlite")
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path())
+        let roundabout = folder.path("../\(folder.folder.lastPathComponent)/ledger.sqlite")
         for (source, target, message) in [
-            (file, file, "--to is the ledger itself"), (missing, "sqlite:\(folder.path("x"))", "There is no ledger at"),
+            (file, file, "--to is the ledger itself"), (file, "sqlite:\(link)", "--to is the ledger itself"),
+            ("sqlite:\(link)", "sqlite:\(roundabout)", "--to is the ledger itself"),
+            (missing, "sqlite:\(folder.path("x"))", "There is no ledger at"),
             (file, "ledger.sqlite", "--to: Expected sqlite:PATH"), (file, nil, "--to"),
         ] {
             let outcome = try folder.run("copy", source, to: target)

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import ArgumentParser
+import Foundation
 import PurchaseLedger
 import PurchaseServer
 
@@ -41,7 +42,7 @@ struct Copy: AsyncParsableCommand {
     func run() async throws {
         let to = try ServerOptions.location(to, "--to")
         let composition = try options.composition()
-        guard composition.configuration.database != to else { throw Self.isItself }
+        guard composition.configuration.database?.isSameFile(as: to) != true else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)
         let source = try await composition.storageToCopyFrom()
         try await endingOnDamage {
@@ -81,6 +82,15 @@ struct Copy: AsyncParsableCommand {
         for failure in reports.compactMap(\.lockFailure) {
             Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
         }
+    }
+}
+
+extension LedgerLocation {
+    /// Whether both are one file, by whatever path. Databases are compared once they are open.
+    fileprivate func isSameFile(as other: LedgerLocation) -> Bool {
+        guard case .sqlite(let path) = self, case .sqlite(let otherPath) = other else { return self == other }
+        let files = [path, otherPath].map { URL(fileURLWithPath: $0).resolvingSymlinksInPath().path }
+        return files[0] == files[1]
     }
 }
 
