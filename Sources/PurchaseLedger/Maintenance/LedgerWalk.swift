@@ -14,13 +14,22 @@ public struct LedgerCounts: Hashable, Sendable {
     public var jobs = 0
     /// API keys, also revoked ones.
     public var apiKeys = 0
+    /// Records of all other kinds, such as notices and notes of the ledger's own.
+    public var records = 0
     /// Events that were not erased.
     public var events = 0
 
-    /// Counts the jobs and API keys among some records. Notices end by themselves, and are no work.
-    mutating func add(_ records: [LedgerRecord]) {
-        jobs += records.count { $0.dueAt != nil && !Notice.isKind($0.key.kind) }
-        apiKeys += records.count { $0.key.kind == APIKey.recordKind }
+    /// Counts some records, each once. Notices end by themselves, and are no work.
+    mutating func add(_ found: [LedgerRecord]) {
+        for record in found {
+            if record.key.kind == APIKey.recordKind {
+                apiKeys += 1
+            } else if record.dueAt != nil, !Notice.isKind(record.key.kind) {
+                jobs += 1
+            } else {
+                records += 1
+            }
+        }
     }
 }
 

@@ -122,7 +122,8 @@ extension LedgerCounts {
     fileprivate var sentence: String {
         [
             counted(customers, "customer"), counted(purchases, "purchase"), counted(documents, "document"),
-            counted(jobs, "job"), counted(apiKeys, "API key"), counted(events, "event"),
+            counted(jobs, "job"), counted(apiKeys, "API key"), counted(records, "other record"),
+            counted(events, "event"),
         ].joined(separator: ", ")
     }
 }
