@@ -53,8 +53,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - continuesCopy: Whether to open half a copy too, to go on with it.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
     ///   an older version and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if another
-    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then,
-    ///   except that half a copy of an older version is upgraded.
+    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
         continuesCopy: Bool = false

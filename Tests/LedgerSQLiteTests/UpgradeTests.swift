@@ -81,12 +81,18 @@ import Testing
         #expect(try bytes() == before)
     }
 
-    @Test func `half a copy of an older version is refused, and its copy goes on`() async throws {
+    @Test func `half a copy of an older version is refused and stays unchanged, and its copy goes on`() async throws {
         try change("INSERT INTO unfinishedCopy (id, source, beganAt) VALUES (1, 'sqlite:\"a\"', 7)")
-        for _ in 0..<2 {
-            let error = #expect(throws: LedgerStorageError.self) { try SQLiteLedgerStorage(path: folder.path()) }
+        let before = try bytes()
+        for open in [
+            { _ = try SQLiteLedgerStorage(path: folder.path()) },
+            { _ = try SQLiteLedgerStorage(path: folder.path(), isServed: true) },
+            { _ = try SQLiteLedgerBackup.copy(folder.path(), to: folder.path("backup")) },
+        ] as [() throws -> Void] {
+            let error = #expect(throws: LedgerStorageError.self) { try open() }
             #expect(error?.code == .unfinishedCopy)
         }
+        #expect(try bytes() == before)
         let note = UnfinishedCopy(source: "sqlite:\"a\"", beganAt: Timestamp(milliseconds: 7))
         let storage = try SQLiteLedgerStorage(path: folder.path(), continuesCopy: true)
         #expect(try await storage.unfinishedCopy() == note)

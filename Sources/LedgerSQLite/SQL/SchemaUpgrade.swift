@@ -53,16 +53,22 @@ extension Schema {
         let applied = try migrator.appliedIdentifiers(connection)
         guard applied.isDisjoint(with: marks) else {
             try requireVersion(applied)
-            // An older ledger has the record once it was upgraded.
-            guard !orHalf, applied.contains(current) else { return }
-            let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
-            guard let note = try session.record(UnfinishedCopy.key) else { return }
-            throw LedgerStorageError(try UnfinishedCopy(note))
+            guard !orHalf, let copy = try unfinishedCopy(connection, isOld: !applied.contains(current)) else { return }
+            throw LedgerStorageError(copy)
         }
         // A ledger has only GRDB's own table if its creation was interrupted.
         let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name <> 'grdb_migrations'"
         guard orNone, try Int.fetchOne(connection, sql: tables) == 0 else {
             throw SQLiteErrors.damaged("This is a database, but no ledger")
+        }
+    }
+
+    /// - Parameter isOld: Whether the note is in the table of the version that can be upgraded.
+    private static func unfinishedCopy(_ connection: Database, isOld: Bool) throws -> UnfinishedCopy? {
+        let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
+        guard isOld else { return try session.record(UnfinishedCopy.key).map { try UnfinishedCopy($0) } }
+        return try session.first("SELECT source, beganAt FROM unfinishedCopy", []) {
+            UnfinishedCopy(source: try $0.next(), beganAt: try $0.next())
         }
     }
 
