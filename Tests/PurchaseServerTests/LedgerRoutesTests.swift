@@ -295,7 +295,11 @@ import Testing
                 """#)
     }
 
-    @Test(arguments: ["", "{", "{}", "[1]", "{1}", "damaged"])
+    @Test(arguments: [
+        "", "{", "{}", "[1]", "{1}", "damaged", #"{"detail":"cut,"before":null}"#, #"{"a":1}{"b":2}"#,
+        "{\"a\":\"\u{1}\"}", #"{"id":"other"}"#, #"{"kind":"other","detail":"x"}"#,
+        "{\"a\":" + String(repeating: "[", count: 2000) + String(repeating: "]", count: 2000) + "}",
+    ])
     func `an event whose body is damaged keeps its cursor, and holds no other event back`(body: String) async throws {
         let world = try await World()
         let scope = LedgerScope(bundleId: "com.example", environment: .production)

@@ -37,7 +37,22 @@ extension JSONWriter {
             writer.member("bundleId", event.scope.bundleId)
             writer.member("environment", event.scope.environment.rawValue)
             writer.member("originalTransactionId", event.originalTransactionId)
-            writer.members(of: event.body)
+            if event.hasWholeBody { writer.members(of: event.body) }
         }
+    }
+}
+
+extension LedgerEvent {
+    /// The members that stand in front of those of the body.
+    private static let ownMembers: Set = [
+        "id", "customer", "kind", "recordedAt", "bundleId", "environment", "originalTransactionId",
+    ]
+
+    /// Whether the body is a JSON object, none of whose members is one of ``ownMembers``. A page with another body
+    /// could not be read, and a follower would not get past it.
+    fileprivate var hasWholeBody: Bool {
+        // Any error means that the body is damaged.
+        guard case .object(let members)? = try? JSONValue(parsing: body) else { return false }
+        return !members.contains { Self.ownMembers.contains($0.name) }
     }
 }
