@@ -60,6 +60,14 @@ extension PostgresLedgerStorage {
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
+    /// Documents are in the order of their signing, and old ones may arrive late.
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await translated {
+            let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
+            return try rows.map { try $0.next(Timestamp?.self) }.first ?? nil
+        }
+    }
+
     public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {

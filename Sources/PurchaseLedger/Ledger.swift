@@ -427,12 +427,6 @@ extension Ledger {
     /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
     /// their arrival or in that of their signing.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
-        let newest = try await storage.documents(
-            .newest(of: .notification, among: count), limit: Self.newestNotifications)
-        return newest.map(\.receivedAt).max()
+        try await storage.lastNotification(among: count)
     }
-
-    /// How many of the newest notifications are read for the time of the last one: several, so that a damaged one does
-    /// not hide it.
-    private static let newestNotifications = 3
 }

@@ -72,6 +72,10 @@ extension ForwardingStorage {
 
     public func documentCount() async throws -> Int { try await target.documentCount() }
 
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        try await target.lastNotification(among: count)
+    }
+
     public func adaptToSize() async throws { try await target.adaptToSize() }
 
     public func completeViews() async throws { try await target.completeViews() }

@@ -367,6 +367,17 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
+    /// The last arrival of a notification among the documents that were signed last.
+    static func lastNotification(among count: Int) -> PostgresStatement {
+        PostgresStatement(
+            """
+            SELECT max(received_at) FROM (
+                SELECT kind, received_at FROM quittance.documents
+                ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
+            WHERE kind = $2
+            """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
+    }
+
     /// The columns of a document's name, and those with its home.
     static let (name, nameAndHome) = ("signed_date, digest", "signed_date, digest, home")
 

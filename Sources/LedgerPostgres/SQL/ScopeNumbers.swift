@@ -45,17 +45,17 @@ struct ScopeNumbers: Sendable {
             """, [.text(scope.bundleId), scope.environment.parameter])
     }
 
-    /// Learns what ``find(_:)`` returned.
+    /// Learns what ``find(_:)`` returned. Environments of newer versions are passed over.
     mutating func learn(_ rows: PostgresRows) throws {
         let found = try rows.map { row in
             (
                 app: try row.next(Int64.self), bundleId: try row.next(String.self),
-                scope: try row.next(Int64?.self), environment: try row.next(Environment?.self)
+                scope: try row.next(Int64?.self), environment: try row.next(String?.self)
             )
         }
         for row in found {
             apps[row.bundleId] = row.app
-            guard let scope = row.scope, let environment = row.environment else { continue }
+            guard let scope = row.scope, let environment = row.environment.flatMap(Environment.init) else { continue }
             scopes[LedgerScope(bundleId: row.bundleId, environment: environment)] = scope
         }
     }

@@ -68,13 +68,22 @@ extension Ledger {
     @inline(never)
     private static func job(_ id: Job.ID, in snapshot: LedgerSnapshot) throws -> Job? { try snapshot.value(id.key) }
 
-    /// A page of all jobs, in any order. Records that are no work are left out; jobs that cannot be read are damage.
+    /// A page of all jobs, in any order. Records that are no work are left out, also those of newer versions unless
+    /// they have the form of a job; jobs that cannot be read are damage.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
         let page = try await storage.records(RecordSelection(), after: cursor, limit: limit)
         var jobs = ScanPage<Job>(items: [], damage: page.damage, next: page.next)
-        for record in page.items where record.dueAt != nil && !Notice.isKind(record.key.kind) { jobs.add(record) }
+        for record in page.items where record.dueAt != nil {
+            let kind = record.key.kind
+            if Job.kinds.contains(kind) {
+                jobs.add(record)
+            } else if RecordKind.forms[kind] == nil, let job = try? Job(record) {
+                // Any error means that it is no job.
+                jobs.items.append(job)
+            }
+        }
         return jobs
     }
 

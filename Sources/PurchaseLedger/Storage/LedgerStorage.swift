@@ -92,6 +92,10 @@ public protocol LedgerStorage: Sendable {
     /// How many documents there are.
     func documentCount() async throws -> Int
 
+    /// When the notification arrived that arrived last; `nil` if there is none among the last `count` documents, in the
+    /// order of their arrival or in that of their signing.
+    func lastNotification(among count: Int) async throws -> Timestamp?
+
     /// Brings up to date what the storage knows about its own size, after so much was written at once that the ledger
     /// is another one: a database plans its statements by that.
     func adaptToSize() async throws
@@ -158,6 +162,12 @@ extension LedgerStorage {
 
     /// All documents are kept.
     public func keepsAllDocuments() async throws -> Bool { true }
+
+    /// Reads some of the newest notifications, so that a damaged one does not hide the time.
+    public func lastNotification(among count: Int) async throws -> Timestamp? {
+        let newest = try await documents(.newest(of: .notification, among: count), limit: 3)
+        return newest.map(\.receivedAt).max()
+    }
 
     /// Reads all documents.
     public func documentCount() async throws -> Int {

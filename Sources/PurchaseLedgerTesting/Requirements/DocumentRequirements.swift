@@ -147,7 +147,17 @@ extension LedgerStorageContract {
                     found.items.map(\.receivedAt), is: [time.map(Sample.time)].compactMap(\.self),
                     "The newest among the last \(count)")
                 try trial.expect(found.next, is: nil, "The cursor after the newest")
+                let arrival = try await trial.second.lastNotification(among: count)
+                try trial.expect(arrival, is: time.map(Sample.time), "The arrival among the last \(count)")
             }
+            // Apple sends old notifications again after newer ones.
+            for (signed, arrived) in [(10, 10), (11, 11), (12, 12), (13, 13), (2, 20)] as [(Int64, Int64)] {
+                let evidence = Sample.evidence(
+                    Array("e30.a\(signed).AA".utf8), .notification, signed: Sample.time(signed))
+                try await trial.commit { $0.documents = [Sample.newDocument(evidence, for: [], at: arrived)] }
+            }
+            let last = try await trial.second.lastNotification(among: 9)
+            try trial.expect(last, is: Sample.time(20), "The arrival of an old notification")
         },
         Requirement("The newest documents of an environment are those of all apps among the last documents") { trial in
             let scopes = [Sample.production, Sample.sandbox, Sample.otherApp, Sample.sandbox, Sample.production]
