@@ -78,7 +78,7 @@ extension ForwardingStorage {
 
     public func adaptToSize() async throws { try await target.adaptToSize() }
 
-    public func completeViews() async throws { try await target.completeViews() }
+    public func mend() async throws { try await target.mend() }
 
     public func proveWritable() async throws { try await target.proveWritable() }
 

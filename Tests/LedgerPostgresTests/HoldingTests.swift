@@ -130,7 +130,7 @@ import Testing
         let faults = try await storage.faults()
         #expect(faults.count == 2 && faults.contains { $0.contains("2000000003") && $0.contains("quittance rebuild") })
         #expect(try await Self.held(storage).count == 3)
-        try await storage.completeViews()
+        try await storage.mend()
         #expect(try await storage.faults() == [])
         #expect(try await Self.held(storage).count == 5)
     }
@@ -141,7 +141,7 @@ import Testing
         try await Self.sell(0..<1, through: storage)
         try database.psql("INSERT INTO quittance.holdings SELECT '999', scope, '12' FROM quittance.holdings")
         #expect(try await storage.faults().map { $0.contains("purchase 12") && $0.contains("999") } == [true])
-        try await storage.completeViews()
+        try await storage.mend()
         #expect(try await storage.faults() == [])
         #expect(try await Self.held(storage).count == 1)
     }

@@ -149,12 +149,6 @@ struct PostgresRow: StoredRow {
         }
     }
 
-    /// The columns that were not read, as they are.
-    mutating func rest() -> [PostgresValue] {
-        defer { columns = [] }
-        return Array(columns)
-    }
-
     private static let damaged = LedgerStorageError(.damaged, "A row of the ledger has a value that was not written")
 }
 

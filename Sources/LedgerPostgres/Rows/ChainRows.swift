@@ -12,7 +12,10 @@ extension LoadPlan {
             "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),
             [.integer(scopes.scope(scope))]
         ) { rows, loaded in
-            for (key, chain) in try rows.map({ try $0.chain(in: scope) }) { loaded.chains[key] = chain }
+            _ = try rows.map { row in
+                let key = ChainKey(try row.next(), in: scope)
+                loaded.chains[key] = try row.chain(key)
+            }
         }
     }
 
@@ -29,12 +32,6 @@ extension LoadPlan {
 }
 
 extension PostgresRow {
-    /// A chain's id, version and state.
-    mutating func chain(in scope: LedgerScope) throws -> (ChainKey, StoredChain) {
-        let key = ChainKey(try next(), in: scope)
-        return (key, try chain(key))
-    }
-
     /// A chain's version and state.
     mutating func chain(_ key: ChainKey) throws -> StoredChain {
         let version = try next(Int64.self)
@@ -60,7 +57,7 @@ extension CommitPlan {
         """)
 
     /// Finds the chain of a transaction, and shows the transaction to people.
-    static let putTransaction = {
+    private static let putTransaction = {
         let names = PeopleViews.transactionColumns.map(\.name)
         return RowStatement.insert(
             into: "quittance.transactions",
@@ -71,7 +68,7 @@ extension CommitPlan {
             """)
     }()
 
-    static let checkChain = """
+    private static let checkChain = """
         SELECT CASE WHEN version <> $3 THEN quittance.conflict(version) END
         FROM quittance.chains WHERE home = $1 AND scope = $2 FOR SHARE
         """
@@ -140,7 +137,7 @@ extension Chain {
 
 extension ChainRecord {
     /// The number of the first owner, and the values of ``PeopleViews/chainColumns``.
-    var shownValues: [PostgresValue] {
+    fileprivate var shownValues: [PostgresValue] {
         let others = owners.dropFirst().map { "\($0.customer.number)" }.joined(separator: " ")
         return [
             (owners.first?.customer.number).parameter, (report?.isSubscription).parameter,
@@ -153,7 +150,7 @@ extension ChainRecord {
 
 extension TransactionStatement {
     /// The values of ``PeopleViews/transactionColumns``.
-    var periodValues: [PostgresValue] {
+    fileprivate var periodValues: [PostgresValue] {
         [
             .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
             offerType.parameter, isUpgraded.parameter, (revocation?.date).parameter, price.parameter,

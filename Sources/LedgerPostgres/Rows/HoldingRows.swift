@@ -162,8 +162,10 @@ extension PostgresLedgerStorage {
     }
 
     /// Adds the holdings that are missing, and removes those of customers who were erased. Nothing else may wait for
-    /// it: nobody removes an owner's holding, and nobody gets the number of an erased customer.
-    func completeHoldings() async throws {
+    /// it: nobody removes an owner's holding, and nobody gets the number of an erased customer. On Citus none is looked
+    /// for.
+    public func mend() async throws {
+        guard !isDistributed else { return }
         let insert = PostgresStatement.once(
             """
             INSERT INTO quittance.holdings (home, scope, chain)

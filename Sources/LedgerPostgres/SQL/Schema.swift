@@ -44,7 +44,7 @@ enum Schema {
     ///
     /// `state` is binary. Therefore both tables have columns that only people read, see ``PeopleViews``. The row of a
     /// transaction is written when the chain gets the transaction anyway, so that its columns cost no row more for a
-    /// renewal. A row without a product is not in the view: an earlier version wrote it.
+    /// renewal.
     private static let chains = [
         """
         CREATE TABLE quittance.chains (

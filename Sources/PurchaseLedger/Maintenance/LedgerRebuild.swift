@@ -10,8 +10,8 @@ extension Ledger {
     private static let chainPage = 100
 
     /// Derives the facts of every chain from its documents again, and compares them with the stored facts. If they
-    /// differ, corrects them and publishes what that changes. If none differ, writes nothing, but for what views lack
-    /// that a version without them has stored.
+    /// differ, corrects them and publishes what that changes. Mends what the storage keeps besides them. If nothing is
+    /// wrong, writes nothing.
     ///
     /// If documents about a chain arrive meanwhile, derives that chain again. If old documents were taken from the
     /// storage, facts without a document stay as they are.
@@ -41,7 +41,7 @@ extension Ledger {
         guard report.faults.isEmpty else { return report }
         for key in differing where try await correct(key, from: &reader, at: now) { report.differing.append(key) }
         report.faults = reader.faults
-        try await storage.completeViews()
+        try await storage.mend()
         return report
     }
 

@@ -100,9 +100,9 @@ public protocol LedgerStorage: Sendable {
     /// is another one: a database plans its statements by that.
     func adaptToSize() async throws
 
-    /// Writes what the storage keeps besides the records, such as the columns of a view or a table by which records are
-    /// found, wherever it is missing. If nothing is missing, writes nothing.
-    func completeViews() async throws
+    /// Mends what the storage keeps besides the records, such as a table by which records are found, wherever
+    /// ``faults()`` finds it wrong. If nothing is wrong, writes nothing.
+    func mend() async throws
 
     /// Prepares the storage for the time after an instant, such as tables for the documents of the next months. A
     /// server calls it at its start and once an hour. If it fails, the next call does it, and ``condition`` says what
@@ -183,8 +183,8 @@ extension LedgerStorage {
     /// Does nothing: most storages know no size.
     public func adaptToSize() async throws {}
 
-    /// Nothing is shown but the records.
-    public func completeViews() async throws {}
+    /// Nothing is kept but the records.
+    public func mend() async throws {}
 }
 
 extension LedgerStorage {
