@@ -82,7 +82,7 @@ struct GroupPass {
     }
 
     private mutating func decide(_ place: Int, _ numbers: [CustomerID: Int64]) throws {
-        switch try works[place].decide(LedgerSnapshot(queries[place], draft.after, numbers: numbers)) {
+        switch try works[place].decide(try LedgerSnapshot(queries[place], draft.after, numbers: numbers)) {
         case .load(let more):
             queries[place] = queries[place].union(more)
             needs.keys.formUnion(queries[place].keys)

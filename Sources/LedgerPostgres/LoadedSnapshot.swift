@@ -50,70 +50,50 @@ extension LoadedRecords {
     }
 
     /// The chains that the customer with an id may own in an environment.
-    fileprivate func chains(heldBy id: CustomerID, _ environment: Environment) -> [ChainKey] {
-        guard let customer = customers[id]?.customer(id.bundleId) else { return [] }
-        return (holdings[customer] ?? []).filter { $0.scope.environment == environment }
+    private func chains(heldBy id: CustomerID, _ environment: Environment) -> [ChainKey] {
+        customers[id].map { held(by: $0.customer(id.bundleId), environment) } ?? []
     }
 
-    /// The chain that the newest document about a transaction names.
-    fileprivate func chain(of transaction: TransactionKey) -> ChainKey? {
-        let named = (candidates[transaction] ?? []).compactMap { key -> (Provenance, ChainKey)? in
-            let statements = chains[key]?.record.chain.transactions[transaction.transactionId]?.statements
-            return statements?.map(\.provenance).max().map { ($0, key) }
+    fileprivate func held(by customer: Customer, _ environment: Environment) -> [ChainKey] {
+        (holdings[customer] ?? []).filter { $0.scope.environment == environment }
+    }
+}
+
+extension LoadedRecords: SnapshotSource {
+    func customer(_ id: CustomerID) -> CustomerRecord? { customers[id]?.record(id.bundleId) }
+
+    func customer(_ customer: Customer) -> CustomerRecord? {
+        customers.first { $1.number == customer.number && $0.bundleId == customer.bundleId }
+            .map { $1.record($0.bundleId) }
+    }
+
+    func chain(_ key: ChainKey) -> ChainRecord? { chains[key]?.record }
+
+    func chain(of transaction: TransactionKey) -> ChainKey? {
+        (candidates[transaction] ?? []).lazy.compactMap { chains[$0]?.record }.key(of: transaction)
+    }
+
+    func chains(of customer: Customer, in environment: Environment) -> [ChainRecord] {
+        held(by: customer, environment).compactMap { key in
+            chains[key].flatMap { $0.record.isOwned(by: customer) ? $0.record : nil }
         }
-        return named.max { $0 < $1 }?.1
     }
 
-    /// The record of a chain; `nil` if there is none, or an empty one.
-    fileprivate func record(_ key: ChainKey) -> ChainRecord? {
-        guard let record = chains[key]?.record, record != ChainRecord(key) else { return nil }
-        return record
-    }
+    func isStored(_ name: Provenance) -> Bool { names.contains(name) }
+
+    func document(_ name: Provenance) -> StoredDocument? { rows[name]?.stored(parts) }
+
+    func documents(_ key: WordingKey) -> [WordedDocument] { wordings[key] ?? [] }
+
+    func evidence(for key: ChainKey) -> [DocumentReference] { evidence[key] ?? [] }
+
+    func record(_ key: RecordKey) -> LedgerRecord? { records[key]?.record }
 }
 
 extension LedgerSnapshot {
     /// What a query names, from the records that were loaded for it.
-    init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) {
-        self.init(query)
-        for id in query.keys.customerIDs {
-            guard let row = loaded.customers[id] else {
-                newNumbers[id] = numbers[id]
-                continue
-            }
-            let record = row.record(id.bundleId)
-            ids[id] = record.customer
-            customers[record.customer] = record
-        }
-        for key in query.keys { add(key, loaded) }
-        if query.owners { addOwners(loaded) }
-    }
-
-    private mutating func add(_ key: LedgerKey, _ loaded: LoadedRecords) {
-        switch key {
-        case .chain(let key): chains[key] = loaded.record(key)
-        case .transaction(let transaction):
-            guard let key = loaded.chain(of: transaction) else { break }
-            transactions[transaction] = key
-            chains[key] = loaded.record(key)
-        case .holdings(let id, let environment):
-            guard let customer = ids[id] else { break }
-            for key in loaded.chains(heldBy: id, environment) {
-                if let record = loaded.record(key), record.isOwned(by: customer) { chains[key] = record }
-            }
-        case .document(let name): if loaded.names.contains(name) { names.insert(name) }
-        case .content(let name): documents[name] = loaded.rows[name]?.stored(loaded.parts)
-        case .wording(let key): if let found = loaded.wordings[key], !found.isEmpty { wordings[key] = found }
-        case .evidence(let key): if let found = loaded.evidence[key], !found.isEmpty { evidence[key] = found }
-        case .record(let key): records[key] = loaded.records[key]?.record
-        case .customerID, .customer, .events, .marks: break
-        }
-    }
-
-    private mutating func addOwners(_ loaded: LoadedRecords) {
-        let owners = Set(chains.values.flatMap(\.owners).map(\.customer))
-        for (id, row) in loaded.customers {
-            let record = row.record(id.bundleId)
-            if owners.contains(record.customer) { customers[record.customer] = record }
-        }
+    init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) throws {
+        try self.init(query, from: loaded)
+        for id in query.keys.customerIDs where ids[id] == nil { newNumbers[id] = numbers[id] }
     }
 }

@@ -202,7 +202,7 @@ extension PostgresLedgerStorage {
             let (_, loaded) = try await inOneEpoch {
                 try await self.loaded(queries.footprint, queries, in: $0, limit: limit)
             }
-            for load in group { load.answer(.success(LedgerSnapshot(load.query, loaded))) }
+            for load in group { load.answer(Result { try LedgerSnapshot(load.query, loaded) }) }
         } catch  where group.count > 1 && Self.isOfOne(error) && start.duration(to: clock.now) < limits.group {
             await withDiscardingTaskGroup { tasks in
                 for load in group { tasks.addTask { await self.answer([load], limit: self.limits.readAlone) } }

@@ -41,48 +41,17 @@ final class SQLiteLedgerSession: StatementRunner {
 
 // MARK: - Loading
 
-extension SQLiteLedgerSession {
+extension SQLiteLedgerSession: SnapshotSource {
     /// Loads all that a query names.
     ///
     /// - Parameter numbersCustomers: Whether the load is for a decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
         (chains, customers, freeNames, documents) = ([:], [:], [], BlobCache())
-        var snapshot = LedgerSnapshot(query)
-        let ids = query.keys.customerIDs
-        for id in ids {
-            guard let record = try customer(id) else { continue }
-            snapshot.ids[id] = record.customer
-            snapshot.customers[record.customer] = record
-        }
-        for key in query.keys { try load(key, into: &snapshot) }
-        if query.owners {
-            let owners = Set(snapshot.chains.values.flatMap(\.owners).map(\.customer))
-            for owner in owners { snapshot.customers[owner] = try storedCustomer(owner) }
-        }
+        var snapshot = try LedgerSnapshot(query, from: self)
         if numbersCustomers {
-            snapshot.newNumbers = try newNumbers(for: ids.subtracting(snapshot.ids.keys))
+            snapshot.newNumbers = try newNumbers(for: query.keys.customerIDs.subtracting(snapshot.ids.keys))
         }
         return snapshot
-    }
-
-    /// - Parameter snapshot: It has the customers of its query.
-    private func load(_ key: LedgerKey, into snapshot: inout LedgerSnapshot) throws {
-        switch key {
-        case .chain(let key): snapshot.chains[key] = try storedChain(key)?.recordIfAny
-        case .transaction(let transaction):
-            guard let key = try chain(of: transaction) else { break }
-            snapshot.transactions[transaction] = key
-            snapshot.chains[key] = try storedChain(key)?.recordIfAny
-        case .holdings(let id, let environment):
-            guard let customer = snapshot.ids[id] else { break }
-            for record in try records(ownedBy: customer, in: environment) { snapshot.chains[record.key] = record }
-        case .document(let name): if try isStored(name) { snapshot.names.insert(name) }
-        case .content(let name): snapshot.documents[name] = try document(name)
-        case .wording(let key): snapshot.wordings[key] = try documents(key)
-        case .evidence(let key): snapshot.evidence[key] = try evidence(for: key)
-        case .record(let key): snapshot.records[key] = try record(key)
-        case .customerID, .customer, .events, .marks: break
-        }
     }
 }
 

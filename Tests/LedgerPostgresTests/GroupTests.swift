@@ -220,13 +220,13 @@ import Testing
             .wording(WordingKey(wording, about: key)), .record(record),
         ])
         #expect(query.keys.filter { !$0.isFoldable } == [])
-        let snapshot = LedgerSnapshot(query, draft.after)
+        let snapshot = try LedgerSnapshot(query, draft.after)
         #expect(snapshot.chains == [key: chain] && snapshot.chains(of: anna) == [chain])
         #expect(snapshot.customer(id) == changes.customers[0])
         #expect(snapshot.names == [evidence.provenance])
         #expect(snapshot.wordings.values.flatMap(\.self).map(\.name) == [evidence.provenance])
         #expect(snapshot.records == [record: changes.records[0]])
-        let held = LedgerSnapshot(LedgerQuery([.holdings(id, .production)]), draft.after)
+        let held = try LedgerSnapshot(LedgerQuery([.holdings(id, .production)]), draft.after)
         #expect(held.chains == [key: chain])
     }
 

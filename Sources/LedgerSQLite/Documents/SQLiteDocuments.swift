@@ -120,16 +120,15 @@ extension SQLiteLedgerSession {
             SELECT chain FROM documents WHERE number = ?1 UNION SELECT chain FROM mentions WHERE document = ?1)
         """
 
-    func evidence(for key: ChainKey) throws -> [DocumentReference]? {
-        guard let chain = try storedChain(key)?.number else { return nil }
-        let references = try all(Self.evidence, [.integer(chain)]) { try $0.next(Int64.self) }.map { number in
+    func evidence(for key: ChainKey) throws -> [DocumentReference] {
+        guard let chain = try storedChain(key)?.number else { return [] }
+        return try all(Self.evidence, [.integer(chain)]) { try $0.next(Int64.self) }.map { number in
             let keys = try all(Self.chainsOfDocument, [.integer(number)]) { row in
                 let scope = try row.scope()
                 return ChainKey(try row.next(), in: scope)
             }
             return DocumentReference(try name(ofDocument: number), about: Set(keys))
         }
-        return references.isEmpty ? nil : references
     }
 
     /// The name of a document. If the document cannot be read, only the beginning of its digest is known, which is
@@ -145,14 +144,13 @@ extension SQLiteLedgerSession {
     }
 
     /// The documents with a wording that are evidence for one chain alone.
-    func documents(_ key: WordingKey) throws -> [WordedDocument]? {
-        guard let chain = try storedChain(key.chain)?.number else { return nil }
+    func documents(_ key: WordingKey) throws -> [WordedDocument] {
+        guard let chain = try storedChain(key.chain)?.number else { return [] }
         let found = try all(
             "SELECT number, isPinned FROM documents WHERE chain = ? AND wording = ?",
             [.integer(chain), .integer(key.wording.digest)]
         ) { (number: try $0.next(Int64.self), isPinned: try $0.next(Bool?.self) ?? false) }
-        let documents = try found.map { WordedDocument(try name(ofDocument: $0.number), isPinned: $0.isPinned) }
-        return documents.isEmpty ? nil : documents
+        return try found.map { WordedDocument(try name(ofDocument: $0.number), isPinned: $0.isPinned) }
     }
 
     /// Erases a document with a wording, unless it is pinned.

@@ -3,13 +3,10 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A chain's record with the number of its row.
+/// A chain's record with the number of its row. It is empty if the row exists only because documents refer to it.
 struct StoredChain {
     let number: Int64
     var record: ChainRecord
-
-    /// The record; `nil` if the row exists only because documents refer to it.
-    var recordIfAny: ChainRecord? { record == ChainRecord(record.key) ? nil : record }
 
     /// Reads the chain's own row, with its owners, but not its facts.
     init(_ row: inout RowReader, _ key: ChainKey) throws {

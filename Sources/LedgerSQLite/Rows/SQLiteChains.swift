@@ -41,7 +41,9 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    func records(ownedBy customer: Customer, in environment: Environment) throws -> [ChainRecord] {
+    func chain(_ key: ChainKey) throws -> ChainRecord? { try storedChain(key)?.record }
+
+    func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord] {
         let scope = LedgerScope(bundleId: customer.bundleId, environment: environment)
         guard let number = try self.scope(scope) else { return [] }
         let rows = try all(Self.chainsByOwner, [.integer(customer.number), .integer(number)]) { row in

@@ -24,7 +24,7 @@ extension SQLiteLedgerSession {
 
     /// A customer; `nil` if it is not stored. Reads the rows unless the present decision has already loaded the
     /// customer.
-    func storedCustomer(_ customer: Customer) throws -> CustomerRecord? {
+    func customer(_ customer: Customer) throws -> CustomerRecord? {
         if let record = customers[customer] { return record }
         let found = try self.customer(Self.customerByNumber, [.integer(customer.number)], of: customer.bundleId)
         customers[customer] = .some(found)
@@ -88,7 +88,7 @@ extension SQLiteLedgerSession {
                 """, [.integer(number), limit.stored]
             ) { Customer(number: try $0.next(), bundleId: try $0.next()) }
             return try rows.map { customer in
-                guard let record = try storedCustomer(customer) else {
+                guard let record = try self.customer(customer) else {
                     throw SQLiteErrors.damaged("Customer \(customer.number) has no id")
                 }
                 return (customer.number, record)
@@ -97,7 +97,7 @@ extension SQLiteLedgerSession {
     }
 
     func put(_ record: CustomerRecord) throws {
-        let (customer, old) = (record.customer, try storedCustomer(record.customer))
+        let (customer, old) = (record.customer, try customer(record.customer))
         let (app, number) = (StoredValue.integer(try addedApp(customer.bundleId)), customer.number.stored)
         if old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt {
             try run(

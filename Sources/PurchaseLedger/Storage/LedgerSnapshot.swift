@@ -86,6 +86,79 @@ extension LedgerSnapshot {
     }
 }
 
+/// Where a storage looks up what a query names. What is not stored is `nil`, or missing in a list.
+package protocol SnapshotSource {
+    func customer(_ id: CustomerID) throws -> CustomerRecord?
+    func customer(_ customer: Customer) throws -> CustomerRecord?
+    /// - Returns: An empty record counts as `nil`.
+    func chain(_ key: ChainKey) throws -> ChainRecord?
+    /// The chain that the newest document about a transaction names.
+    func chain(of transaction: TransactionKey) throws -> ChainKey?
+    func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
+    /// Whether a document is stored and can be read.
+    func isStored(_ name: Provenance) throws -> Bool
+    func document(_ name: Provenance) throws -> StoredDocument?
+    func documents(_ key: WordingKey) throws -> [WordedDocument]
+    func evidence(for key: ChainKey) throws -> [DocumentReference]
+    func record(_ key: RecordKey) throws -> LedgerRecord?
+}
+
+extension LedgerSnapshot {
+    /// What a query names, without ``newNumbers``.
+    package init(_ query: LedgerQuery, from source: some SnapshotSource) throws {
+        self.init(query)
+        for id in query.keys.customerIDs {
+            guard let record = try source.customer(id) else { continue }
+            ids[id] = record.customer
+            customers[record.customer] = record
+        }
+        for key in query.keys { try add(key, from: source) }
+        guard query.owners else { return }
+        for owner in Set(chains.values.flatMap(\.owners).map(\.customer)) {
+            customers[owner] = try source.customer(owner)
+        }
+    }
+
+    private mutating func add(_ key: LedgerKey, from source: some SnapshotSource) throws {
+        switch key {
+        case .chain(let key): try addChain(key, from: source)
+        case .transaction(let transaction):
+            guard let key = try source.chain(of: transaction) else { break }
+            transactions[transaction] = key
+            try addChain(key, from: source)
+        case .holdings(let id, let environment):
+            guard let customer = ids[id] else { break }
+            for record in try source.chains(of: customer, in: environment) { chains[record.key] = record }
+        case .document(let name): if try source.isStored(name) { names.insert(name) }
+        case .content(let name): documents[name] = try source.document(name)
+        case .wording(let key):
+            let found = try source.documents(key)
+            if !found.isEmpty { wordings[key] = found }
+        case .evidence(let key):
+            let found = try source.evidence(for: key)
+            if !found.isEmpty { evidence[key] = found }
+        case .record(let key): records[key] = try source.record(key)
+        case .customerID, .customer, .events, .marks: break
+        }
+    }
+
+    private mutating func addChain(_ key: ChainKey, from source: some SnapshotSource) throws {
+        guard let record = try source.chain(key), record != ChainRecord(key) else { return }
+        chains[key] = record
+    }
+}
+
+extension Sequence<ChainRecord> {
+    /// The chain that the newest document about a transaction names.
+    package func key(of transaction: TransactionKey) -> ChainKey? {
+        let named = compactMap { record -> (Provenance, ChainKey)? in
+            let statements = record.chain.transactions[transaction.transactionId]?.statements
+            return statements?.map(\.provenance).max().map { ($0, record.key) }
+        }
+        return named.max { $0 < $1 }?.1
+    }
+}
+
 /// The name of a stored document, and the chains that it is evidence for.
 public struct DocumentReference: Hashable, Sendable {
     /// The name under which it is stored.

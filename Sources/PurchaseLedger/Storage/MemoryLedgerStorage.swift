@@ -12,13 +12,13 @@ public final class MemoryLedgerStorage: LedgerStorage {
     /// Makes an empty ledger.
     public init() {}
 
-    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { state.withLock { $0.load(query) } }
+    public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try state.withLock { try $0.load(query) } }
 
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try state.withLock { state in
-            try LedgerDecision.run(query, decide, load: { state.load($0) }, commit: { state.commit($0) })
+            try LedgerDecision.run(query, decide, load: { try state.load($0) }, commit: { state.commit($0) })
         }
     }
 
@@ -152,64 +152,52 @@ private struct State {
 
 // MARK: - Loading
 
-extension State {
-    func load(_ query: LedgerQuery) -> LedgerSnapshot {
-        var snapshot = LedgerSnapshot(query)
-        let ids = query.keys.customerIDs
-        for record in customers.values where !record.identifiers.isDisjoint(with: ids) {
-            snapshot.customers[record.customer] = record
-            for id in record.identifiers.intersection(ids) { snapshot.ids[id] = record.customer }
-        }
-        for key in query.keys { load(key, into: &snapshot) }
-        for owner in query.owners ? snapshot.chains.values.flatMap(\.owners) : [] {
-            snapshot.customers[owner.customer] = customers[owner.customer]
-        }
-        let new = ids.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
+extension State: SnapshotSource {
+    func load(_ query: LedgerQuery) throws -> LedgerSnapshot {
+        var snapshot = try LedgerSnapshot(query, from: self)
+        let new = query.keys.customerIDs.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
         for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
         return snapshot
     }
 
-    /// - Parameter snapshot: It has the customers of its query.
-    private func load(_ key: LedgerKey, into snapshot: inout LedgerSnapshot) {
-        switch key {
-        case .chain(let key): snapshot.chains[key] = chains[key]
-        case .transaction(let transaction):
-            guard let key = chain(of: transaction) else { break }
-            snapshot.transactions[transaction] = key
-            snapshot.chains[key] = chains[key]
-        case .holdings(let id, let environment):
-            guard let customer = snapshot.ids[id] else { break }
-            for (key, record) in chains where key.scope.environment == environment && record.isOwned(by: customer) {
-                snapshot.chains[key] = record
-            }
-        case .document(let name): if places[name] != nil { snapshot.names.insert(name) }
-        case .content(let name): snapshot.documents[name] = places[name].flatMap { documents[$0]?.stored }
-        case .wording(let key): snapshot.wordings[key] = documents(key)
-        case .evidence(let key):
-            let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
-            snapshot.evidence[key] = about.map { DocumentReference($0.stored.name, about: $0.chains) }
-        case .record(let key): snapshot.records[key] = records[key]
-        case .customerID, .customer, .events, .marks: break
-        }
+    func customer(_ id: CustomerID) -> CustomerRecord? {
+        customers.values.first { $0.customer.bundleId == id.bundleId && $0.ids.contains(id.id) }
     }
 
-    private func documents(_ key: WordingKey) -> [WordedDocument]? {
+    func customer(_ customer: Customer) -> CustomerRecord? { customers[customer] }
+
+    func chain(_ key: ChainKey) -> ChainRecord? { chains[key] }
+
+    func chain(of transaction: TransactionKey) -> ChainKey? {
+        chains.values.lazy.filter { $0.key.scope == transaction.scope }.key(of: transaction)
+    }
+
+    func chains(of customer: Customer, in environment: Environment) -> [ChainRecord] {
+        chains.values.filter { $0.key.scope.environment == environment && $0.isOwned(by: customer) }
+    }
+
+    func isStored(_ name: Provenance) -> Bool { places[name] != nil }
+
+    func document(_ name: Provenance) -> StoredDocument? { places[name].flatMap { documents[$0]?.stored } }
+
+    func documents(_ key: WordingKey) -> [WordedDocument] {
         let found = documents.lazy.compactMap(\.self).filter {
             $0.stored.wording == key.wording && $0.chains == [key.chain]
         }
-        return found.isEmpty ? nil : found.map { WordedDocument($0.stored.name, isPinned: $0.stored.isPinned) }
+        return found.map { WordedDocument($0.stored.name, isPinned: $0.stored.isPinned) }
     }
 
-    /// The chain that the newest document about a transaction names.
-    private func chain(of transaction: TransactionKey) -> ChainKey? {
-        let named = chains.values.compactMap { record -> (Provenance, ChainKey)? in
-            guard record.key.scope == transaction.scope else { return nil }
-            let statements = record.chain.transactions[transaction.transactionId]?.statements
-            return statements?.map(\.provenance).max().map { ($0, record.key) }
-        }
-        return named.max { $0 < $1 }?.1
+    func evidence(for key: ChainKey) -> [DocumentReference] {
+        let about = documents.lazy.compactMap(\.self).filter { $0.chains.contains(key) }
+        return about.map { DocumentReference($0.stored.name, about: $0.chains) }
     }
 
+    func record(_ key: RecordKey) -> LedgerRecord? { records[key] }
+}
+
+// MARK: - Events
+
+extension State {
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
         let list = list(of: bundleId)
         let start = try list.epochs.start(after: cursor, erased: list.erased, last: max(firstEvent, list.last))
@@ -301,7 +289,7 @@ extension State {
     }
 
     private func isDisplaceable(_ name: Provenance) -> Bool {
-        let stored = places[name].flatMap { documents[$0]?.stored }
+        let stored = document(name)
         return stored?.wording != nil && stored?.isPinned == false
     }
 
