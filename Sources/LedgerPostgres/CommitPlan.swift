@@ -102,7 +102,7 @@ struct CommitPlan {
 extension LoadedRecords {
     /// The ids of the customer that has an id.
     fileprivate func rows(with id: CustomerID) -> [LedgerKey] {
-        (customers[id]?.ids ?? []).map { .customerID(CustomerID($0, of: id.bundleId)) }
+        (customers[id]?.record.ids ?? []).map { .customerID(CustomerID($0, of: id.bundleId)) }
     }
 
     /// The ids of a customer; the customer itself if it was not loaded.

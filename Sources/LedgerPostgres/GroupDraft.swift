@@ -82,30 +82,12 @@ extension LoadedRecords {
     fileprivate mutating func apply(_ changes: LedgerChanges) {
         (customers, holdings) = (customers(after: changes), holdings(after: changes))
         for record in changes.chains {
-            chains[record.key] = StoredChain(version: chains[record.key]?.version ?? 0, record: record)
+            chains[record.key] = Versioned(version: chains[record.key]?.version ?? 0, record: record)
         }
-        apply(changes.documents, displacing: changes.displacedDocuments)
+        note(changes.documents, displacing: changes.displacedDocuments)
         for record in changes.records {
-            records[record.key] = StoredRecord(version: records[record.key]?.version ?? 0, record: record)
+            records[record.key] = Versioned(version: records[record.key]?.version ?? 0, record: record)
         }
         for key in changes.erasedRecords { records[key] = nil }
-    }
-
-    private mutating func apply(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
-        let pinned = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
-        for (key, known) in wordings {
-            wordings[key] = known.filter { !displaced.contains($0.name) }.map { document in
-                WordedDocument(document.name, isPinned: document.isPinned || pinned.contains(document.name))
-            }
-        }
-        for document in documents {
-            let name = document.evidence.provenance
-            let isNew = names.insert(name).inserted
-            guard let key = document.wordingKey, wordings[key]?.contains(where: { $0.name == name }) != true else {
-                continue
-            }
-            wordings[key, default: []].append(WordedDocument(name, isPinned: !isNew))
-        }
-        names.subtract(displaced)
     }
 }

@@ -34,10 +34,11 @@ enum Lead: Hashable {
 
 /// What was loaded in one state of the database. A record that is not there does not exist.
 struct LoadedRecords {
-    var chains: [ChainKey: StoredChain] = [:]
+    var chains: [ChainKey: Versioned<ChainRecord>] = [:]
     /// The chains that may contain each transaction.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
-    var customers: [CustomerID: StoredCustomer] = [:]
+    /// Each of a customer's ids has a row with the whole record.
+    var customers: [CustomerID: Versioned<CustomerRecord>] = [:]
     /// The chains that some customers may own, in the environments that were asked for.
     var holdings: [Customer: Set<ChainKey>] = [:]
     var names: Set<Provenance> = []
@@ -51,45 +52,16 @@ struct LoadedRecords {
     var subjects: [DocumentPlace: Set<ChainKey>] = [:]
     /// The homes of documents, as far as they are known; `nil` unless Citus distributes the tables.
     var homes: [Provenance: String]?
-    var records: [RecordKey: StoredRecord] = [:]
+    var records: [RecordKey: Versioned<LedgerRecord>] = [:]
 
     /// The rows of a customer, one for each of its ids.
-    func rows(of customer: Customer) -> [CustomerID: StoredCustomer] {
-        customers.filter { $0.value.number == customer.number && $0.key.bundleId == customer.bundleId }
+    func rows(of customer: Customer) -> [CustomerID: Versioned<CustomerRecord>] {
+        customers.filter { $0.value.record.customer == customer }
     }
 }
 
-/// A row of `chains`.
-struct StoredChain {
+/// A row with its version.
+struct Versioned<Record> {
     var version: Int64
-    var record: ChainRecord
-}
-
-/// A row of `records`.
-struct StoredRecord {
-    var version: Int64
-    var record: LedgerRecord
-}
-
-/// A row of `customers`.
-struct StoredCustomer {
-    var version: Int64
-    var number: Int64
-    var isEstablished: Bool
-    var consentedAt: Timestamp?
-    var ids: [String]
-
-    /// Whether another row says the same, apart from its version.
-    func isSame(as other: StoredCustomer) -> Bool {
-        (number, isEstablished, consentedAt) == (other.number, other.isEstablished, other.consentedAt)
-            && ids == other.ids
-    }
-
-    func customer(_ bundleId: String) -> Customer { Customer(number: number, bundleId: bundleId) }
-
-    func record(_ bundleId: String) -> CustomerRecord {
-        var record = CustomerRecord(customer(bundleId), ids: ids, isEstablished: isEstablished)
-        record.consentedAt = consentedAt
-        return record
-    }
+    var record: Record
 }

@@ -17,7 +17,7 @@ extension LoadedRecords {
         found.leads.formUnion(parts(besides: []).map(Lead.part))
         found.leads.formUnion(mentions.values.joined().map(Lead.place))
         guard queries.contains(where: \.owners) else { return found }
-        let known = Set(customers.map { Customer(number: $1.number, bundleId: $0.bundleId) })
+        let known = Set(customers.values.map(\.record.customer))
         let owners = Set(chains.values.flatMap(\.record.owners).map(\.customer))
         found.keys.formUnion(owners.subtracting(known).map(LedgerKey.customer))
         return found
@@ -25,7 +25,7 @@ extension LoadedRecords {
 
     private func holdings(_ key: LedgerKey) -> Lead? {
         guard case .holdings(let id, let environment) = key else { return nil }
-        return customers[id].map { .holdings($0.customer(id.bundleId), environment) }
+        return customers[id].map { .holdings($0.record.customer, environment) }
     }
 
     /// What packed documents name.
@@ -51,7 +51,7 @@ extension LoadedRecords {
 
     /// The chains that the customer with an id may own in an environment.
     private func chains(heldBy id: CustomerID, _ environment: Environment) -> [ChainKey] {
-        customers[id].map { held(by: $0.customer(id.bundleId), environment) } ?? []
+        customers[id].map { held(by: $0.record.customer, environment) } ?? []
     }
 
     fileprivate func held(by customer: Customer, _ environment: Environment) -> [ChainKey] {
@@ -59,12 +59,11 @@ extension LoadedRecords {
     }
 }
 
-extension LoadedRecords: SnapshotSource {
-    func customer(_ id: CustomerID) -> CustomerRecord? { customers[id]?.record(id.bundleId) }
+extension LoadedRecords: KnownDocuments, SnapshotSource {
+    func customer(_ id: CustomerID) -> CustomerRecord? { customers[id]?.record }
 
     func customer(_ customer: Customer) -> CustomerRecord? {
-        customers.first { $1.number == customer.number && $0.bundleId == customer.bundleId }
-            .map { $1.record($0.bundleId) }
+        customers.values.first { $0.record.customer == customer }?.record
     }
 
     func chain(_ key: ChainKey) -> ChainRecord? { chains[key]?.record }

@@ -33,9 +33,9 @@ extension LoadPlan {
 
 extension PostgresRow {
     /// A chain's version and state.
-    mutating func chain(_ key: ChainKey) throws -> StoredChain {
+    mutating func chain(_ key: ChainKey) throws -> Versioned<ChainRecord> {
         let version = try next(Int64.self)
-        return StoredChain(version: version, record: try ChainCoding.decode(try next(), key))
+        return Versioned(version: version, record: try ChainCoding.decode(try next(), key))
     }
 }
 

@@ -30,39 +30,30 @@ extension LoadPlan {
 }
 
 extension PostgresRow {
-    mutating func customer(_ bundleId: String) throws -> (CustomerID, StoredCustomer) {
-        let id = CustomerID(try next(), of: bundleId)
-        let customer = StoredCustomer(
-            version: try next(), number: try next(), isEstablished: try next(), consentedAt: try next(),
-            ids: try texts())
-        return (id, customer)
+    mutating func customer(_ bundleId: String) throws -> (CustomerID, Versioned<CustomerRecord>) {
+        let (id, version) = (CustomerID(try next(), of: bundleId), try next(Int64.self))
+        let record = try record(of: Customer(number: try next(), bundleId: bundleId))
+        return (id, Versioned(version: version, record: record))
+    }
+
+    fileprivate mutating func record(of customer: Customer) throws -> CustomerRecord {
+        let (isEstablished, consentedAt) = (try next(Bool.self), try next(Timestamp?.self))
+        var record = CustomerRecord(customer, ids: try texts(), isEstablished: isEstablished)
+        record.consentedAt = consentedAt
+        return record
     }
 }
 
 extension CommitPlan {
-    private static let insert = """
-        INSERT INTO quittance.customers (home, app, version, number, is_established, consented_at, ids)
-        VALUES ($1, $2, $3, $4, $5::bigint <> 0, $6, $7)
-        """
-
-    private static let update = """
-        WITH changed AS (
-            UPDATE quittance.customers SET version = $3, number = $4, is_established = $5::bigint <> 0,
-                consented_at = $6, ids = $7
-            WHERE home = $1 AND app = $2 AND version = $8 RETURNING 1)
-        \(Conflict.unlessAny("changed"))
-        """
-
-    private static let delete = """
-        WITH gone AS (DELETE FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 RETURNING 1)
-        \(Conflict.unlessAny("gone"))
-        """
+    private static let table = VersionedTable(
+        "customers", key: ["home", "app"],
+        values: [
+            ("number", "", "0"), ("is_established", "::bigint <> 0", "false"), ("consented_at", "", nil),
+            ("ids", "", "'{}'"),
+        ])
 
     private static let check = RowStatement(
-        one: """
-            WITH kept AS (SELECT 1 FROM quittance.customers WHERE home = $1 AND app = $2 AND version = $3 FOR SHARE)
-            \(Conflict.unlessAny("kept"))
-            """,
+        one: table.check,
         many: """
             WITH kept AS MATERIALIZED (
                 SELECT (SELECT 1 FROM quittance.customers
@@ -72,14 +63,6 @@ extension CommitPlan {
             SELECT CASE WHEN count(found) < count(*) THEN quittance.conflict(count(*)) END FROM kept
             """, [.text, .integer, .integer])
 
-    private static let (take, giveBack) = (
-        """
-        INSERT INTO quittance.customers (home, app, version, number, is_established, ids)
-        VALUES ($1, $2, 0, 0, false, '{}')
-        """,
-        "DELETE FROM quittance.customers WHERE home = $1 AND app = $2"
-    )
-
     /// - Parameters:
     ///   - after: The loaded records as they are to be.
     ///   - looked: The ids that were looked up.
@@ -88,39 +71,32 @@ extension CommitPlan {
         let ids = Set(rows.keys).union(loaded.customers.keys).union(looked)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
-            switch (loaded.customers[id], rows[id]) {
-            case (nil, let new?): add(Self.insert, name + values(of: new))
-            case (let old?, nil): add(Self.delete, name + [.integer(old.version)])
-            case (let old?, let new?) where old.isSame(as: new) && gained[new.customer(id.bundleId)] == nil:
+            let (old, new) = (loaded.customers[id], rows[id]?.record)
+            if let old, let new, new == old.record, gained[new.customer] == nil {
                 add(Self.check, name + [.integer(old.version)])
-            case (let old?, let new?): add(Self.update, name + values(of: new) + [.integer(old.version)])
-            case (nil, nil):
-                // Takes the id for a moment: fails if another commit has added it.
-                add(Self.take, name)
-                add(Self.giveBack, name)
+            } else {
+                put(new.map(values), at: name, in: Self.table, replacing: old?.version)
             }
         }
     }
 
-    private func values(of row: StoredCustomer) -> [PostgresValue] {
+    private func values(of record: CustomerRecord) -> [PostgresValue] {
         [
-            .integer(stamp), .integer(row.number), row.isEstablished.parameter, row.consentedAt.parameter,
-            .texts(row.ids),
+            .integer(stamp), .integer(record.customer.number), record.isEstablished.parameter,
+            record.consentedAt.parameter, .texts(record.ids),
         ]
     }
 }
 
 extension LoadedRecords {
     /// The rows of all customers after some changes.
-    func customers(after changes: LedgerChanges) -> [CustomerID: StoredCustomer] {
+    func customers(after changes: LedgerChanges) -> [CustomerID: Versioned<CustomerRecord>] {
         var rows = customers
         for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }
         for record in changes.customers {
             for id in self.rows(of: record.customer).keys { rows[id] = nil }
             for id in record.ids {
-                rows[CustomerID(id, of: record.customer.bundleId)] = StoredCustomer(
-                    version: 0, number: record.customer.number, isEstablished: record.isEstablished,
-                    consentedAt: record.consentedAt, ids: record.ids)
+                rows[CustomerID(id, of: record.customer.bundleId)] = Versioned(version: 0, record: record)
             }
         }
         return rows
@@ -141,10 +117,7 @@ enum CustomerSearch {
     static func found(_ rows: PostgresRows) throws -> [CustomerRecord] {
         try rows.map { row in
             let customer = Customer(number: try row.next(), bundleId: try row.next())
-            let (isEstablished, consentedAt) = (try row.next(Bool.self), try row.next(Timestamp?.self))
-            var record = CustomerRecord(customer, ids: try row.texts(), isEstablished: isEstablished)
-            record.consentedAt = consentedAt
-            return record
+            return try row.record(of: customer)
         }
     }
 }

@@ -42,7 +42,7 @@ extension LoadPlan {
                 guard let chain = try row.heldChain(bundleId) else {
                     let (id, customer) = try row.customer(bundleId)
                     loaded.customers[id] = customer
-                    loaded.holdings[customer.customer(bundleId), default: []].formUnion([])
+                    loaded.holdings[customer.record.customer, default: []].formUnion([])
                     return
                 }
                 loaded.holdings[chain.customer, default: []].insert(chain.key)
@@ -80,7 +80,7 @@ extension PostgresRow {
     /// The chain of a customer; `nil` if the row is a customer's own.
     fileprivate func heldChain(
         _ bundleId: String
-    ) throws -> (customer: Customer, key: ChainKey, stored: StoredChain)? {
+    ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {
         var row = self
         let (name, version, number) = (try row.next(String.self), try row.next(Int64.self), try row.next(Int64.self))
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
@@ -88,7 +88,7 @@ extension PostgresRow {
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
         let record = try ChainCoding.decode(try row.next(), key)
         return (
-            Customer(number: number, bundleId: bundleId), key, StoredChain(version: version, record: record)
+            Customer(number: number, bundleId: bundleId), key, Versioned(version: version, record: record)
         )
     }
 }
@@ -107,8 +107,8 @@ extension CommitPlan {
                 add(Self.insert, [.text("\(customer.number)"), .integer(scopes.scope(key.scope)), .text(key.name)])
             }
         }
-        let left = Set(after.customers.values.map(\.number))
-        let numbers = Set(loaded.customers.values.map(\.number))
+        let left = Set(after.customers.values.map(\.record.customer.number))
+        let numbers = Set(loaded.customers.values.map(\.record.customer.number))
         for number in numbers.subtracting(left).sorted() {
             add("DELETE FROM quittance.holdings WHERE home = $1", [.text("\(number)")])
         }

@@ -33,10 +33,14 @@ extension ScopeNumbers {
 
 extension LoadPlan {
     mutating func load(_ key: RecordKey) {
-        add("SELECT version, due_at, entries, payload FROM quittance.records\(RecordStatement.key)", scopes.key(key)) {
-            rows, loaded in
+        add(
+            """
+            SELECT version, due_at, entries, payload FROM quittance.records
+            WHERE kind = $1 AND owner = $2 AND home = $3 AND name = $4
+            """, scopes.key(key)
+        ) { rows, loaded in
             loaded.records[key] = try rows.map { row in
-                StoredRecord(version: try row.next(), record: try row.record(key))
+                Versioned(version: try row.next(), record: try row.record(key))
             }.first
         }
     }
@@ -51,63 +55,30 @@ extension PostgresRow {
     }
 }
 
-/// The statements about one record.
-private enum RecordStatement {
-    static let key = " WHERE kind = $1 AND owner = $2 AND home = $3 AND name = $4"
-
-    static let insert = """
-        INSERT INTO quittance.records (kind, owner, home, name, version, due_at, entries, payload)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-        """
-
-    static let update = """
-        WITH changed AS (
-            UPDATE quittance.records SET version = $5, due_at = $6, entries = $7, payload = $8
-            \(key) AND version = $9 RETURNING 1)
-        \(Conflict.unlessAny("changed"))
-        """
-
-    static let delete = """
-        WITH gone AS (DELETE FROM quittance.records\(key) AND version = $5 RETURNING 1)
-        \(Conflict.unlessAny("gone"))
-        """
-
-    static let check = """
-        WITH kept AS (SELECT 1 FROM quittance.records\(key) AND version = $5 FOR SHARE)
-        \(Conflict.unlessAny("kept"))
-        """
-
-    /// Takes the place of a record that does not exist, and gives it back: another commit that adds the record waits.
-    static let take = """
-        INSERT INTO quittance.records (kind, owner, home, name, version, payload) VALUES ($1, $2, $3, $4, 0, ''::bytea)
-        """
-    static let giveBack = "DELETE FROM quittance.records\(key)"
-}
-
 extension CommitPlan {
+    private static let table = VersionedTable(
+        "records", key: ["kind", "owner", "home", "name"],
+        values: [("due_at", "", nil), ("entries", "", nil), ("payload", "", "''::bytea")])
+
     /// - Parameter looked: What was looked at: also the records that are written.
     mutating func putRecords(_ changes: LedgerChanges, _ looked: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
         let keys = looked.compactMap { if case .record(let key) = $0 { key } else { nil } }
         for key in keys.sorted(by: { $0.place.lexicographicallyPrecedes($1.place) }) {
-            let name = scopes.key(key)
-            let version = loaded.records[key].map { PostgresValue.integer($0.version) }
-            if let record = new[key] {
-                let values: [PostgresValue] = [
-                    .integer(stamp), record.dueAt.parameter,
-                    record.entries.isEmpty ? .null : .texts(record.entries.sorted()), .bytes(record.payload),
-                ]
-                add(
-                    version == nil ? RecordStatement.insert : RecordStatement.update,
-                    name + values + (version.map { [$0] } ?? []))
-            } else if let version {
-                let isErased = changes.erasedRecords.contains(key)
-                add(isErased ? RecordStatement.delete : RecordStatement.check, name + [version])
+            let (name, old) = (scopes.key(key), loaded.records[key])
+            if let old, new[key] == nil, !changes.erasedRecords.contains(key) {
+                add(Self.table.check, name + [.integer(old.version)])
             } else {
-                add(RecordStatement.take, name)
-                add(RecordStatement.giveBack, name)
+                put(new[key].map(values), at: name, in: Self.table, replacing: old?.version)
             }
         }
+    }
+
+    private func values(of record: LedgerRecord) -> [PostgresValue] {
+        [
+            .integer(stamp), record.dueAt.parameter,
+            record.entries.isEmpty ? .null : .texts(record.entries.sorted()), .bytes(record.payload),
+        ]
     }
 }
 

@@ -31,20 +31,32 @@ extension LedgerDraft {
     }
 }
 
-extension LedgerSnapshot {
-    /// Notes which documents are stored once a document was, and which of them have a wording.
-    mutating func note(_ new: NewDocument, displacing displaced: [Provenance]) {
-        let name = new.evidence.provenance
-        let isNew = names.insert(name).inserted
-        names.subtract(displaced)
+/// What is known of the documents that are stored.
+package protocol KnownDocuments {
+    var names: Set<Provenance> { get set }
+    var wordings: [WordingKey: [WordedDocument]] { get set }
+}
+
+extension LedgerSnapshot: KnownDocuments {}
+
+extension KnownDocuments {
+    /// Notes which documents are stored once some were, and which of them have a wording.
+    package mutating func note(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
+        let pinned = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
         for (key, known) in wordings {
             wordings[key] = known.filter { !displaced.contains($0.name) }.map { document in
-                WordedDocument(
-                    document.name, isPinned: document.isPinned || document.name == name && new.wording == nil)
+                WordedDocument(document.name, isPinned: document.isPinned || pinned.contains(document.name))
             }
         }
-        guard let key = new.wordingKey, wordings[key]?.contains(where: { $0.name == name }) != true else { return }
-        wordings[key, default: []].append(WordedDocument(name, isPinned: !isNew))
+        for document in documents {
+            let name = document.evidence.provenance
+            let isNew = names.insert(name).inserted
+            guard let key = document.wordingKey, wordings[key]?.contains(where: { $0.name == name }) != true else {
+                continue
+            }
+            wordings[key, default: []].append(WordedDocument(name, isPinned: !isNew))
+        }
+        names.subtract(displaced)
     }
 }
 

@@ -78,7 +78,7 @@ extension LedgerDraft {
             store(part, for: isAboutAll ? keys : keys.intersection(part.chains.map { resolved($0) }))
         }
         let new = NewDocument(document, for: keys, receivedAt: now, wording: wording)
-        state.note(new, displacing: displaced)
+        state.note([new], displacing: Set(displaced))
         changes.add(new, displacing: displaced)
     }
 
