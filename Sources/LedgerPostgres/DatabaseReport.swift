@@ -9,10 +9,12 @@ extension PostgresLedgerStorage {
     public func report() async throws -> StorageReport {
         try await translated {
             let answers = try await self.requests.read([Self.serverFacts, Self.quarterFacts])
-            guard let server = try answers[0].map({ try ServerFacts(&$0) }).first,
-                let quarters = try answers[1].map({ try QuarterFacts(&$0) }).first
-            else { throw LedgerStorageError(.unavailable, "The database does not describe itself") }
-            var report = StorageReport(server, quarters, self.requests.pool.session ?? DatabaseSession())
+            let server = try answers[0].map { (try $0.next(String.self), try $0.next(String.self)) }
+            guard let quarters = try answers[1].map({ try QuarterFacts(&$0) }).first else {
+                throw LedgerStorageError(.unavailable, "The database does not describe itself")
+            }
+            var report = StorageReport(
+                Dictionary(server) { first, _ in first }, quarters, self.requests.pool.session ?? DatabaseSession())
             if !self.showsIdentity {
                 report.warnings.append(
                     "The database does not say which one it is: run quittance restore --new-epoch after each failover")
@@ -24,11 +26,13 @@ extension PostgresLedgerStorage {
         }
     }
 
+    /// The settings by their names, the name of the role, and how many standbys are connected.
     private static let serverFacts = PostgresStatement.once(
         """
-        SELECT current_setting('server_version'), current_user::text, current_setting('synchronous_commit'),
-            current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication),
-            current_setting('statement_timeout'), current_setting('fsync'), current_setting('full_page_writes')
+        SELECT name, current_setting(name) FROM unnest(ARRAY['server_version', 'synchronous_commit',
+            'synchronous_standby_names', 'statement_timeout', 'fsync', 'full_page_writes']) AS name
+        UNION ALL SELECT 'role', current_user::text
+        UNION ALL SELECT 'standbys', count(*)::text FROM pg_stat_replication
         """)
 
     private static let quarterFacts = PostgresStatement.once(
@@ -41,24 +45,6 @@ extension PostgresLedgerStorage {
         FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
         WHERE inhparent = 'quittance.documents'::regclass AND relname ~ '^documents_[0-9]{4}q[1-4]$'
         """)
-}
-
-private struct ServerFacts {
-    let version, role, synchronousCommit, standbyNames: String
-    /// How many are connected.
-    let standbys: Int
-    let statementTimeout, fsync, fullPageWrites: String
-
-    init(_ row: inout PostgresRow) throws {
-        version = try row.next()
-        role = try row.next()
-        synchronousCommit = try row.next()
-        standbyNames = try row.next()
-        standbys = try row.next()
-        statementTimeout = try row.next()
-        fsync = try row.next()
-        fullPageWrites = try row.next()
-    }
 }
 
 private struct QuarterFacts {
@@ -80,14 +66,16 @@ private struct QuarterFacts {
 }
 
 extension StorageReport {
-    fileprivate init(_ server: ServerFacts, _ quarters: QuarterFacts, _ session: DatabaseSession) {
+    fileprivate init(_ server: [String: String], _ quarters: QuarterFacts, _ session: DatabaseSession) {
         self.init()
+        func fact(_ name: String, or none: String = "none") -> String {
+            server[name].flatMap { ["", "0"].contains($0) ? nil : $0 } ?? none
+        }
         facts = [
-            ("postgresql", server.version), ("role", server.role), ("tls", session.encryption ?? "none"),
-            ("pooler", session.isPooled ? "yes" : "no"), ("synchronousCommit", server.synchronousCommit),
-            ("standbys", "\(server.standbys)"),
-            ("synchronousStandbys", server.standbyNames.isEmpty ? "none" : server.standbyNames),
-            ("statementTimeout", server.statementTimeout == "0" ? "none" : server.statementTimeout),
+            ("postgresql", fact("server_version")), ("role", fact("role")), ("tls", session.encryption ?? "none"),
+            ("pooler", session.isPooled ? "yes" : "no"), ("synchronousCommit", fact("synchronous_commit")),
+            ("standbys", fact("standbys", or: "0")), ("synchronousStandbys", fact("synchronous_standby_names")),
+            ("statementTimeout", fact("statement_timeout")),
             ("quarters", quarters.all.isEmpty ? "none" : quarters.all),
         ]
         warn(about: server, session)
@@ -100,24 +88,25 @@ extension StorageReport {
         }
     }
 
-    private mutating func warn(about server: ServerFacts, _ session: DatabaseSession) {
-        if session.isPooled, server.statementTimeout == "0" {
+    private mutating func warn(about server: [String: String], _ session: DatabaseSession) {
+        if session.isPooled, server["statement_timeout"] == "0" {
             warnings.append(
                 """
                 The database is behind a pooler, and the role has no statement_timeout: what hangs keeps its session. \
-                Run ALTER ROLE \(server.role) SET statement_timeout = '9s'
+                Run ALTER ROLE \(server["role"] ?? "") SET statement_timeout = '9s'
                 """)
         }
-        if server.synchronousCommit == "off" {
+        if server["synchronous_commit"] == "off" {
             warnings.append("synchronous_commit is off: a crash of PostgreSQL loses purchases that were answered 200")
         }
-        if server.fsync == "off" || server.fullPageWrites == "off" {
+        if server["fsync"] == "off" || server["full_page_writes"] == "off" {
             warnings.append("fsync or full_page_writes is off: a power failure may destroy the database")
         }
-        if !server.standbyNames.isEmpty, server.standbys == 0 {
+        guard server["synchronous_standby_names"]?.isEmpty == false else { return }
+        if server["standbys"] == "0" {
             warnings.append("Commits wait for a synchronous standby, and none is connected: intakes are answered 503")
         }
-        if !server.standbyNames.isEmpty, server.synchronousCommit == "local" {
+        if server["synchronous_commit"] == "local" {
             warnings.append("synchronous_commit is local: a failover may lose purchases that were answered 200")
         }
     }

@@ -22,9 +22,7 @@ final class EventFeed: Sendable {
     private static let overload = PostgresFailure.unavailable(
         "Too many readers wait for events, or this one waited too long")
 
-    private struct Reader {
-        let answer: @Sendable (Result<Void, any Error>) -> Void
-    }
+    private typealias Reader = @Sendable (Result<Void, any Error>) -> Void
 
     /// How long events wait for their numbers, so that many are numbered together.
     private static let pause = Duration.milliseconds(250)
@@ -61,7 +59,7 @@ final class EventFeed: Sendable {
         let pool = requests.pool
         readers = GroupQueue(
             width: 1, largest: .max, clock: clock, on: { pool.loop },
-            refuse: { $0.answer(.failure(Self.overload)) })
+            refuse: { $0(.failure(Self.overload)) })
     }
 }
 
@@ -71,10 +69,10 @@ extension EventFeed {
     /// Numbers the events that were committed before.
     func number() async throws {
         try await withCheckedThrowingContinuation { continuation in
-            readers.add(Reader { continuation.resume(with: $0) }) { readers in
+            readers.add({ continuation.resume(with: $0) }) { readers in
                 let result: Result<Void, any Error>
                 do { result = .success(try await self.numberAll()) } catch { result = .failure(error) }
-                for reader in readers { reader.answer(result) }
+                for reader in readers { reader(result) }
             }
         }
     }

@@ -6,10 +6,6 @@ import PurchaseLedger
 struct WaitingLoad: Sendable {
     let query: LedgerQuery
     let answer: @Sendable (Result<LedgerSnapshot, any Error>) -> Void
-
-    init(_ query: LedgerQuery, answer: @escaping @Sendable (Result<LedgerSnapshot, any Error>) -> Void) {
-        (self.query, self.answer) = (query, answer)
-    }
 }
 
 /// A work that waits to be decided and committed.

@@ -87,13 +87,16 @@ extension PostgresLedgerStorage {
 // MARK: - Confirming
 
 extension PostgresLedgerStorage {
-    /// Waits until the synchronous standbys of some nodes have what was loaded.
+    /// Waits until the synchronous standbys of some nodes have what was loaded. It counts only on the database from
+    /// which was loaded: one that takes over may lack what it confirms.
     ///
-    /// - Parameter homes: Homes on those nodes. Without any it is the node that numbers events.
-    func confirm(atHomes homes: Set<String>, in epoch: Int) async throws {
+    /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
+    /// server to which a document is sent again. A further write waits for all that was written before it.
+    ///
+    /// - Parameter homes: Homes on those nodes. Without any it is the node that numbers events, or the only one.
+    func confirm(atHomes homes: Set<String> = [], in epoch: Int) async throws {
         let statements = homes.sorted().map { PostgresStatement(Self.confirmationAtHome, [.text($0)]) }
-        let request = PostgresRequest.transaction(
-            statements.isEmpty ? [PostgresStatement(Self.proofOfWriting, [.integer(proof)])] : statements)
+        let request = PostgresRequest.transaction(statements.isEmpty ? [proofOfWriting()] : statements)
         try await requests.send(request.during(epoch))
     }
 }

@@ -29,8 +29,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// ``beginEpoch()``.
     let showsIdentity: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
-    /// The row that ``proveWritable()`` writes. Several, so that servers do not wait for each other.
-    let proof: Int64
 
     private static let proofs: Int64 = 64
 
@@ -103,7 +101,6 @@ public final class PostgresLedgerStorage: LedgerStorage {
         random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
-        proof = Int64.random(in: 0..<Self.proofs, using: &random)
         (self.clock, limits) = (clock, settings.limits)
         do {
             let hosts = try settings.hosts(using: &random)
@@ -172,7 +169,7 @@ extension PostgresLedgerStorage {
         // Once it was sent, a load cannot be cancelled.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
-            loads.add(WaitingLoad(query) { continuation.resume(with: $0) }) { await self.answer($0) }
+            loads.add(WaitingLoad(query: query) { continuation.resume(with: $0) }) { await self.answer($0) }
         }
     }
 
@@ -409,25 +406,18 @@ extension PostgresLedgerStorage {
             "SELECT pg_is_in_recovery() OR current_setting('synchronous_standby_names') <> ''")
         let answers = try await requests.read([search], during: epoch)
         let isRequired = try answers[0].map { try $0.next(Bool.self) }.first
-        if isRequired == true { try await awaitStandby(in: epoch) }
+        if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// Waits until a synchronous standby has what was loaded.
-    ///
-    /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
-    /// server to which a document is sent again. A further write waits for all that was written before it. It counts
-    /// only on the database from which was loaded: one that takes over may lack what it confirms.
-    func awaitStandby(in epoch: Int) async throws {
-        guard !isDistributed else { return try await confirm(atHomes: [], in: epoch) }
+    /// A write that changes no record, of a row of several, so that nobody waits for others.
+    func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
-        let statement = PostgresStatement(Self.proofOfWriting, [.integer(row)])
-        try await requests.send(.transaction([statement]).during(epoch))
+        return PostgresStatement(
+            """
+            INSERT INTO quittance.proof AS p (id, written) VALUES ($1, 1)
+            ON CONFLICT (id) DO UPDATE SET written = p.written + 1
+            """, [.integer(row)])
     }
-
-    static let proofOfWriting = """
-        INSERT INTO quittance.proof AS p (id, written) VALUES ($1, 1)
-        ON CONFLICT (id) DO UPDATE SET written = p.written + 1
-        """
 
     private func numbers(
         for queries: [LedgerQuery], _ loaded: LoadedRecords, in epoch: Int

@@ -31,9 +31,10 @@ extension PostgresLedgerStorage {
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument> {
         try await translated {
-            let names = try await self.names {
-                DocumentSearch.statement(selection, after: cursor, limit: limit, $0)
-            }
+            let search = DocumentSearch.statement(selection, after: cursor, limit: limit)
+            let places = try DocumentSearch.places(try await self.requests.read(search))
+            if self.isDistributed { self.knownHomes.note(places) }
+            let names = places.map(\.name)
             let found = try await self.documents(names)
             let isLast = selection != .all || names.count < max(1, limit)
             return ScanPage(
@@ -41,15 +42,6 @@ extension PostgresLedgerStorage {
                 damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" },
                 next: isLast ? nil : names.last.map { ScanCursor(rawValue: "\($0)") })
         }
-    }
-
-    /// The names that a search finds. Their homes are remembered, if the tables are distributed.
-    ///
-    /// - Parameter search: Makes the search for some columns.
-    private func names(_ search: (String) -> PostgresStatement) async throws -> [Provenance] {
-        let rows = try await requests.read(search(isDistributed ? DocumentSearch.nameAndHome : DocumentSearch.name))
-        if isDistributed { knownHomes.note(try DocumentSearch.homes(rows)) }
-        return try DocumentSearch.names(rows)
     }
 
     /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
@@ -129,8 +121,7 @@ extension PostgresLedgerStorage {
 
     public func proveWritable() async throws {
         guard !isDistributed else { return try await translated { try await self.proveNodesWritable() } }
-        let proof = PostgresStatement(Self.proofOfWriting, [.integer(proof)])
-        try await translated { _ = try await self.requests.send(.transaction([proof])) }
+        try await translated { _ = try await self.requests.send(.transaction([self.proofOfWriting()])) }
     }
 }
 
@@ -161,7 +152,7 @@ extension PostgresLedgerStorage {
             try await self.inOneEpoch { epoch in
                 let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
                 let found = try await self.feed.page(of: bundleId, app, after: cursor, limit: limit, in: epoch)
-                if found.needsConfirmation, !found.page.events.isEmpty { try await self.awaitStandby(in: epoch) }
+                if found.needsConfirmation, !found.page.events.isEmpty { try await self.confirm(in: epoch) }
                 return found.page
             }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import PurchaseLedger
+import PurchaseLedger
 
 // Half a copy is no ledger: the record of a copy that has not ended. And what a copy does with a whole ledger.
 

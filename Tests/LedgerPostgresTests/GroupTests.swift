@@ -331,7 +331,7 @@ import Testing
         let found = Mutex([Int: Result<LedgerSnapshot, any Error>]())
         await storage.answer(
             queries.enumerated().map { place, query in
-                WaitingLoad(query) { answer in found.withLock { $0[place] = answer } }
+                WaitingLoad(query: query) { answer in found.withLock { $0[place] = answer } }
             })
         return found.withLock { $0.sorted { $0.key < $1.key }.map(\.value) }
     }

@@ -241,7 +241,7 @@ import Testing
         let key = RecordKey(RecordKind(rawValue: "k"), "n", of: .scope(TroubleTests.scope))
         let loads = (0..<8).map { number in
             let keys: [LedgerKey] = [.chain(TroubleTests.key(number))] + (number == 3 ? [.record(key)] : [])
-            return WaitingLoad(LedgerQuery(keys)) { failures.add(number, $0) }
+            return WaitingLoad(query: LedgerQuery(keys)) { failures.add(number, $0) }
         }
         await storage.answer(loads)
         #expect(failures.found.keys.sorted() == [3], "\(failures.found)")

@@ -42,6 +42,8 @@ final class KnownHomes: Sendable {
 
     private let homes = Mutex([Provenance: String]())
 
+    func note(_ places: [DocumentPlace]) { note(Dictionary(places.map { ($0.name, $0.home) }) { first, _ in first }) }
+
     func note(_ found: [Provenance: String]) {
         homes.withLock { homes in
             if homes.count + found.count > Self.limit { homes = [:] }

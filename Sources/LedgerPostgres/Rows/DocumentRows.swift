@@ -340,17 +340,13 @@ enum DocumentSearch {
         FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// The names of the documents of a selection, after a cursor, which is the name of the last one.
-    ///
-    /// - Parameter columns: ``name``, or ``nameAndHome``.
-    static func statement(
-        _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int, _ columns: String
-    ) -> PostgresStatement {
+    /// The places of the documents of a selection, after a cursor, which is the name of the last one.
+    static func statement(_ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         if case .newest(let kind, let environment, let count) = selection {
             return PostgresStatement(
                 """
-                SELECT \(columns) FROM (
-                    SELECT \(columns), kind, scope FROM quittance.documents
+                SELECT signed_date, digest, home FROM (
+                    SELECT signed_date, digest, home, kind, scope FROM quittance.documents
                     ORDER BY signed_date DESC, digest DESC LIMIT $1
                 ) AS newest JOIN quittance.scopes ON scopes.id = newest.scope
                 WHERE kind = coalesce($2, kind) AND environment = coalesce($3, environment)
@@ -361,7 +357,7 @@ enum DocumentSearch {
         let key = place?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
             """
-            SELECT \(columns) FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)
+            SELECT signed_date, digest, home FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)
             ORDER BY signed_date, digest LIMIT $3
             """,
             key + [.integer(Int64(max(1, limit)))])
@@ -378,16 +374,8 @@ enum DocumentSearch {
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
     }
 
-    /// The columns of a document's name, and those with its home.
-    static let (name, nameAndHome) = ("signed_date, digest", "signed_date, digest, home")
-
-    /// The names in an answer to ``statement(_:after:limit:_:)``.
-    static func names(_ rows: PostgresRows) throws -> [Provenance] {
-        try rows.map { try $0.name() }
-    }
-
-    /// The homes in an answer with ``nameAndHome``.
-    static func homes(_ rows: PostgresRows) throws -> [Provenance: String] {
-        Dictionary(try rows.map { (try $0.name(), try $0.next(String.self)) }) { first, _ in first }
+    /// The places in an answer to ``statement(_:after:limit:)``.
+    static func places(_ rows: PostgresRows) throws -> [DocumentPlace] {
+        try rows.map { DocumentPlace(name: try $0.name(), home: try $0.next()) }
     }
 }

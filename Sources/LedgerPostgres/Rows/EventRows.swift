@@ -368,32 +368,22 @@ enum EventSearch {
     ///
     /// - Parameter joins: Whether to find the first id of each customer too.
     static func page(_ app: Int64, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
-        let values: [PostgresValue] = [.integer(app), start.parameter, max(0, limit).parameter]
-        let text =
-            switch (joins, limit <= usualLimit) {
-            case (true, true): page
-            case (true, false): longPage
-            case (false, true): pageOnNodes
-            case (false, false): longPageOnNodes
-            }
-        return PostgresStatement(text, values)
+        let id = joins ? firstId : "NULL::text"
+        return PostgresStatement(
+            pageText(id, inner: limit <= usualLimit ? "LIMIT \(usualLimit)" : ""),
+            [.integer(app), start.parameter, max(0, limit).parameter])
     }
 
     /// As many events as a page of the HTTP API has at most. For a plan that it keeps PostgreSQL takes a limit that is
     /// a parameter for a tenth of the app's events, and would rather sort them all.
     private static let usualLimit = 500
 
-    private static let (page, longPage) = (pageText(firstId, inner: "LIMIT \(usualLimit)"), pageText(firstId))
-    private static let (pageOnNodes, longPageOnNodes) = (
-        pageText("NULL::text", inner: "LIMIT \(usualLimit)"), pageText("NULL::text")
-    )
-
     /// All rows of a customer have the same ids. With a limit instead of an aggregate PostgreSQL would rather read an
     /// empty table than its index, and keep that plan.
     private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
 
     /// Subqueries of one value each, where a join would let PostgreSQL read all events first and sort them.
-    private static func pageText(_ id: String, inner: String = "") -> String {
+    private static func pageText(_ id: String, inner: String) -> String {
         """
         SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope),
                \(EventColumns.readList)
