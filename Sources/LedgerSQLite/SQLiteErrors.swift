@@ -7,18 +7,12 @@ import PurchaseLedger
 enum SQLiteErrors {
     /// Translates an error of SQLite. Any other error, such as one that a decision threw, stays as it is.
     static func translate(_ error: any Error) -> any Error {
-        switch error {
-        case let error as DatabaseError: storageError(error)
-        default: error
-        }
+        (error as? DatabaseError).map(storageError) ?? error
     }
 
     /// Translates any error. One that is neither SQLite's nor a `LedgerStorageError` becomes `unavailable`.
     static func storageError(_ error: any Error) -> LedgerStorageError {
-        switch translate(error) {
-        case let error as LedgerStorageError: error
-        case let other: LedgerStorageError(.unavailable, "\(other)")
-        }
+        translate(error) as? LedgerStorageError ?? LedgerStorageError(.unavailable, "\(error)")
     }
 
     static func damaged(_ message: String) -> LedgerStorageError { LedgerStorageError(.damaged, message) }

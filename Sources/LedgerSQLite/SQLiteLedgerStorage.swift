@@ -292,7 +292,7 @@ extension SQLiteLedgerStorage {
                 let output = try body(session)
                 return { continuation.resume(returning: output) }
             } fail: { [self] error in
-                if (error as? LedgerStorageError)?.code == .readOnly { reopenNext() }
+                if (error as? LedgerStorageError)?.code == .readOnly { connection.withLock { $0.mayBeReadOnly = true } }
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
@@ -384,10 +384,6 @@ extension SQLiteLedgerStorage {
         sqlite3_busy_timeout(connection.sqliteConnection, LogKeeper.patience)
         defer { sqlite3_busy_timeout(connection.sqliteConnection, Int32(busyTimeout * 1000)) }
         try connection.checkpoint(.truncate)
-    }
-
-    private func reopenNext() {
-        connection.withLock { $0.mayBeReadOnly = true }
     }
 
     /// Starts the writer. If the file must be reopened, uses another queue: reopening takes a while, and closes a

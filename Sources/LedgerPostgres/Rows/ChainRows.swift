@@ -85,12 +85,8 @@ extension CommitPlan {
     mutating func putChains(_ changed: [ChainRecord], touched: Set<ChainKey>, _ looked: Set<ChainKey>) throws {
         let records = Dictionary(changed.map { ($0.key, $0) }) { $1 }
         for key in touched.union(looked).sorted() {
-            let (old, name) = (
-                loaded.chains[key],
-                [
-                    .text(key.name), .integer(scopes.scope(key.scope)),
-                ] as [PostgresValue]
-            )
+            let old = loaded.chains[key]
+            let name = scopes.key(key)
             if touched.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
                 let instants = [(new.report?.nextChange).parameter, (new.report?.asOf).parameter]

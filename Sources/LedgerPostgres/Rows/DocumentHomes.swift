@@ -26,7 +26,7 @@ extension LoadPlan {
 
     /// Loads the evidence for a chain that is at the chain's home, and where the rest of it is.
     mutating func loadEvidenceAtHome(for key: ChainKey) {
-        let chain: [PostgresValue] = [.text(key.name), .integer(scopes.scope(key.scope))]
+        let chain = scopes.key(key)
         add(Self.ownEvidence, chain) { rows, loaded in
             loaded.evidence[key] = try rows.map { row in
                 let name = try row.name()
@@ -116,15 +116,11 @@ extension CommitPlan {
     }
 
     private mutating func mention(_ place: DocumentPlace, for chain: ChainKey) {
-        add(
-            Self.mention,
-            [.text(chain.name), .integer(scopes.scope(chain.scope))] + place.name.key + [.text(place.home)])
+        add(Self.mention, scopes.key(chain) + place.name.key + [.text(place.home)])
     }
 
     private mutating func removeMentions(of key: ChainKey) {
-        add(
-            "DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2",
-            [.text(key.name), .integer(scopes.scope(key.scope))])
+        add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
     /// The documents that are evidence for some chains once others were stored, each with those chains.

@@ -205,7 +205,7 @@ extension CommitPlan {
                 if document.chains.count == 1 { continue }
             }
             for chain in document.chains.sorted() {
-                add(Self.mention, name.key + [.text(chain.name), .integer(scopes.scope(chain.scope))])
+                add(Self.mention, name.key + scopes.key(chain))
             }
         }
         let moved = changes.movedEvidence.sorted { $0.key < $1.key }
@@ -293,10 +293,7 @@ extension CommitPlan {
     }
 
     private mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
-        let keys: [PostgresValue] = [
-            .text(old.name), .integer(scopes.scope(old.scope)), .text(new.name),
-            .integer(scopes.scope(new.scope)),
-        ]
+        let keys = scopes.key(old) + scopes.key(new)
         add("UPDATE quittance.documents SET chain = $3 WHERE chain = $1 AND scope = $2 AND scope = $4", keys)
         add(
             """
@@ -304,7 +301,7 @@ extension CommitPlan {
             SELECT $3::text, $4::bigint, signed_date, digest FROM quittance.mentions WHERE home = $1 AND scope = $2
             ON CONFLICT DO NOTHING
             """, keys)
-        add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", Array(keys.prefix(2)))
+        add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(old))
     }
 
     private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
@@ -314,9 +311,7 @@ extension CommitPlan {
         let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
         for name in names { add(Self.lock, name.key) }
         for key in keys.sorted() {
-            let chain: [PostgresValue] = [
-                .text(key.name), .integer(scopes.scope(key.scope)),
-            ]
+            let chain = scopes.key(key)
             add("UPDATE quittance.documents SET chain = NULL WHERE chain = $1 AND scope = $2", chain)
             add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", chain)
         }

@@ -97,29 +97,18 @@ extension LoadPlan {
         let statement = Self.evidence.statement(numbered.map { [.text($0.key.name), .integer($0.number)] })
         add(statement) { rows, loaded in
             var chains: [ChainKey: [Provenance: Set<ChainKey>]] = [:]
-            for row in try rows.map({ try $0.evidence(asked) }) {
-                chains[row.about, default: [:]][row.name, default: []].insert(row.chain)
+            _ = try rows.map { row in
+                let (home, number) = (try row.next(String.self), try row.next(Int64.self))
+                let (name, id) = (try row.name(), try row.next(String.self))
+                let chain = ChainKey(id, in: try row.scope())
+                let about = ChainKey(home, in: asked[number] ?? chain.scope)
+                chains[about, default: [:]][name, default: []].insert(chain)
             }
-            for (key, found) in chains { loaded.evidence[key] = DocumentReference.sorted(found) }
+            for (key, found) in chains {
+                loaded.evidence[key] = found.sorted { $0.key < $1.key }.map {
+                    DocumentReference($0.key, about: $0.value)
+                }
+            }
         }
-    }
-}
-
-extension PostgresRow {
-    /// The chain that was asked for, a document of it, and a chain of the document.
-    fileprivate mutating func evidence(
-        _ scopes: [Int64: LedgerScope]
-    ) throws -> (about: ChainKey, name: Provenance, chain: ChainKey) {
-        let (home, number) = (try next(String.self), try next(Int64.self))
-        let (name, id) = (try name(), try next(String.self))
-        let chain = ChainKey(id, in: try scope())
-        return (ChainKey(home, in: scopes[number] ?? chain.scope), name, chain)
-    }
-}
-
-extension DocumentReference {
-    /// The documents of a chain, by their names.
-    static func sorted(_ chains: [Provenance: Set<ChainKey>]) -> [DocumentReference] {
-        chains.sorted { $0.key < $1.key }.map { DocumentReference($0.key, about: $0.value) }
     }
 }

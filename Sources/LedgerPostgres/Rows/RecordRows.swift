@@ -148,29 +148,18 @@ enum RecordSearch {
     ) throws -> [(record: Result<LedgerRecord, LedgerStorageError>, cursor: ScanCursor)] {
         try rows.map { row in
             let kind = try row.next(String.self)
-            var (owned, rest) = (row, row)
-            let number = try rest.next(Int64.self)
-            _ = (rest.nextStored(), rest.nextStored())
-            let (home, name) = (try rest.next(String.self), try rest.next(String.self))
+            var owned = row
+            let number = try row.next(Int64.self)
+            _ = (row.nextStored(), row.nextStored())
+            let (home, name) = (try row.next(String.self), try row.next(String.self))
             let cursor = JSONValue.array([.string(kind), .number("\(number)"), .string(home), .string(name)])
-            return (
-                record(RecordKind(rawValue: kind), name, &owned, &rest), ScanCursor(rawValue: cursor.compactText)
-            )
-        }
-    }
-
-    /// - Parameters:
-    ///   - owned: The columns from that of the owner on.
-    ///   - rest: The columns behind the key.
-    private static func record(
-        _ kind: RecordKind, _ name: String, _ owned: inout PostgresRow, _ rest: inout PostgresRow
-    ) -> Result<LedgerRecord, LedgerStorageError> {
-        do {
-            return .success(try rest.record(RecordKey(kind, name, of: try owned.recordOwner())))
-        } catch {
-            let reason = (error as? LedgerStorageError)?.message ?? "\(error)"
-            return .failure(
-                LedgerStorageError(.damaged, "The record \(kind.rawValue) \(name) cannot be read: \(reason)"))
+            let record = Result {
+                try row.record(RecordKey(RecordKind(rawValue: kind), name, of: try owned.recordOwner()))
+            }.mapError { error in
+                let reason = (error as? LedgerStorageError)?.message ?? "\(error)"
+                return LedgerStorageError(.damaged, "The record \(kind) \(name) cannot be read: \(reason)")
+            }
+            return (record, ScanCursor(rawValue: cursor.compactText))
         }
     }
 }

@@ -14,6 +14,9 @@ struct ScopeNumbers: Sendable {
     /// The number of an app in an environment; 0 if no row names it.
     func scope(_ scope: LedgerScope) -> Int64 { scopes[scope] ?? 0 }
 
+    /// The values by which rows name a chain: its id and the number of its scope.
+    func key(_ chain: ChainKey) -> [PostgresValue] { [.text(chain.name), .integer(scope(chain.scope))] }
+
     /// Those that have no number here.
     func unknown(apps wanted: Set<String>, scopes wantedScopes: Set<LedgerScope>) -> Set<String> {
         let apps = wanted.filter { self.apps[$0] == nil }

@@ -59,26 +59,21 @@ extension SQLiteLedgerSession {
 
     func put(_ record: LedgerRecord) throws {
         let key = record.key
-        try run(
+        let number = try first(
             """
             INSERT INTO records (kind, owner, name, dueAt, entries, payload) VALUES (?, ?, ?, ?, ?, ?)
             ON CONFLICT (kind, owner, name) DO UPDATE
                 SET dueAt = excluded.dueAt, entries = excluded.entries, payload = excluded.payload
+            RETURNING number
             """,
             [
                 .text(key.kind.rawValue), .integer(try addedOwner(key.owner)), .text(key.name), record.dueAt.stored,
                 TextList(record.entries).stored, .bytes(record.payload),
-            ])
-        try putEntries(of: record)
-    }
-
-    private func putEntries(of record: LedgerRecord) throws {
-        let (kind, owner) = (record.key.kind.rawValue, try addedOwner(record.key.owner))
-        let row = "(SELECT number FROM records WHERE kind = ? AND owner = ? AND name = ?)"
-        let key: [StoredValue] = [.text(kind), .integer(owner), .text(record.key.name)]
-        try run("DELETE FROM recordEntries WHERE record = \(row)", key)
+            ]
+        ) { try $0.next(Int64.self) }
+        try run("DELETE FROM recordEntries WHERE record = ?", [number.stored])
         for entry in record.entries {
-            try run("INSERT INTO recordEntries (entry, record) VALUES (?, \(row))", [.text(entry)] + key)
+            try run("INSERT INTO recordEntries (entry, record) VALUES (?, ?)", [.text(entry), number.stored])
         }
     }
 
