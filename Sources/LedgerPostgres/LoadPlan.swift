@@ -69,24 +69,6 @@ struct LoadPlan {
         add(PostgresStatement(sql, parameters), read)
     }
 
-    /// Adds a statement about one or several keys. They are in a subquery, so that the planner does not see how many
-    /// there are: for fewer than its estimate it would plan the statement anew each time, which takes longer than to
-    /// run it.
-    ///
-    /// - Parameters:
-    ///   - sql: The text up to the column with the keys.
-    ///   - parameters: Its parameters besides.
-    mutating func add(
-        _ sql: String, _ keys: [String], _ parameters: [PostgresValue], _ read: @escaping Reader
-    ) {
-        let place = "$\(parameters.count + 1)"
-        if keys.count == 1 {
-            add("\(sql) = \(place)", parameters + keys.map { .text($0) }, read)
-        } else {
-            add("\(sql) = ANY((SELECT \(place)::text[])::text[])", parameters + [.texts(keys)], read)
-        }
-    }
-
     /// The records in the answers to the statements.
     func records(_ answers: [PostgresRows]) throws -> LoadedRecords {
         var loaded = LoadedRecords()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import PurchaseLedger
+import Synchronization
 
 // What each node of Citus must show by itself, if it distributes the tables: that it takes writes, and that its standby
 // has something.
@@ -12,11 +13,6 @@ private struct NodeProbe: Sendable {
     let home: String
     /// The host and port of the node.
     let node: String
-
-    struct Failure: Sendable {
-        let node: String
-        let error: any Error
-    }
 
     /// As many homes as nearly always are on all nodes: they are spread over at most 128 shards.
     private static let homes = 256
@@ -51,23 +47,26 @@ extension PostgresLedgerStorage {
     /// - Throws: `PostgresFailure` if no node takes a write.
     func proveNodesWritable() async throws {
         let probes = try await probes()
-        let failures = await withTaskGroup(of: NodeProbe.Failure?.self) { group in
-            for probe in probes { group.addTask { await self.failure(of: probe) } }
-            var failures: [NodeProbe.Failure] = []
-            for await failure in group { if let failure { failures.append(failure) } }
-            return failures
+        let outcomes = await withTaskGroup(of: (node: String, error: (any Error)?).self) { group in
+            for probe in probes { group.addTask { (probe.node, await self.failure(of: probe)) } }
+            return await group.reduce(into: []) { $0.append($1) }
         }
-        if failures.count == probes.count, let first = failures.first { throw first.error }
-        nodes.note(failed: failures.map(\.node), of: probes.count)
+        let failed = outcomes.filter { $0.error != nil }
+        if failed.count == probes.count, let error = failed.first?.error { throw error }
+        let concern = """
+            \(failed.count) of \(probes.count) nodes of the database take no writes, so what lives there is answered \
+            503: \(failed.map(\.node).sorted().joined(separator: ", ")).
+            """
+        nodeConcern.withLock { $0 = failed.isEmpty ? nil : concern }
     }
 
-    private func failure(of probe: NodeProbe) async -> NodeProbe.Failure? {
+    private func failure(of probe: NodeProbe) async -> (any Error)? {
         let statement = PostgresStatement(Self.confirmationAtHome, [.text(probe.home)])
         do {
             try await requests.send(.transaction([statement], limit: Self.probeLimit))
             return nil
         } catch {
-            return NodeProbe.Failure(node: probe.node, error: error)
+            return error
         }
     }
 

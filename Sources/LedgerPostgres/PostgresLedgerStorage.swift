@@ -22,7 +22,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The quarters whose documents have no table of their own, as ``prepare(at:)`` has found.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
     let knownHomes = KnownHomes()
-    let nodes = NodeHealth()
+    /// A sentence about the nodes of Citus that took no write when they were tried last; `nil` if there are none.
+    let nodeConcern = Mutex<String?>(nil)
     /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
     let isDistributed: Bool
     /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call

@@ -182,9 +182,10 @@ extension PostgresLedgerStorage {
         let quarters = missingQuarters.withLock { $0 }.prefix(Self.namedQuarters).map {
             LedgerSchema.text($0.concern, in: requests.pool.schema)
         }
-        let concerns = quarters + [feed.concern, nodes.concern].compactMap(\.self)
+        let nodes = nodeConcern.withLock { $0 }
+        let concerns = quarters + [feed.concern, nodes].compactMap(\.self)
         return StorageCondition(
-            concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes.concern != nil)
+            concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes != nil)
     }
 
     /// How many quarters without a table are named at once.

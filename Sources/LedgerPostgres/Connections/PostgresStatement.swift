@@ -14,6 +14,22 @@ struct PostgresStatement: Sendable {
         (self.sql, self.parameters) = (sql, parameters)
     }
 
+    /// Makes a statement about one or several keys. Several are in a subquery, so that the planner does not see how
+    /// many there are: for fewer than its estimate it would plan the statement anew each time, which takes longer than
+    /// to run it.
+    ///
+    /// - Parameters:
+    ///   - sql: The text up to the column with the keys.
+    ///   - parameters: Its parameters besides.
+    init(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) {
+        let place = "$\(parameters.count + 1)"
+        if keys.count == 1 {
+            self.init("\(sql) = \(place)", parameters + keys.map { .text($0) })
+        } else {
+            self.init("\(sql) = ANY((SELECT \(place)::text[])::text[])", parameters + [.texts(keys)])
+        }
+    }
+
     /// A statement that is run once, or refers to tables that the statements before it make.
     static func once(_ sql: String, _ parameters: [PostgresValue] = []) -> PostgresStatement {
         var statement = PostgresStatement(sql, parameters)
@@ -136,17 +152,6 @@ struct PostgresRow: StoredRow {
     mutating func texts() throws -> [String] {
         guard case .texts(let texts) = columns.popFirst() else { throw Self.damaged }
         return texts
-    }
-
-    /// Passes over a list of texts, or over the NULL in its place.
-    ///
-    /// - Returns: Whether it was NULL.
-    mutating func isNull() throws -> Bool {
-        switch columns.popFirst() {
-        case .null: return true
-        case .texts: return false
-        default: throw Self.damaged
-        }
     }
 
     private static let damaged = LedgerStorageError(.damaged, "A row of the ledger has a value that was not written")

@@ -8,10 +8,10 @@ import PurchaseLedger
 extension LoadPlan {
     /// - Parameter keys: Of one scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
-        add(
+        let statement = PostgresStatement(
             "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),
-            [.integer(scopes.scope(scope))]
-        ) { rows, loaded in
+            [.integer(scopes.scope(scope))])
+        add(statement) { rows, loaded in
             _ = try rows.map { row in
                 let key = ChainKey(try row.next(), in: scope)
                 loaded.chains[key] = try row.chain(key)

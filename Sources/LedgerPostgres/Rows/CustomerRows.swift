@@ -11,9 +11,8 @@ extension LoadPlan {
 
     /// - Parameter ids: Of one app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
-        add(
-            Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [.integer(scopes.app(bundleId))],
-            Self.reader(bundleId))
+        let app = PostgresValue.integer(scopes.app(bundleId))
+        add(PostgresStatement(Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [app]), Self.reader(bundleId))
     }
 
     mutating func load(_ customer: Customer) {

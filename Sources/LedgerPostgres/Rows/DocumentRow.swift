@@ -6,13 +6,14 @@ import PurchaseLedger
 /// A row of `documents`, whose content may be packed.
 struct DocumentRow {
     let name: Provenance
-    private let head: DocumentHead
+    /// The document without its content.
+    private let head: StoredDocument
     let content: [UInt8]
 
     /// Reads the columns of ``DocumentSearch/columns``.
     init(_ row: inout PostgresRow) throws {
         name = try row.name()
-        head = try DocumentHead(&row)
+        head = try row.document(name)
         content = try row.next()
     }
 
@@ -21,6 +22,8 @@ struct DocumentRow {
         guard let document = try? PackedDocument.unpack(content, parts),
             DocumentDigest(document, head.kind.known) == name.digest
         else { return nil }
-        return head.document(document, name)
+        var stored = head
+        stored.document = document
+        return stored
     }
 }

@@ -84,7 +84,9 @@ extension PostgresRow {
         var row = self
         let (name, version, number) = (try row.next(String.self), try row.next(Int64.self), try row.next(Int64.self))
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
-        guard try row.isNull() else { return nil }
+        // A customer's own row has ids here.
+        guard row.isNextNull else { return nil }
+        _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
         let record = try ChainCoding.decode(try row.next(), key)
         return (

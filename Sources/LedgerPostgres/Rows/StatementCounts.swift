@@ -15,7 +15,7 @@ extension PostgresLedgerStorage {
     private static let chainsOfCustomer = """
         SELECT environment, chain FROM quittance.customers
         JOIN quittance.holdings ON holdings.home = customers.number::text
-        JOIN quittance.scopes ON scopes.id = scope AND environment = ANY($3::text[])
+        JOIN quittance.scopes ON scopes.id = scope AND environment = ANY($2::text[])
         WHERE customers.app = $1 AND customers.home
         """
     private static let numberOfCustomer = "SELECT number FROM quittance.customers WHERE app = $1 AND home"
@@ -29,7 +29,7 @@ extension PostgresLedgerStorage {
                 let keys = try await self.chains(of: query, in: epoch)
                 let scopes = try await self.scopeNumbers([], Set(keys.map(\.scope)), in: epoch)
                 let sizes = Dictionary(grouping: keys, by: \.scope).flatMap { scope, keys in
-                    self.statements(Self.size, scopes.scope(scope), keys.map(\.name))
+                    self.statements(Self.size, keys.map(\.name), [.integer(scopes.scope(scope))])
                 }
                 let rows = try await self.requests.read(sizes, during: epoch)
                 let size = try rows.flatMap { try $0.map { try $0.next(Int64.self) } }.reduce(0, +)
@@ -58,13 +58,14 @@ extension PostgresLedgerStorage {
         let scopes = try await scopeNumbers(Set(customers.map(\.bundleId)), Set(ids.map(\.scope)), in: epoch)
         var (statements, readers) = ([PostgresStatement](), [(inout PostgresRow) throws -> [ChainKey]]())
         for (scope, ids) in Dictionary(grouping: ids, by: \.scope) {
-            let lookups = self.statements(Self.chainsOfTransaction, scopes.scope(scope), ids.map(\.transactionId))
+            let number = PostgresValue.integer(scopes.scope(scope))
+            let lookups = self.statements(Self.chainsOfTransaction, ids.map(\.transactionId), [number])
             statements += lookups
             readers += lookups.map { _ in { [ChainKey(try $0.next(), in: scope)] } }
         }
         for (bundleId, ids) in Dictionary(grouping: customers, by: \.bundleId) {
-            let lookups = try await holdings(
-                ids.map(\.id), scopes.app(bundleId), .environments(environments), in: epoch)
+            let app = PostgresValue.integer(scopes.app(bundleId))
+            let lookups = try await holdings(ids.map(\.id), app, .environments(environments), in: epoch)
             statements += lookups
             readers += lookups.map { _ in { [try $0.holding(bundleId)] } }
         }
@@ -75,23 +76,17 @@ extension PostgresLedgerStorage {
 
     /// Statements for the chains that customers of an app may own. On several nodes the customers are looked up first.
     private func holdings(
-        _ ids: [String], _ app: Int64, _ environments: PostgresValue, in epoch: Int
+        _ ids: [String], _ app: PostgresValue, _ environments: PostgresValue, in epoch: Int
     ) async throws -> [PostgresStatement] {
-        guard isDistributed else { return statements(Self.chainsOfCustomer, app, ids, [environments]) }
-        let answers = try await requests.read(statements(Self.numberOfCustomer, app, ids), during: epoch)
+        guard isDistributed else { return statements(Self.chainsOfCustomer, ids, [app, environments]) }
+        let answers = try await requests.read(statements(Self.numberOfCustomer, ids, [app]), during: epoch)
         let numbers = Set(try answers.flatMap { try $0.map { try $0.next(Int64.self) } })
         return numbers.sorted().map { PostgresStatement(LoadPlan.holdings, [.text("\($0)"), environments]) }
     }
 
     /// A statement about keys of one scope or app. Citus runs quickly only a statement about one key.
-    private func statements(
-        _ sql: String, _ place: Int64, _ keys: [String], _ rest: [PostgresValue] = []
-    ) -> [PostgresStatement] {
-        guard !isDistributed, keys.count > 1 else {
-            return keys.map { PostgresStatement("\(sql) = $2", [.integer(place), .text($0)] + rest) }
-        }
-        // In a subquery, so that the planner does not see how many there are; see ``LoadPlan``.
-        let text = "\(sql) = ANY((SELECT $2::text[])::text[])"
-        return [PostgresStatement(text, [.integer(place), .texts(keys)] + rest)]
+    private func statements(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) -> [PostgresStatement] {
+        let groups = isDistributed ? keys.map { [$0] } : [keys]
+        return groups.map { PostgresStatement(sql, $0, parameters) }
     }
 }

@@ -29,7 +29,7 @@ struct RowStatement: Sendable {
     ///   - text: Makes its text from that of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // In subqueries, see ``LoadPlan/add(_:_:_:_:)``. PostgreSQL takes a list of several rows for a table, not for
+        // In subqueries, see ``PostgresStatement``. PostgreSQL takes a list of several rows for a table, not for
         // constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }

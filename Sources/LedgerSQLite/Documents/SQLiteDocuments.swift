@@ -65,10 +65,13 @@ extension SQLiteLedgerSession {
             throw SQLiteErrors.damaged("Document \(row.number) cannot be decoded: \(error.message)")
         }
         let id = DocumentDigest(document, row.head.kind.known)
-        guard id.beginning == row.digest else {
+        guard id.beginning == row.name.digest.beginning else {
             throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
         }
-        return row.head.document(document, Provenance(signedDate: row.signedDate, digest: id))
+        var stored = row.head
+        stored.id = id
+        stored.document = document
+        return stored
     }
 
     func documents(
@@ -136,11 +139,7 @@ extension SQLiteLedgerSession {
     private func name(ofDocument number: Int64) throws -> Provenance {
         let row = try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
-        if let document = try Self.unlessDamaged({ try stored(row) }) { return document.name }
-        guard let id = DocumentDigest(bytes: row.digest + [UInt8](repeating: 0, count: 16)) else {
-            throw SQLiteErrors.damaged("Document \(number) has no name")
-        }
-        return Provenance(signedDate: row.signedDate, digest: id)
+        return try Self.unlessDamaged { try stored(row) }?.name ?? row.name
     }
 
     /// The documents with a wording that are evidence for one chain alone.
@@ -269,16 +268,20 @@ extension DocumentDigest {
 /// A row of `documents`.
 private struct DocumentRow {
     let number: Int64
-    let signedDate: Timestamp
-    let digest: [UInt8]
-    let head: DocumentHead
+    /// The name, with zeros for the end of its digest, which the table lacks.
+    let name: Provenance
+    /// The document without its content and the end of its digest.
+    let head: StoredDocument
     let content: [UInt8]
 
     init(_ row: inout RowReader) throws {
         number = try row.next()
-        signedDate = try row.next()
-        digest = try row.next()
-        head = try DocumentHead(&row)
+        let signedDate = try row.next(Timestamp.self)
+        guard let digest = DocumentDigest(bytes: try row.next() + [UInt8](repeating: 0, count: 16)) else {
+            throw SQLiteErrors.damaged("Document \(number) has no name")
+        }
+        name = Provenance(signedDate: signedDate, digest: digest)
+        head = try row.document(name)
         content = try row.next()
     }
 }

@@ -81,32 +81,20 @@ extension EventPage {
     }
 }
 
-/// The row of a document: the columns before its content.
-package struct DocumentHead: Sendable {
-    package let kind: Open<Evidence.Kind>
-    private let scope: LedgerScope
-    private let receivedAt: Timestamp
-    private let notification: Evidence.Notification?
-    private let wording: Wording?
-    private let isPinned: Bool
-
-    package init(_ row: inout some StoredRow) throws {
-        scope = try row.scope()
-        kind = try row.next()
-        receivedAt = try row.next()
-        let type = try row.next(String?.self)
-        let subtype = try row.next(String?.self)
-        let uuid = try row.next(String?.self)
-        notification = type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) }
-        wording = try row.next(Int64?.self).map { Wording(digest: $0) }
-        isPinned = try row.next(Bool?.self) ?? false
-    }
-
-    /// The document of the row.
-    package func document(_ document: [UInt8], _ name: Provenance) -> StoredDocument {
-        StoredDocument(
+extension StoredRow {
+    /// Reads the columns of a document between its name and its content.
+    package mutating func document(_ name: Provenance) throws -> StoredDocument {
+        let scope = try scope()
+        let kind = try next(Open<Evidence.Kind>.self)
+        let receivedAt = try next(Timestamp.self)
+        let type = try next(String?.self)
+        let subtype = try next(String?.self)
+        let uuid = try next(String?.self)
+        return StoredDocument(
             id: name.digest, kind: kind, scope: scope, signedDate: name.date, receivedAt: receivedAt,
-            notification: notification, wording: wording, isPinned: isPinned, document: document)
+            notification: type.map { Evidence.Notification(uuid: uuid, type: $0, subtype: subtype) },
+            wording: try next(Int64?.self).map { Wording(digest: $0) }, isPinned: try next(Bool?.self) ?? false,
+            document: [])
     }
 }
 
