@@ -16,25 +16,18 @@ struct CommitPlan {
     let stamp: Int64
     /// The packed contents of new documents.
     var contents: [Provenance: [UInt8]] = [:]
-    /// Whether rows of one table share a statement.
-    private var shares: Bool { !isDistributed }
-    /// Whether Citus distributes the tables.
+    /// Whether Citus distributes the tables. Then rows of one table share no statement.
     let isDistributed: Bool
     private var statements: [PostgresStatement] = []
     /// The last rows, as long as the same is done with each.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
-    private init(_ loaded: LoadedRecords, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool) {
-        self.loaded = loaded
-        self.scopes = scopes
-        self.stamp = stamp
-        self.isDistributed = isDistributed
+    mutating func add(_ statement: PostgresStatement) {
+        endRows()
+        statements.append(statement)
     }
 
-    mutating func add(_ sql: String, _ parameters: [PostgresValue]) {
-        endRows()
-        statements.append(PostgresStatement(sql, parameters))
-    }
+    mutating func add(_ sql: String, _ parameters: [PostgresValue]) { add(PostgresStatement(sql, parameters)) }
 
     mutating func add(_ statement: RowStatement, _ row: [PostgresValue]) {
         guard rows?.statement.isSame(as: statement) == true else {
@@ -46,7 +39,7 @@ struct CommitPlan {
     }
 
     private mutating func endRows() {
-        if let rows { statements += rows.statement.statements(rows.rows, shares: shares) }
+        if let rows { statements += rows.statement.statements(rows.rows, shares: !isDistributed) }
         rows = nil
     }
 
@@ -58,7 +51,7 @@ struct CommitPlan {
         _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool
     ) throws -> [PostgresStatement] {
         let (changes, footprint) = (group.changes, group.footprint)
-        var plan = CommitPlan(group.before, scopes, stamp: stamp, isDistributed: isDistributed)
+        var plan = CommitPlan(loaded: group.before, scopes: scopes, stamp: stamp, isDistributed: isDistributed)
         plan.putCustomers(group.after, footprint.keys.customerIDs)
         plan.putHoldings(group.after)
         try plan.putChains(changes.chains, touched: group.writes.chains, footprint.keys.chains)

@@ -20,8 +20,10 @@ extension PostgresLedgerStorage {
 
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         try await translated {
-            let found = try CustomerSearch.found(
-                try await self.requests.read(CustomerSearch.scan(after: cursor, limit: limit)))
+            let search = CustomerSearch.scan(after: cursor, limit: limit)
+            let found = try await self.requests.read(search).map { row in
+                try row.record(of: Customer(number: try row.next(), bundleId: try row.next()))
+            }
             let next = found.count < max(1, limit) ? nil : found.last.map { "\($0.customer.number)" }
             return ScanPage(items: found, next: next.map(ScanCursor.init))
         }
@@ -32,7 +34,7 @@ extension PostgresLedgerStorage {
     ) async throws -> ScanPage<StoredDocument> {
         try await translated {
             let search = DocumentSearch.statement(selection, after: cursor, limit: limit)
-            let places = try DocumentSearch.places(try await self.requests.read(search))
+            let places = try await self.requests.read(search).map { try $0.place() }
             if self.isDistributed { self.knownHomes.note(places) }
             let names = places.map(\.name)
             let found = try await self.documents(names)

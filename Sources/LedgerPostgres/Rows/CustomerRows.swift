@@ -35,7 +35,7 @@ extension PostgresRow {
         return (id, Versioned(version: version, record: record))
     }
 
-    fileprivate mutating func record(of customer: Customer) throws -> CustomerRecord {
+    mutating func record(of customer: Customer) throws -> CustomerRecord {
         let (isEstablished, consentedAt) = (try next(Bool.self), try next(Timestamp?.self))
         var record = CustomerRecord(customer, ids: try texts(), isEstablished: isEstablished)
         record.consentedAt = consentedAt
@@ -111,12 +111,5 @@ enum CustomerSearch {
             SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids
             FROM quittance.customers JOIN quittance.apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
             """, [.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), .integer(Int64(max(1, limit)))])
-    }
-
-    static func found(_ rows: PostgresRows) throws -> [CustomerRecord] {
-        try rows.map { row in
-            let customer = Customer(number: try row.next(), bundleId: try row.next())
-            return try row.record(of: customer)
-        }
     }
 }

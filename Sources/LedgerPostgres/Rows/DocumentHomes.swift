@@ -36,7 +36,7 @@ extension LoadPlan {
             }
         }
         add(Self.mentions, chain) { rows, loaded in
-            let places = try rows.map { DocumentPlace(name: try $0.name(), home: try $0.next()) }
+            let places = try rows.map { try $0.place() }
             loaded.mentions[key] = places
             for place in places { loaded.homes?[place.name] = place.home }
         }

@@ -20,18 +20,25 @@ extension DocumentPlace {
 extension Provenance {
     var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
 
-    /// The condition that finds the document's row, and its parameters.
+    /// A statement about the document's row.
     ///
-    /// - Parameter home: The home of the row, with which one node is asked instead of all; `nil` if it is not known.
-    func condition(at home: String?) -> (sql: String, parameters: [PostgresValue]) {
-        let sql = "signed_date = $1 AND digest = $2"
-        return home.map { ("\(sql) AND home = $3", key + [.text($0)]) } ?? (sql, key)
+    /// - Parameters:
+    ///   - start: The text up to `WHERE`.
+    ///   - home: The home of the row, with which one node is asked instead of all; `nil` if it is not known.
+    ///   - further: Further conditions.
+    func statement(_ start: String, at home: String?, _ further: String = "") -> PostgresStatement {
+        let isHere = home == nil ? "" : " AND home = $3"
+        return PostgresStatement(
+            "\(start) WHERE signed_date = $1 AND digest = $2\(isHere)\(further)", key + (home.map { [.text($0)] } ?? [])
+        )
     }
 }
 
 extension PostgresRow {
     /// A document's name.
     mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
+
+    mutating func place() throws -> DocumentPlace { DocumentPlace(name: try name(), home: try next()) }
 }
 
 /// The homes of documents that were found lately. A document's home never changes, so that what is remembered is right,

@@ -10,7 +10,7 @@ import PurchaseLedger
 
 extension LoadPlan {
     /// For Citus, which plans subqueries in its own way.
-    private static let plainName = "SELECT signed_date, digest FROM quittance.documents WHERE "
+    private static let plainName = "SELECT signed_date, digest FROM quittance.documents"
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
 
@@ -47,10 +47,7 @@ extension LoadPlan {
         let statements =
             shares
             ? [Self.names.statement(names.map(\.key))]
-            : names.map { name in
-                let place = name.condition(at: homes?[name])
-                return PostgresStatement(Self.plainName + place.sql, place.parameters)
-            }
+            : names.map { $0.statement(Self.plainName, at: homes?[$0]) }
         for statement in statements {
             add(statement) { rows, loaded in loaded.names.formUnion(try rows.map { try $0.name() }) }
         }
@@ -115,27 +112,21 @@ extension LoadPlan {
     }
 
     mutating func load(_ name: Provenance) {
-        let place = name.condition(at: homes?[name])
-        add("\(DocumentSearch.columns) WHERE \(place.sql)", place.parameters) { rows, loaded in
+        add(name.statement(DocumentSearch.columns, at: homes?[name])) { rows, loaded in
             loaded.rows[name] = try rows.map { try DocumentRow(&$0) }.first
         }
     }
 
     /// Loads what a packed document names.
     mutating func load(_ part: PartName) {
-        let (sql, key) =
+        let statement =
             switch part {
             case .piece(let digest):
-                ("SELECT content FROM quittance.pieces WHERE digest = $1", [PostgresValue.bytes(digest)])
-            case .document(let name): Self.content(name.condition(at: homes?[name]))
+                PostgresStatement("SELECT content FROM quittance.pieces WHERE digest = $1", [.bytes(digest)])
+            case .document(let name):
+                name.statement("SELECT content FROM quittance.documents", at: homes?[name])
             }
-        add(sql, key) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
-    }
-
-    private static func content(
-        _ place: (sql: String, parameters: [PostgresValue])
-    ) -> (String, [PostgresValue]) {
-        ("SELECT content FROM quittance.documents WHERE \(place.sql)", place.parameters)
+        add(statement) { rows, loaded in loaded.parts[part] = try rows.map { try $0.next([UInt8].self) }.first }
     }
 }
 
@@ -217,12 +208,8 @@ extension CommitPlan {
             eraseEvidence(for: changes.erasedChains)
         }
         for name in changes.displacedDocuments.sorted() {
-            let place = name.condition(at: loaded.homes?[name])
-            add(
-                """
-                DELETE FROM quittance.documents
-                WHERE \(place.sql) AND wording IS NOT NULL AND is_pinned IS NULL
-                """, place.parameters)
+            let further = " AND wording IS NOT NULL AND is_pinned IS NULL"
+            add(name.statement("DELETE FROM quittance.documents", at: loaded.homes?[name], further))
         }
     }
 
@@ -367,10 +354,5 @@ enum DocumentSearch {
                 ORDER BY signed_date DESC, digest DESC LIMIT $1) AS newest
             WHERE kind = $2
             """, [max(0, count).parameter, Evidence.Kind.notification.parameter])
-    }
-
-    /// The places in an answer to ``statement(_:after:limit:)``.
-    static func places(_ rows: PostgresRows) throws -> [DocumentPlace] {
-        try rows.map { DocumentPlace(name: try $0.name(), home: try $0.next()) }
     }
 }

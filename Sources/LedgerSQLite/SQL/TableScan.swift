@@ -89,12 +89,6 @@ struct TableScan<Item: Sendable> {
     }
 }
 
-extension TableScan {
-    private init(rows: @escaping (_ after: Int64, _ limit: Int) throws -> [Row], last: Int64) {
-        (self.rows, self.last) = (rows, last)
-    }
-}
-
 extension Int64 {
     /// The sum, or the greatest number if the sum overflows.
     fileprivate func advanced(upTo step: Int64) -> Int64 {
