@@ -52,7 +52,7 @@ final class EventFeed: Sendable {
         _ requests: RepeatedRequests, clock: ContinuousClock, patience: Duration, isDistributed: Bool,
         showsIdentity: Bool
     ) {
-        self.patience = EventSequencer.patience(patience)
+        self.patience = .lockLimit(patience)
         (self.requests, self.clock) = (requests, clock)
         (self.isDistributed, self.showsIdentity) = (isDistributed, showsIdentity)
         beginEpochs = EventSequencer.beginEpochs(showsIdentity: showsIdentity)

@@ -59,7 +59,7 @@ extension LoadedRecords {
     }
 }
 
-extension LoadedRecords: KnownDocuments, SnapshotSource {
+extension LoadedRecords: DocumentNames, SnapshotSource {
     func customer(_ id: CustomerID) -> CustomerRecord? { customers[id]?.record }
 
     func customer(_ customer: Customer) -> CustomerRecord? {

@@ -101,15 +101,3 @@ extension LoadedRecords {
         return rows
     }
 }
-
-/// All customers.
-enum CustomerSearch {
-    /// The customers after a cursor, which is the number of the last one. All rows of a customer say the same.
-    static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
-        PostgresStatement(
-            """
-            SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids
-            FROM quittance.customers JOIN quittance.apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
-            """, [.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), .integer(Int64(max(1, limit)))])
-    }
-}

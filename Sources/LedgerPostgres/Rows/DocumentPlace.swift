@@ -28,9 +28,8 @@ extension Provenance {
     ///   - further: Further conditions.
     func statement(_ start: String, at home: String?, _ further: String = "") -> PostgresStatement {
         let isHere = home == nil ? "" : " AND home = $3"
-        return PostgresStatement(
-            "\(start) WHERE signed_date = $1 AND digest = $2\(isHere)\(further)", key + (home.map { [.text($0)] } ?? [])
-        )
+        let here = home.map { [PostgresValue.text($0)] } ?? []
+        return PostgresStatement("\(start) WHERE signed_date = $1 AND digest = $2\(isHere)\(further)", key + here)
     }
 }
 

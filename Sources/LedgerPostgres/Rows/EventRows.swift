@@ -132,11 +132,6 @@ enum EventSequencer {
     /// How many events are numbered in one transaction.
     static let batch = 5000
 
-    /// Bounds the wait for the counter, see ``PostgresLimits/counter``.
-    static func patience(_ limit: Duration) -> PostgresStatement {
-        PostgresStatement("SET LOCAL lock_timeout = \(Int(limit / .milliseconds(1)))")
-    }
-
     /// Locks the counter. The statements after it see everything that was committed before.
     static let lock = hold("FOR UPDATE")
 

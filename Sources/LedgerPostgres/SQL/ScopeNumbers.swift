@@ -50,16 +50,12 @@ struct ScopeNumbers: Sendable {
 
     /// Learns what ``find(_:)`` returned. Environments of newer versions are passed over.
     mutating func learn(_ rows: PostgresRows) throws {
-        let found = try rows.map { row in
-            (
-                app: try row.next(Int64.self), bundleId: try row.next(String.self),
-                scope: try row.next(Int64?.self), environment: try row.next(String?.self)
-            )
-        }
-        for row in found {
-            apps[row.bundleId] = row.app
-            guard let scope = row.scope, let environment = row.environment.flatMap(Environment.init) else { continue }
-            scopes[LedgerScope(bundleId: row.bundleId, environment: environment)] = scope
+        _ = try rows.map { row in
+            let (app, bundleId) = (try row.next(Int64.self), try row.next(String.self))
+            let (scope, environment) = (try row.next(Int64?.self), try row.next(String?.self))
+            apps[bundleId] = app
+            guard let scope, let environment = environment.flatMap(Environment.init) else { return }
+            scopes[LedgerScope(bundleId: bundleId, environment: environment)] = scope
         }
     }
 }

@@ -32,14 +32,14 @@ extension LedgerDraft {
 }
 
 /// What is known of the documents that are stored.
-package protocol KnownDocuments {
+package protocol DocumentNames {
     var names: Set<Provenance> { get set }
     var wordings: [WordingKey: [WordedDocument]] { get set }
 }
 
-extension LedgerSnapshot: KnownDocuments {}
+extension LedgerSnapshot: DocumentNames {}
 
-extension KnownDocuments {
+extension DocumentNames {
     /// Notes which documents are stored once some were, and which of them have a wording.
     package mutating func note(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
         let pinned = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
