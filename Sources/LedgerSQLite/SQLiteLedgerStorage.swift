@@ -271,6 +271,10 @@ extension SQLiteLedgerStorage {
         try await read { try $0.records(selection, after: cursor, limit: limit) }
     }
 
+    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+        try await read { try $0.due(in: lanes, at: now, limit: limit) }
+    }
+
     public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }
 
     public func beginEpoch() async throws { try await write { try $0.beginEpochs() } }

@@ -52,20 +52,19 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
 /// Customers who buy without a pause, and a server that takes in their notifications and asks for those that are lost.
 ///
 /// The time is virtual, and the App Store is simulated in the same process, so this says whether work piles up, and not
-/// how fast the server is. As in the server, eight workers do the jobs of each environment.
+/// how fast the server is.
 public struct SimulatedLoad {
     private static let scopes = [AppStoreModel.Environment.production, .sandbox].map {
         LedgerScope(bundleId: "com.example", environment: $0)
     }
-    private static let workers = 8
-
     private let plan: LoadPlan
     private let clock = SimulationClock(Timestamp(milliseconds: 1_769_851_800_000))
     private let transport: SimulatedTransport
     private let counter = RequestCounter()
     private let ledger: Ledger
     private let verifier: AppStoreVerifier
-    private let reconcilers: [Reconciler]
+    private let reconcilers: [LedgerScope: Reconciler]
+    private let runner: JobRunner
     private var report = LoadReport()
 
     /// Prepares a load on an empty storage.
@@ -91,18 +90,22 @@ public struct SimulatedLoad {
             bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
             transport: CountingTransport(inner: transport, counter: counter), now: { clock.now }, sleep: { _ in },
             random: SeededRandom(seed: plan.seed))
-        reconcilers = Self.scopes.map { scope in
+        var reconcilers: [LedgerScope: Reconciler] = [:]
+        for scope in Self.scopes {
             var reconciler = Reconciler(
                 ledger: ledger, verifier: verifier, client: client, scope: scope, now: { clock.now })
             reconciler.consumptionDefaults = SimulatedLife.consumption
-            return reconciler
+            reconcilers[scope] = reconciler
         }
-        (self.ledger, self.verifier) = (ledger, verifier)
+        self.reconcilers = reconcilers
+        runner = JobRunner(ledger, Reconciler.jobs(of: reconcilers), now: { clock.now })
+        self.ledger = ledger
+        self.verifier = verifier
     }
 
     /// Lets all customers buy.
     public mutating func run() async throws -> LoadReport {
-        for reconciler in reconcilers { try await reconciler.start() }
+        for reconciler in reconcilers.values { try await reconciler.start() }
         for second in stride(from: 0, to: plan.seconds, by: plan.step) {
             let first = plan.customers * second / plan.seconds
             let last = plan.customers * min(plan.seconds, second + plan.step) / plan.seconds
@@ -155,10 +158,10 @@ public struct SimulatedLoad {
     private func work() async throws {
         while try await ledger.publishDueChanges(at: clock.now) > 0 {}
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for reconciler in reconcilers {
-                for _ in 0..<Self.workers { group.addTask { while try await reconciler.workOnce() {} } }
-            }
-            try await group.waitForAll()
+            repeat {
+                runner.search()
+                for job in try await runner.begin().jobs { group.addTask { [runner] in try await runner.perform(job) } }
+            } while try await group.next() != nil
         }
     }
 

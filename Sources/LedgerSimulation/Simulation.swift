@@ -101,7 +101,9 @@ public struct Simulation {
     /// The numbers of the notifications that were not sent when they happened.
     private var late: Set<Int> = []
     private var report = SimulationReport()
-    private var reconcilers: [Reconciler] = []
+    private var reconcilers: [LedgerScope: Reconciler] = [:]
+    /// Does the jobs of the reconcilers, of one process.
+    private var runner: JobRunner?
 
     private static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
     private static let bundleId = "com.example"
@@ -228,7 +230,7 @@ extension Simulation {
         let next = try StoreKey(seed: plan.seed &+ UInt64(day) &+ 100)
         if step == 2 { return await transport.update { $0.key = next } }
         key = try InAppPurchaseKey(next)
-        for reconciler in reconcilers { reconciler.client.replaceKey(by: key) }
+        for reconciler in reconcilers.values { reconciler.client.replaceKey(by: key) }
     }
 
     /// How far the clock jumps forwards at most, in milliseconds: ten minutes.
@@ -321,12 +323,10 @@ extension Simulation {
         do {
             while try await ledger.publishDueChanges(at: clock.now) > 0 {}
             if reconcilers.isEmpty, plan.asks { try await start() }
-            for reconciler in reconcilers {
-                for _ in 0..<Self.mostJobs where try await !reconciler.workOnce() { break }
-            }
+            if let runner { for _ in 0..<Self.mostJobs where try await !runner.workOnce() { break } }
         } catch {
             report.stops += 1
-            reconcilers = []
+            reconcilers = [:]
         }
     }
 
@@ -345,8 +345,11 @@ extension Simulation {
                 ledger: ledger, verifier: verifier, client: client, scope: scope, now: { clock.now })
             reconciler.consumptionDefaults = SimulatedLife.consumption
             try await reconciler.start()
-            reconcilers.append(reconciler)
+            reconcilers[scope] = reconciler
         }
+        let runner = JobRunner(ledger, Reconciler.jobs(of: reconcilers), now: { clock.now })
+        try await runner.pullBack()
+        self.runner = runner
     }
 }
 

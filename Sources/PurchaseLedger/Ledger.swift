@@ -25,6 +25,9 @@ public struct Ledger: Sendable {
     /// Called after a commit with the notices of its documents, and how many documents show each.
     package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
 
+    /// Called after a commit that leaves a record that is due, such as a job to be done at once.
+    package var onDue: @Sendable () -> Void = {}
+
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
         self.storage = storage
         self.rules = rules
@@ -44,12 +47,13 @@ extension Ledger {
     ) async throws -> Output {
         let rules = rules
         do {
-            let output = try await storage.commit(query) { snapshot in
+            let (output, leavesDue) = try await storage.commit(query) { snapshot in
                 var draft = LedgerDraft(snapshot, rules, at: now)
                 let output = decide(&draft)
-                return try draft.decision(output)
+                return try draft.decision((output, draft.leavesDue))
             }
             onCommit(nil)
+            if leavesDue { onDue() }
             return output
         } catch let error as LedgerStorageError {
             // A refusal says nothing about the storage.

@@ -26,6 +26,10 @@ extension ForwardingStorage {
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await target.load(query) }
 
+    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+        try await target.due(in: lanes, at: now, limit: limit)
+    }
+
     public func statementCount(_ query: LedgerQuery) async throws -> Int { try await target.statementCount(query) }
 
     public func commit<Output: Sendable>(

@@ -3,7 +3,8 @@
 package import AppStoreAPI
 package import AppStoreModel
 package import AppStoreTrust
-package import PurchaseLedger
+public import Logging
+public import PurchaseLedger
 package import Reconciliation
 
 /// Asks the App Store about the apps of a ledger that have In-App Purchase keys.
@@ -58,6 +59,20 @@ public struct AppStoreQuestions: Sendable {
     /// Signs requests with other keys from now on. An app that had none is asked about after a restart.
     package func replaceKeys(_ keys: [String: InAppPurchaseKey]) {
         for (bundleId, key) in keys { clients[bundleId]?.replaceKey(by: key) }
+    }
+
+    /// The kinds of jobs that ask, for the table of a server.
+    ///
+    /// - Parameter logger: Logs documents that are parked, and what the App Store did not show.
+    public func jobs(clock: any Clock<Duration>, logger: Logger) -> [JobKind] {
+        let warnings = JobWarnings(clock: clock, logger: logger)
+        return Reconciler.jobs(
+            of: reconcilers.mapValues { reconciler in
+                var reconciler = reconciler
+                reconciler.onParked = { warnings.log($0) }
+                reconciler.onUnread = { warnings.logUnread($0) }
+                return reconciler
+            })
     }
 
     /// Whether an app has a key.

@@ -19,6 +19,9 @@ public struct LedgerService: Sendable {
     /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
     public var questions: AppStoreQuestions?
 
+    /// The kinds of jobs that the server does.
+    public var jobs: [JobKind] = []
+
     /// Judges the machine's clock; `nil` if it counts as right, as a simulator's does.
     public let clockJudge: ClockJudge?
 
@@ -29,6 +32,7 @@ public struct LedgerService: Sendable {
     package let histories = HistoryWatch()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
+    let dueSignal = DueSignal()
 
     /// Creates a service without configured apps.
     public init(ledger: Ledger, verifier: AppStoreVerifier, clockJudge: ClockJudge? = nil) {
@@ -37,6 +41,7 @@ public struct LedgerService: Sendable {
         self.board = board
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
+        ledger.onDue = { [dueSignal] in dueSignal.noteDue() }
         ledger.onNotices = { board.note($0) }
         if let clockJudge { ledger.onDocuments = { clockJudge.sawDocuments($0) } }
         self.clockJudge = clockJudge

@@ -111,11 +111,12 @@ public struct ServerApplication: Sendable {
             application(settings, router(), address, MultiThreadedEventLoopGroup.singleton, counter) {
                 onListening(.requests, $0)
             })
-        if let ledger { services.append(publisher(ledger)) }
-        // A service that has nothing to do would end, and the server with it.
-        if let questions = ledger?.questions, !questions.reconcilers.isEmpty {
-            services.append(ReconciliationWorkers(questions, clock: clock, logger: logger))
-            if let ledger { services.append(watcher(ledger, questions)) }
+        if let ledger {
+            services.append(JobService(ledger, now: now, clock: clock, logger: logger))
+            services.append(housekeeping(ledger))
+            if let scopes = ledger.questions?.reconcilers.keys, !scopes.isEmpty {
+                services.append(watcher(ledger, Set(scopes)))
+            }
         }
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
@@ -155,21 +156,17 @@ public struct ServerApplication: Sendable {
     /// The `Server` field of responses (RFC 9110 section 10.2.4).
     static let serverName = "quittance/\(version)"
 
-    private func publisher(_ service: LedgerService) -> some Service {
-        var publisher = DueChangePublisher(
+    private func housekeeping(_ service: LedgerService) -> some Service {
+        var housekeeping = Housekeeping(
             ledger: service.ledger, eventRetention: service.eventRetention, now: now, clock: clock, logger: logger)
-        publisher.board = service.board
-        publisher.apps = service.apps
-        publisher.judge = service.clockJudge
-        return publisher
+        housekeeping.board = service.board
+        housekeeping.apps = service.apps
+        housekeeping.judge = service.clockJudge
+        return housekeeping
     }
 
-    private func watcher(_ service: LedgerService, _ questions: AppStoreQuestions) -> some Service {
-        let scopes = questions.reconcilers.keys.sorted {
-            ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue)
-        }
-        return HistoryWatcher(
-            service.histories, scopes, in: service.ledger, now: now, clock: clock, logger: logger)
+    private func watcher(_ service: LedgerService, _ scopes: Set<LedgerScope>) -> some Service {
+        HistoryWatcher(service.histories, scopes, in: service.ledger, now: now, clock: clock, logger: logger)
     }
 
     /// All routes, for tests without a socket and for use in another application.

@@ -22,7 +22,7 @@ public final class BackfillLease: Sendable {
     /// How long a lease must stay as it is until its holder counts as dead. Writing may take a while beside a server.
     static let patience = Duration.seconds(20)
     /// Until when a lease holds without anybody looking: as long as any job's.
-    static let length = Reconciler.lease
+    static let length = Job.lease
 
     private struct State {
         var job: Job

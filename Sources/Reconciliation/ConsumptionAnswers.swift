@@ -25,12 +25,13 @@ extension Reconciler {
         // It has been kept for long enough, or the purchase was erased.
         guard question.state == .waiting, let (transaction, isGiven) = try await ledger.consent(about: key)
         else { return .done }
-        if question.information.customerConsented == false { return close(job, question, as: .withheld) }
+        if question.information.customerConsented == false { return try close(job, question, as: .withheld) }
         var information = question.information.completed(by: consumptionDefaults[transaction.productId] ?? .init())
         information.customerConsented = information.customerConsented ?? isGiven
         let deadline = question.deadline(in: scope.environment)
         guard now() < deadline || !isTimeConfirmed() else {
-            return close(job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
+            return try close(
+                job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
         }
         guard let request = information.request(isSubscription: transaction.isSubscription) else {
             return .later(job.next(at: beforeDeadline(nextLook, deadline), nil))
@@ -47,17 +48,15 @@ extension Reconciler {
             try await client.send(
                 .sendConsumptionInformation(request, about: job.id.name), to: scope.environment,
                 within: limit)
-            return close(job, question, as: .answered)
-        } catch  where error.code == .cancelled {
-            throw error
-        } catch  where error.namesFaultOfRequest {
-            return close(job, question, as: .refused, because: "\(error)")
         } catch {
-            var next = retry(job, after: error)
-            // The pauses of other questions grow to an hour, in which the deadline may pass.
-            next.dueAt = beforeDeadline(min(next.dueAt, nextLook), deadline)
-            return .later(next)
+            guard error.code != .cancelled else { throw error }
+            guard error.namesFaultOfRequest else {
+                // The pauses after failures grow to an hour, in which the deadline may pass.
+                throw failure(error, latest: beforeDeadline(nextLook, deadline))
+            }
+            return try close(job, question, as: .refused, because: "\(error)")
         }
+        return try close(job, question, as: .answered)
     }
 
     /// When a request is looked at again.
@@ -73,10 +72,12 @@ extension Reconciler {
     /// The outcome of a request, which is kept for a while.
     private func close(
         _ job: Job, _ question: ConsumptionQuestion, as state: ConsumptionQuestion.State, because failure: String? = nil
-    ) -> JobOutcome {
-        var (question, next) = (question, job.next(at: question.forgottenAt, failure))
-        (question.state, question.answeredAt) = (state, state == .answered ? now() : nil)
-        next.payload = question.payload
+    ) throws -> JobOutcome {
+        var question = question
+        question.state = state
+        question.answeredAt = state == .answered ? now() : nil
+        var next = job.next(at: question.forgottenAt, failure)
+        next.payload = try question.payload
         return .later(next)
     }
 }

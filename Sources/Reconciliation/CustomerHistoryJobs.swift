@@ -24,7 +24,7 @@ extension Reconciler {
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
-        var job = Job(id, dueAt: now().advanced(by: Self.lease), attempts: 1, payload: question.payload)
+        var job = Job(id, dueAt: now().advanced(by: Job.lease), attempts: 1, payload: try question.payload)
         guard try await isNew(job) else { return .later(try await ledger.job(id) ?? job) }
         var reading = HistoryReading(question, by: self, patience: limit / 2)
         do {
@@ -32,9 +32,9 @@ extension Reconciler {
                 if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
             }
         } catch let error as AppStoreAPIError where error.isRetryable {
-            return try await postpone(job, retry(job, after: error))
+            return try await postpone(job, retry(job, "\(error)", notBefore: client.pause(after: error)))
         } catch let error as VerificationError {
-            return try await postpone(job, retry(job, because: "\(error)"))
+            return try await postpone(job, retry(job, "\(error)"))
         } catch is LeaseLost {
             return .later(job)
         } catch let error where error is AppStoreAPIError || error is HistoryQuestionError {
@@ -55,13 +55,21 @@ extension Reconciler {
         return try await ledger.job(job.id) == job
     }
 
+    private func retry(_ job: Job, _ failure: String, notBefore pause: Duration? = nil) -> Job {
+        var next = job.reopened.retry(at: now(), because: failure, within: .seconds(3600))
+        if let pause { next.dueAt = max(next.dueAt, now().advanced(by: pause)) }
+        return next
+    }
+
     private func postpone(_ job: Job, _ next: Job) async throws -> HistoryOutcome {
         try await ledger.replace(job, with: next, at: now())
         return .later(next)
     }
 
     /// Does a job to read a customer's history. If the App Store refuses the question, the job is given up.
-    func goOnWithHistory(_ job: inout Job) async throws -> JobOutcome {
+    func goOnWithHistory(_ lease: LeasedJob) async throws -> JobOutcome {
+        var job = lease.job
+        defer { lease.job = job }
         guard !job.isForgotten(at: now()), let question = HistoryQuestion(payload: job.payload) else { return .done }
         var reading = HistoryReading(question, by: self)
         do {
@@ -75,7 +83,7 @@ extension Reconciler {
     /// Makes the next request of a reading, and stores how far it is.
     private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
         guard try await reading.step() else { return false }
-        try await prolong(&job, reading.question.payload)
+        try await ledger.prolong(&job, payload: try reading.question.payload, at: now())
         return true
     }
 
@@ -88,7 +96,9 @@ extension Reconciler {
 
 extension HistoryQuestion {
     /// The payload of a job.
-    fileprivate var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+    fileprivate var payload: [UInt8] {
+        get throws { try JSONWriter.bytes(encoding: self) }
+    }
 
     fileprivate init?(payload: [UInt8]) {
         guard let question = try? JSONValue(parsing: payload).decode(HistoryQuestion.self) else { return nil }

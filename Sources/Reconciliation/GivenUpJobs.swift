@@ -8,7 +8,7 @@ public import PurchaseLedger
 
 extension Job {
     /// How long it stays, as long as the outcome of a consumption request: an operator looks once a month.
-    private static let memory = Duration.seconds(30 * 86_400)
+    static let memory = Duration.seconds(30 * 86_400)
 
     /// Whether the question ended without success: nobody asks it any more, unless the job is made due. Its `failure`
     /// says why.

@@ -85,7 +85,9 @@ extension HistoryCursor {
     }
 
     /// The job's payload.
-    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+    var payload: [UInt8] {
+        get throws { try JSONWriter.bytes(encoding: self) }
+    }
 
     private static func earliest(at now: Timestamp, in environment: Environment) -> Timestamp {
         now.advanced(by: .zero - longestPast(in: environment))

@@ -12,13 +12,15 @@ extension Reconciler {
     /// for the next time: otherwise there would always be another window, of some milliseconds.
     ///
     /// Then it reads the last days again, if a day has passed, for as long as the next reading is not due.
-    func readHistory(_ job: inout Job) async throws -> JobOutcome {
+    func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
+        var job = lease.job
+        defer { lease.job = job }
         let next = now().advanced(by: historyInterval)
         var cursor = HistoryCursor(of: job)
         try await readNews(&cursor, &job)
         cursor.succeededAt = now()
         cursor.lookAgain(at: min(now(), appStoreTime() ?? now()), in: scope.environment)
-        try await prolong(&job, cursor.payload)
+        try await ledger.prolong(&job, payload: try cursor.payload, at: now())
         try await readAgain(&cursor, &job, until: next)
         var outcome = job.next(at: cursor.again == nil ? now().advanced(by: historyInterval) : now(), nil)
         outcome.attempts = 0
@@ -42,7 +44,7 @@ extension Reconciler {
             if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
             if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
             said = cursor.unread
-            try await prolong(&job, cursor.payload)
+            try await ledger.prolong(&job, payload: try cursor.payload, at: now())
             // The history ends at the App Store's own time, if this server's clock is ahead.
             if cursor.through < request.endDate { return }
         }
@@ -55,7 +57,7 @@ extension Reconciler {
             let result = try await result(of: request, &job)
             let (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
             cursor.replaceFirst(by: rest)
-            try await prolong(&job, cursor.payload)
+            try await ledger.prolong(&job, payload: try cursor.payload, at: now())
             if let error { throw error }
         }
     }
@@ -68,7 +70,7 @@ extension Reconciler {
         do {
             for try await page in pages {
                 try await take(await verifier.checked(page, at: now()))
-                try await prolong(&job, job.payload)
+                try await ledger.prolong(&job, payload: job.payload, at: now())
                 count += 1
             }
             return .read(pages: count)
@@ -83,7 +85,7 @@ extension Reconciler {
     private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
         var stored = HistoryCursor(of: job)
         (stored.window, stored.refusals) = (window, refusals)
-        try await prolong(&job, stored.payload)
+        try await ledger.prolong(&job, payload: try stored.payload, at: now())
     }
 
     /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the

@@ -9,7 +9,7 @@ import PurchaseLedger
 
 extension Reconciler {
     /// A parked document becomes valid only if the operator does something, so a day is often enough.
-    private static let parkedInterval = Duration.seconds(86_400)
+    static let parkedInterval = Duration.seconds(86_400)
 
     /// Keeps a document that is not valid, unless it is larger than ``PurchaseLedger/Job/payloadLimit``.
     func park(_ document: String, because reason: String) async throws {
@@ -18,7 +18,7 @@ extension Reconciler {
         let job = Job(id, dueAt: now().advanced(by: Self.parkedInterval), payload: bytes, failure: reason)
         // No genuine document is as large as that.
         if bytes.count <= Job.payloadLimit { try await ledger.add(job, at: now()) }
-        onFailure(job)
+        onParked(job)
     }
 
     /// Tries a parked document again.

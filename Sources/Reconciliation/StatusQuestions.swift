@@ -23,12 +23,14 @@ private struct StatusQuestion: Codable {
 
     var isLast: Bool { answers >= Self.most }
 
-    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+    var payload: [UInt8] {
+        get throws { try JSONWriter.bytes(encoding: self) }
+    }
 }
 
 extension Reconciler {
     /// A subscription whose state stays uncertain is asked about so often.
-    private static let questionInterval = Duration.seconds(86_400)
+    static let questionInterval = Duration.seconds(86_400)
 
     /// Does a job to ask about a subscription. If its state is certain by now, and its renewal info known, nothing is
     /// asked. If it stays uncertain, the job is given up.
@@ -44,15 +46,16 @@ extension Reconciler {
             refusal = "\(error)"
         }
         if refusal == nil, try await !isUncertain(key) { return .done }
-        return .later(askedAgain(job, refusal))
+        return .later(try askedAgain(job, refusal))
     }
 
     /// The job for another question tomorrow, or as it is kept after the last one.
-    private func askedAgain(_ job: Job, _ refusal: String?) -> Job {
+    private func askedAgain(_ job: Job, _ refusal: String?) throws -> Job {
         var question = StatusQuestion(job)
         question.answers += 1
         var next = job.next(at: now().advanced(by: Self.questionInterval), refusal)
-        (next.attempts, next.payload) = (0, question.payload)
+        next.attempts = 0
+        next.payload = try question.payload
         guard question.isLast else { return next }
         return next.givenUp(at: now(), because: refusal ?? "The App Store's answers did not make the state certain.")
     }

@@ -480,6 +480,11 @@ extension Composition {
             judge: service.clockJudge)
     }
 
+    /// The kinds of jobs of a server.
+    func jobs(_ questions: AppStoreQuestions, _ logger: Logger) -> [JobKind] {
+        questions.jobs(clock: clock, logger: logger)
+    }
+
     /// A new UUID in lower case.
     @Sendable static func nonce() -> String { UUID().uuidString.lowercased() }
 

@@ -386,17 +386,18 @@ import Testing
 }
 
 /// What the server publishes and erases without a request.
-@Suite struct DueChangePublisherTests {
+@Suite struct HousekeepingTests {
     @Test func `events older than the retention are erased, and newer ones stay`() async throws {
         let world = try await LedgerRoutesTests.World()
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
         let day: Int64 = 86_400_000
         func publish(after days: Int64) async throws -> [LedgerEvent] {
             let now = Timestamp(milliseconds: LedgerRoutesTests.now.milliseconds + days * day)
-            let publisher = DueChangePublisher(
+            let housekeeping = Housekeeping(
                 ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
                 clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
-            try await publisher.run()
+            try await housekeeping.run()
+            _ = try await world.ledger.publishDueChanges(at: now)
             return try await world.ledger.events(of: "com.example", limit: 10).events
         }
         let token = try world.transaction()

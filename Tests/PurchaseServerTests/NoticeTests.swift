@@ -30,12 +30,12 @@ import Testing
         let service = try #require(world.server.ledger)
         var ledger = service.ledger
         for product in products { ledger.rules.catalogues["com.example"]?.products[product] = .init(entitlements: []) }
-        var publisher = DueChangePublisher(
+        var housekeeping = Housekeeping(
             ledger: ledger, now: { now }, clock: VirtualClock(cancelsSleepingTasks: true),
             logger: Logger(label: "test") { _ in lines })
-        publisher.board = service.board
-        publisher.apps = service.apps
-        let task = Task { [publisher] in try await publisher.run() }
+        housekeeping.board = service.board
+        housekeeping.apps = service.apps
+        let task = Task { [housekeeping] in try await housekeeping.run() }
         _ = await task.result
     }
 

@@ -37,11 +37,11 @@ import Testing
         let (enough, done) = AsyncStream.makeStream(of: Void.self)
         let storage = PreparingStorage { if $0 == 25 { done.finish() } }
         let (clock, lines) = (VirtualClock(), LogLines())
-        let publisher = DueChangePublisher(
+        let housekeeping = Housekeeping(
             ledger: Ledger(storage: storage),
             now: { Self.start.advanced(by: clock.now.offset) }, clock: clock,
             logger: Logger(label: "test") { _ in lines })
-        let running = Task { try await publisher.run() }
+        let running = Task { try await housekeeping.run() }
         for await _ in enough {}
         running.cancel()
         try await running.value

@@ -219,7 +219,7 @@ private final class Log: LogHandler, Sendable {
         #expect(try await server.send(.get, "/health/ready").status == 200)
     }
 
-    @Test func `changes that cannot be published are logged as an error once a minute, not at each attempt`()
+    @Test func `a ledger that cannot be searched is logged as an error once a minute, not at each attempt`()
         async throws
     {
         let uses = Mutex(0)
@@ -234,10 +234,10 @@ private final class Log: LogHandler, Sendable {
         let log = Log()
         let logger = Logger(label: "test") { _ in log }
         let clock = VirtualClock()
-        let publisher = DueChangePublisher(
-            ledger: Ledger(storage: storage), now: { TroubledServer.start }, clock: clock, logger: logger)
+        let service = LedgerService(ledger: Ledger(storage: storage), verifier: try TestStore().verifier())
+        let jobs = JobService(service, now: { TroubledServer.start }, clock: clock, logger: logger)
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await publisher.run() }
+            group.addTask { try await jobs.run() }
             for await _ in enough {}
             group.cancelAll()
             try await group.waitForAll()
@@ -259,10 +259,17 @@ private final class Log: LogHandler, Sendable {
         try await server.storage.execute("UPDATE chains SET predecessors = '{' WHERE originalTransactionId = '1'")
         server.pass(3 * 86_400_000)
         let now = Timestamp(milliseconds: TroubledServer.start.milliseconds + 3 * 86_400_000)
-        let publisher = DueChangePublisher(
-            ledger: try #require(server.service).ledger, eventRetention: .seconds(86_400), now: { now },
-            clock: VirtualClock(), logger: Logger(label: "test") { [log = server.log] _ in log })
-        let running = Task { try await publisher.run() }
+        let service = try #require(server.service)
+        let logger = Logger(label: "test") { [log = server.log] _ in log }
+        let housekeeping = Housekeeping(
+            ledger: service.ledger, eventRetention: .seconds(86_400), now: { now }, clock: VirtualClock(),
+            logger: logger)
+        let jobs = JobService(service, now: { now }, clock: VirtualClock(), logger: logger)
+        let running = Task {
+            async let others: Void = jobs.run()
+            try await housekeeping.run()
+            try await others
+        }
         let logged = ["warning Changes of damaged purchases", "warning The catalogue changed"]
         while !logged.allSatisfy(server.log.text.contains) { await Task.yield() }
         running.cancel()

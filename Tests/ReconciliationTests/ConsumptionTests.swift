@@ -232,7 +232,7 @@ import Testing
             let entries = await shop.scene.transport.store.outbox.entries.suffix(names)
             for index in order {
                 try await shop.deliver(entries[entries.startIndex + index])
-                while try await shop.scene.reconciler.workOnce() {}
+                while try await shop.scene.workOnce() {}
             }
             let question = try await shop.question
             #expect(question.state == .answered, "\(order)")
@@ -261,10 +261,10 @@ import Testing
         var due = job
         due.dueAt = shop.scene.time.now
         try await shop.scene.ledger.replace(job, with: due, at: shop.scene.time.now)
-        while try await shop.scene.reconciler.workOnce() {}
+        while try await shop.scene.workOnce() {}
         #expect(try await shop.scene.ledger.consumptionJob(shop.key)?.dueAt == job.dueAt)
         try await shop.scene.pass(days: 30)
-        while try await shop.scene.reconciler.workOnce() {}
+        while try await shop.scene.workOnce() {}
         #expect(try await shop.scene.ledger.consumptionJob(shop.key) == nil)
     }
 

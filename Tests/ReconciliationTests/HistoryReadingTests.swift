@@ -255,14 +255,14 @@ import Testing
         scene.requests.delay = 450_000
         var last = scene.time.now
         for _ in 0..<12 {
-            guard try await scene.reconciler.workOnce() else { break }
+            guard try await scene.workOnce() else { break }
             let cursor = try await cursor(scene)
             if let succeeded = cursor.succeededAt, succeeded > last { last = succeeded }
             // The interval, a window and the answers of the ordinary reading.
             #expect(scene.time.now.milliseconds - last.milliseconds <= 900_000 + 6 * 450_000)
         }
         scene.requests.delay = 0
-        while try await scene.reconciler.workOnce() {}
+        while try await scene.workOnce() {}
         // Each day of the five was read once more.
         let days = spans.requests.compactMap { Self.dates(of: $0) }.filter {
             $0.upperBound - $0.lowerBound > 50_000_000
@@ -363,7 +363,7 @@ import Testing
     ) async throws {
         var scene = try await Scene()
         let failed = Unread()
-        scene.reconciler.onFailure = { failed.add($0) }
+        scene.onFailure = { failed.add($0) }
         try await scene.buy()
         let id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
         let payload = Array(#"{"transactions":["\#(id)"],"revision":"place","hasSubscription":false}"#.utf8)
@@ -372,7 +372,7 @@ import Testing
             at: scene.time.now)
         let codes = Array(repeating: APIErrorCode.invalidRequestRevision, count: refusals)
         await scene.transport.update { $0.faults.failNext[.history] = codes }
-        while try await scene.reconciler.workOnce() {}
+        while try await scene.workOnce() {}
         // One that was given up stays, with the reason.
         let jobs = try await scene.jobs()
         #expect(jobs.count == refusals - 1 && jobs.allSatisfy { $0.failure != nil })

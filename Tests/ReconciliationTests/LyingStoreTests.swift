@@ -188,7 +188,7 @@ import Testing
     @Test func `a promised history that was given up is reported, kept for 30 days, and then forgotten`() async throws {
         var world = try await World()
         let reported = Mutexed<[Job]>([])
-        world.scene.reconciler.onFailure = { job in reported.update { $0.append(job) } }
+        world.scene.onFailure = { job in reported.update { $0.append(job) } }
         try await world.scene.buy()
         try await world.promise()
         world.store.lie = .code(4_000_999)
@@ -253,7 +253,7 @@ import Testing
     {
         var world = try await World()
         let reported = Mutexed<[Job]>([])
-        world.scene.reconciler.onFailure = { job in reported.update { $0.append(job) } }
+        world.scene.onFailure = { job in reported.update { $0.append(job) } }
         try await world.makeStale()
         world.store.lie = .page(403)
         for _ in 0..<100 {

@@ -64,13 +64,13 @@ import Testing
         shop.scene.reconciler.isTimeConfirmed = { false }
         let time = shop.scene.time.now
         shop.scene.time.now = time.advanced(by: .seconds(ahead + 43_200))
-        while try await shop.scene.reconciler.workOnce() {}
+        while try await shop.scene.workOnce() {}
         #expect(try await shop.question.state == .waiting && shop.answers.isEmpty)
 
         shop.scene.time.now = time
         _ = try await shop.scene.ledger.supply(information, about: shop.key, at: time)
         shop.scene.time.now = time.advanced(by: .seconds(ahead + 43_200))
-        while try await shop.scene.reconciler.workOnce() {}
+        while try await shop.scene.workOnce() {}
         #expect(shop.answers.count == 1)
     }
 }

@@ -85,7 +85,7 @@ extension SQLiteLedgerSession {
     }
 
     /// The number that stands for an owner; `nil` if there is none.
-    private func owner(_ owner: RecordOwner) throws -> Int64? {
+    func owner(_ owner: RecordOwner) throws -> Int64? {
         switch owner {
         case .ledger: 0
         case .app(let bundleId): try app(bundleId).map { -$0 }

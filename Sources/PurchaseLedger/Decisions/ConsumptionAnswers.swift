@@ -24,8 +24,9 @@ extension Ledger {
         return try await commit(LedgerQuery([.record(id.key)]), at: now) { draft in
             guard let job = draft.job(id), var question = ConsumptionQuestion(job) else { return nil }
             guard question.isOpen(in: key.scope.environment, at: now) else { return false }
-            (question.state, question.information) = (.waiting, information)
-            draft.put(Job(id, dueAt: now, attempts: job.attempts, payload: question.payload))
+            question.state = .waiting
+            question.information = information
+            draft.put(Job(id, dueAt: now, attempts: job.attempts)) { [question] in try question.payload }
             return true
         }
     }

@@ -41,6 +41,9 @@ struct LedgerDraft {
         return .commit(changes, output)
     }
 
+    /// Whether a record that is stored anew is due.
+    var leavesDue: Bool { state.records.values.contains { $0.isDue(at: now) && $0 != loaded.records[$0.key] } }
+
     /// Notes that the decision looks at something.
     private mutating func look(up key: LedgerKey) {
         if !loaded.query.keys.contains(key) { missing.insert(key) }
@@ -200,6 +203,17 @@ extension LedgerDraft {
     }
 
     mutating func put(_ value: some RecordValue) { put(value.record) }
+
+    /// Stores a job whose payload `payload` makes. If it cannot be made, nothing of the decision is committed.
+    mutating func put(_ job: Job, payload: () throws -> [UInt8]) {
+        var job = job
+        do {
+            job.payload = try payload()
+            put(job)
+        } catch {
+            refusal = error
+        }
+    }
 
     mutating func put(_ record: LedgerRecord) { state.records[record.key] = record }
 

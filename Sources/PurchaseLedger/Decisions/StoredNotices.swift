@@ -35,15 +35,17 @@ extension LedgerDraft {
 }
 
 extension Ledger {
-    /// The notices of an app and environment that were seen in the last 30 days, at most `limit` of each kind. Erases
+    /// The notices that were seen in the last 30 days, at most `limit` of each kind, those first that end first. Erases
     /// the older ones among them.
-    package func currentNotices(in scope: LedgerScope, at now: Timestamp, limit: Int) async throws -> [Notice] {
+    package func currentNotices(at now: Timestamp, limit: Int) async throws -> [Notice] {
         var notices: [Notice] = []
         for kind in Notice.Kind.allCases {
-            let records = try await storage.records(
-                RecordSelection(kind.record, of: .scope(scope), dueAt: .distantFuture), limit: limit)
+            let selection = RecordSelection(kind.record, dueAt: .distantFuture)
+            let records = try await storage.records(selection, limit: limit)
             try await erase(Set(records.filter { $0.isDue(at: now) }.map(\.key)), at: now)
-            notices += records.filter { !$0.isDue(at: now) }.map { Notice(kind, $0.key.name, in: scope) }
+            notices += records.filter { !$0.isDue(at: now) }.compactMap { record in
+                record.key.owner.scope.map { Notice(kind, record.key.name, in: $0) }
+            }
         }
         return notices
     }

@@ -61,7 +61,7 @@ extension LedgerDraft {
         add(&refund)
         guard let request = refund.lastRequest else {
             let note = RefundNote(refund)
-            return put(Job(id, dueAt: note.forgottenAt, payload: note.payload))
+            return put(Job(id, dueAt: note.forgottenAt)) { try note.payload }
         }
         if let question = ConsumptionQuestion(request, after: known, at: now) {
             store(question, refund, as: Job(id, dueAt: now))
@@ -72,10 +72,9 @@ extension LedgerDraft {
     }
 
     private mutating func store(_ question: ConsumptionQuestion, _ refund: RefundDates, as job: Job) {
-        var (question, job) = (question, job)
+        var question = question
         question.refund = refund
-        job.payload = question.payload
-        put(job)
+        put(job) { [question] in try question.payload }
     }
 
     /// Publishes that the App Store asks, so that the app can supply what the answer needs.

@@ -105,7 +105,7 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
 
     /// How long a request and its outcome are kept. Apple repeats a request within a day; an operator looks for missed
     /// ones once a month.
-    static let memory = Duration.seconds(30 * 86_400)
+    package static let memory = Duration.seconds(30 * 86_400)
 
     /// When the request and its outcome are forgotten.
     public var forgottenAt: Timestamp { requestedAt.advanced(by: Self.memory) }
@@ -134,5 +134,7 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     }
 
     /// The job's payload.
-    package var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+    package var payload: [UInt8] {
+        get throws { try JSONWriter.bytes(encoding: self) }
+    }
 }

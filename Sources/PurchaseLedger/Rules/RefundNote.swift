@@ -24,5 +24,7 @@ package struct RefundNote: Codable, Hashable, Sendable {
         (refund.decisions.last ?? .distantPast).advanced(by: ConsumptionQuestion.memory)
     }
 
-    var payload: [UInt8] { (try? JSONWriter.bytes(encoding: self)) ?? [] }
+    var payload: [UInt8] {
+        get throws { try JSONWriter.bytes(encoding: self) }
+    }
 }

@@ -137,6 +137,31 @@ extension LedgerStorageContract {
                 try trial.expect(found?.payload.count, is: 20, "The length")
             }
         },
+        Requirement("Of each lane, and of no other, the first records are found that are due") { trial in
+            let owners: [RecordOwner] = [.scope(Sample.production), .scope(Sample.otherApp), .app("com.example.one")]
+            let lanes = owners.flatMap { owner in
+                ["a", "b"].map { RecordLane(RecordKind(rawValue: $0), of: owner) }
+            }
+            let records = lanes.enumerated().flatMap { number, lane in
+                (0..<5).map { due in
+                    Sample.record("\(due)", lane.kind.rawValue, of: lane.owner, due: Int64(10 * due + number))
+                }
+            }
+            let unknown = RecordLane(RecordKind(rawValue: "a"), of: .scope(Sample.sandbox))
+            try trial.expect(
+                try await trial.first.due(in: [unknown], at: Sample.time(100), limit: 3), is: DueWork(), "Nothing")
+            try await trial.commit { $0.records = records }
+            for (asked, now, limit) in [(lanes, 25, 2), ([lanes[0], lanes[5], unknown], 100, 3), ([], 100, 9)] {
+                let at = Sample.time(Int64(now))
+                let work = try await trial.second.due(in: Set(asked), at: at, limit: limit)
+                for lane in Set(lanes).union(asked) {
+                    let due = records.filter { $0.key.lane == lane && $0.isDue(at: at) }.prefix(limit).map(\.key)
+                    try trial.expect(
+                        work.records.filter { $0.lane == lane }, is: asked.contains(lane) ? due : [], "\(lane)")
+                }
+                try trial.expect(work.hasDueChains, is: false, "Due chains")
+            }
+        },
         Requirement("Of many workers, one gets each job") { trial in
             let (count, kind) = (20, Job.Kind(rawValue: "kind"))
             try await trial.commit { changes in changes.records = (0..<count).map { Sample.job("\($0)").record } }

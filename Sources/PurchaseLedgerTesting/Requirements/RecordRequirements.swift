@@ -111,6 +111,8 @@ extension LedgerStorageContract {
                 (9, 2, [sandbox.key, Sample.key(3)]), (-1, 9, []), (9, 0, []),
             ] as [(Int64, Int, [ChainKey])] {
                 let due = try await trial.second.chains(.due(at: Sample.time(now)), limit: limit)
+                let work = try await trial.second.due(in: [], at: Sample.time(now), limit: 1)
+                try trial.expect(work, is: DueWork(hasDueChains: now >= 0), "Whether a chain is due")
                 try trial.expect(due, is: expected, "Due at \(now), at most \(limit)")
             }
             try await trial.commit(trial.second) {

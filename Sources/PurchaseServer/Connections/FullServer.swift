@@ -38,6 +38,7 @@ final class FullServer: ChannelInboundHandler {
 
     private static let response: [UInt8] = {
         let refusal = Refusal.overloaded
+        // Texts and booleans can always be encoded.
         let body = (try? JSONWriter.bytes(encoding: ErrorBody(refusal))) ?? []
         let fields = [
             "HTTP/1.1 \(refusal.status.code) \(refusal.status.reasonPhrase)", "Content-Type: application/json",

@@ -100,7 +100,7 @@ struct Jobs: AsyncParsableCommand {
         }
 
         private func list(_ ledger: Ledger, _ composition: Composition) async throws {
-            guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print($0.json) } }
+            guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print($0.json()) } }
             var (summary, first) = (JobSummary(), [Job]())
             try await filter.forEach(in: ledger) { job in
                 summary.add(job)
@@ -155,7 +155,7 @@ struct Jobs: AsyncParsableCommand {
                 // A consumption request that was answered or given up keeps its outcome.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
                 guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
-                guard !Reconciler.mayBeLeased(job, at: now) else { return left += 1 }
+                guard !job.mayBeLeased(at: now) else { return left += 1 }
                 var next = job
                 next.dueAt = min(job.dueAt, now)
                 // If it is done or postponed meanwhile, that counts.
@@ -196,14 +196,14 @@ extension Job {
         return "read through \(cursor.through.iso8601), \(success)\(unread)"
     }
 
-    fileprivate var json: String {
+    fileprivate func json() throws -> String {
         let cursor = HistoryCursor(self)
         let body = Body(
             kind: id.kind.rawValue, bundleId: id.scope.bundleId, environment: id.scope.environment.rawValue,
             name: id.name, dueAt: dueAt, attempts: attempts, failure: failure,
             readThrough: cursor.flatMap { $0.through.milliseconds > 0 ? $0.through : nil },
             succeededAt: cursor?.succeededAt, unreadFrom: cursor?.unread?.start, unreadThrough: cursor?.unread?.end)
-        return String(decoding: (try? JSONWriter.bytes(encoding: body)) ?? [], as: UTF8.self)
+        return String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self)
     }
 
     private struct Body: Encodable {

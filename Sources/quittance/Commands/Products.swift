@@ -44,7 +44,7 @@ struct Products: AsyncParsableCommand {
             let comparisons = ProductComparison.all(sold, catalogues, in: composition.configuration.environments)
             if comparisons.isEmpty, !json { try Terminal.print("Nothing was bought, and no app is configured.") }
             for comparison in comparisons {
-                try Terminal.print(json ? comparison.json : comparison.text)
+                try Terminal.print(json ? comparison.json() : comparison.text)
             }
             if !sold.damage.isEmpty || comparisons.contains(where: { !$0.unknown.isEmpty }) { throw ExitCode(1) }
         }
@@ -104,12 +104,12 @@ private struct ProductComparison {
         return lines.joined(separator: "\n")
     }
 
-    var json: String {
+    func json() throws -> String {
         let body = Body(
             bundleId: scope.bundleId, environment: scope.environment.rawValue,
             unknown: unknown.map { ProductBody($0.productId, $0.sold) },
             neverBought: neverBought, known: known.map { ProductBody($0.productId, $0.sold) })
-        return String(decoding: (try? JSONWriter.bytes(encoding: body)) ?? [], as: UTF8.self)
+        return String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self)
     }
 
     private struct Body: Encodable {

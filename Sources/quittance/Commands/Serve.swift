@@ -112,7 +112,9 @@ struct Serve: AsyncParsableCommand {
         let erasures = try composition.erasureJournal()
         if let journal = erasures?.journal { service.keepErasures(in: journal) }
         service.signing = signing
-        service.questions = composition.questions(service, share: configuration.shareOfServer)
+        let questions = composition.questions(service, share: configuration.shareOfServer)
+        service.questions = questions
+        service.jobs = composition.jobs(questions, logger)
         if !configuration.roots.isEmpty {
             logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
         }

@@ -49,8 +49,39 @@ public struct Job: Hashable, Sendable {
         self.failure = failure
     }
 
+    /// How long a worker has for a job, unless it prolongs the lease: longer than a question to the App Store takes
+    /// with all its attempts.
+    public static let lease = Duration.seconds(120)
+
     /// The largest payload in bytes: a record's, without what else is stored of a job.
     public static let payloadLimit = LedgerRecord.payloadLimit - (8 << 10)
+}
+
+extension Job {
+    /// The first pause after a failure, in seconds. It doubles with each attempt.
+    private static let firstPause: Int64 = 60
+
+    /// The job at another time, with the attempts that it had.
+    public func next(at time: Timestamp, _ failure: String?) -> Job {
+        var job = self
+        job.dueAt = time
+        job.failure = failure
+        return job
+    }
+
+    /// The job for another attempt, after the longest pause at the latest.
+    public func retry(at now: Timestamp, because failure: String, within longest: Duration) -> Job {
+        let doublings = Int64(max(0, min(attempts - 1, 6)))
+        return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
+    }
+
+    /// Whether a worker may be doing a job that is not due: a lease ends within these minutes. If nobody does it, it is
+    /// due so soon that nobody need make it due.
+    ///
+    /// - Parameter now: By a clock that may differ by a minute from that of the worker.
+    package func mayBeLeased(at now: Timestamp) -> Bool {
+        now < dueAt && dueAt <= now.advanced(by: Self.lease + .seconds(60))
+    }
 }
 
 extension Job: RecordValue {

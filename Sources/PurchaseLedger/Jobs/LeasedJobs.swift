@@ -15,26 +15,42 @@ extension Ledger {
         }
     }
 
-    /// Leases the jobs of a kind that are due, the earliest first. Until the lease ends no other worker gets them. A
-    /// job that cannot be read is postponed, so that it does not keep others from being found.
+    /// Leases the jobs of a kind that are due, the earliest first; see ``lease(_:until:at:)``.
     ///
-    /// - Parameters:
-    ///   - end: When the lease ends: later than the worker needs for all of them.
-    ///   - limit: The most jobs to lease.
-    /// - Returns: The jobs as they are stored now: `dueAt` is the end of the lease, and `attempts` counts this one.
+    /// - Parameter limit: The most jobs to lease.
     public func lease(
         _ kind: Job.Kind, in scope: LedgerScope, until end: Timestamp, limit: Int = 1, at now: Timestamp
     ) async throws -> [Job] {
-        let due = try await storage.records(RecordSelection(kind, of: .scope(scope), dueAt: now), limit: limit)
-        let keys = due.sorted { ($0.dueAt ?? now, $0.key.name) < ($1.dueAt ?? now, $1.key.name) }.map(\.key)
-        guard !keys.isEmpty else { return [] }
-        return try await commit(LedgerQuery(keys.map(LedgerKey.record)), at: now) { draft in
+        let work = try await storage.due(in: [RecordLane(kind, of: .scope(scope))], at: now, limit: limit)
+        return try await lease(work.records.map { Job.ID(kind, $0.name, in: scope) }, until: end, at: now)
+    }
+
+    /// Leases those of some jobs that are due. Until the lease ends no other worker gets them. A job that cannot be
+    /// read is postponed, so that it does not keep others from being found.
+    ///
+    /// - Parameter end: When the lease ends: later than the worker needs for all of them.
+    /// - Returns: The jobs as they are stored now: `dueAt` is the end of the lease, and `attempts` counts this one.
+    public func lease(_ ids: [Job.ID], until end: Timestamp, at now: Timestamp) async throws -> [Job] {
+        guard !ids.isEmpty else { return [] }
+        return try await commit(LedgerQuery(ids.map { .record($0.key) }), at: now) { draft in
             // Another worker may have leased, finished or postponed some of them meanwhile.
-            keys.compactMap { key in
-                guard let record = draft.record(key), record.isDue(at: now) else { return nil }
+            ids.compactMap { id in
+                guard let record = draft.record(id.key), record.isDue(at: now) else { return nil }
                 return draft.lease(record, until: end, orLeaveUntil: now.advanced(by: Self.unreadablePause))
             }
         }
+    }
+
+    /// Stores how far a worker is with a job, and begins its lease anew.
+    ///
+    /// - Throws: ``LeaseLost`` if another worker has the job; ``LedgerStorageError``.
+    public func prolong(_ job: inout Job, payload: [UInt8], at now: Timestamp) async throws {
+        var next = job
+        next.dueAt = now.advanced(by: Job.lease)
+        next.payload = payload
+        guard next != job else { return }
+        guard try await replace(job, with: next, at: now) else { throw LeaseLost() }
+        job = next
     }
 
     /// Removes a job that was done.
@@ -84,6 +100,19 @@ extension Ledger {
                 jobs.items.append(job)
             }
         }
+        return jobs
+    }
+
+    /// A page of the jobs of a kind, an app and an environment, in any order.
+    ///
+    /// - Parameter cursor: As in ``jobs(after:limit:)``.
+    public func jobs(
+        _ kind: Job.Kind, in scope: LedgerScope? = nil, after cursor: ScanCursor? = nil, limit: Int = 500
+    ) async throws -> ScanPage<Job> {
+        let selection = RecordSelection(kind, of: scope.map(RecordOwner.scope))
+        let page = try await storage.records(selection, after: cursor, limit: limit)
+        var jobs = ScanPage<Job>(items: [], damage: page.damage, next: page.next)
+        for record in page.items { jobs.add(record) }
         return jobs
     }
 

@@ -5,10 +5,13 @@ package import Logging
 package import PurchaseLedger
 import ServiceLifecycle
 
-/// Publishes changes that only time causes, such as the end of a subscription, and erases events that are older than
-/// the configured retention. After downtime it publishes all changes that became due meanwhile. It also lets the
-/// storage prepare for the time that comes.
-package struct DueChangePublisher: Service {
+/// What a server does from time to time besides its jobs: it compares clocks, corrects what a clock that was ahead has
+/// published, erases events that are older than the configured retention, shows notices, and lets the storage prepare
+/// for the time that comes. Once, it publishes what a changed catalogue changes.
+package struct Housekeeping: Service {
+    /// How often it looks at what is over. A look that finds nothing asks nobody.
+    private static let interval = Duration.seconds(1)
+
     /// The most chains in one commit.
     private static let chainLimit = 500
 
@@ -18,9 +21,9 @@ package struct DueChangePublisher: Service {
     /// How often events are erased. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// How long chains are not corrected again after some were. While the clock of another server is ahead, each of the
-    /// two servers would publish again and again about the same chains.
-    private static let correctionPause = Duration.seconds(60)
+    /// How often chains are searched that another server's clock was ahead for. While it still is, each of the two
+    /// servers would publish again and again about the same chains.
+    private static let correctionInterval = Duration.seconds(60)
 
     /// How often the clock is compared with the database's.
     private static let clockInterval = Duration.seconds(60)
@@ -32,8 +35,8 @@ package struct DueChangePublisher: Service {
     /// repeated in time.
     private static let preparationInterval = Duration.seconds(3600)
 
-    /// The most notices of a kind that are read for one app and environment.
-    private static let noticeLimit = 100
+    /// The most notices of a kind that are read: more than a board shows.
+    private static let noticeLimit = 1000
 
     /// Shows what the operator should look at; `nil` for none.
     package var board: NoticeBoard?
@@ -47,60 +50,53 @@ package struct DueChangePublisher: Service {
     private let now: @Sendable () -> Timestamp
     private let clock: any Clock<Duration>
     private let logger: Logger
-    private let interval: Duration
     private let failure: ThrottledWarning
     private let erasureFailure: ThrottledWarning
-    private let damage: ThrottledWarning
     private let noticeFailure: ThrottledWarning
     private let clockFailure: ThrottledWarning
 
-    /// - Parameters:
-    ///   - eventRetention: How long the ledger keeps events; `nil` keeps all.
-    ///   - interval: The time between two searches for due changes, and so how late an event may be. A search reads one
-    ///     index.
+    /// - Parameter eventRetention: How long the ledger keeps events; `nil` keeps all.
     package init(
         ledger: Ledger, eventRetention: Duration? = nil, now: @escaping @Sendable () -> Timestamp,
-        clock: any Clock<Duration>, logger: Logger, interval: Duration = .seconds(1)
+        clock: any Clock<Duration>, logger: Logger
     ) {
         self.ledger = ledger
         self.eventRetention = eventRetention
         self.now = now
         self.clock = clock
         self.logger = logger
-        self.interval = interval
         failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
         erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
         noticeFailure = ThrottledWarning(level: .error, "Notices could not be read", clock: clock, logger)
         clockFailure = ThrottledWarning("The database's clock could not be read", clock: clock, logger)
-        damage = ThrottledWarning(
-            "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
     }
 
     package func run() async throws {
         await cancelWhenGracefulShutdown {
             async let catalogue: Void = publishCatalogue()
-            await publishAndErase()
+            await keepHouse()
             await catalogue
         }
     }
 
-    private func publishAndErase() async {
-        // These intervals are measured by the clock that nobody sets: a wall clock that goes back must not end them.
-        var (erasure, reading) = (Interval(Self.erasureInterval, clock), Interval(Self.noticeInterval, clock))
+    private func keepHouse() async {
+        var erasure = Interval(Self.erasureInterval, clock)
+        var reading = Interval(Self.noticeInterval, clock)
         var comparison = Interval(Self.clockInterval, clock)
         var preparation = Interval(Self.preparationInterval, clock)
-        var (correction, lastRound) = (Interval(Self.correctionPause, clock), now())
-        var (concern, doubt) = (String?.none, String?.none)
+        var correction = Interval(Self.correctionInterval, clock)
+        var lastRound = now()
+        var concern: String?
+        var doubt: String?
         while !Task.isCancelled {
             await attempt(orLog: clockFailure) { try await compareClocks(&comparison) }
             warnOfClock(unlessLogged: &doubt)
             await attempt(orLog: failure) { try await publishCorrections(&correction, &lastRound) }
-            await attempt(orLog: failure) { try await publishDueChanges() }
             await attempt(orLog: erasureFailure) { try await eraseOldEvents(&erasure) }
             await attempt(orLog: noticeFailure) { try await showNotices(&reading) }
             await prepare(&preparation)
             warn(unlessLogged: &concern)
-            try? await clock.sleep(for: interval)
+            try? await clock.sleep(for: Self.interval)
         }
     }
 
@@ -129,14 +125,6 @@ package struct DueChangePublisher: Service {
         last = concern
     }
 
-    private func publishDueChanges() async throws {
-        var (damaged, count) = (Set<ChainKey>(), Self.chainLimit)
-        while count >= Self.chainLimit, !Task.isCancelled {
-            count = try await ledger.publishDueChanges(at: now(), limit: Self.chainLimit, besides: &damaged)
-        }
-        if !damaged.isEmpty { damage.log(["error": "\(LedgerStorageError.damaged(damaged))"]) }
-    }
-
     /// Publishes the present state of chains about which a clock that was ahead published changes too early: at once if
     /// it was this server's.
     private func publishCorrections(_ interval: inout Interval, _ lastRound: inout Timestamp) async throws {
@@ -144,13 +132,15 @@ package struct DueChangePublisher: Service {
         let isSetBack = now < lastRound
         lastRound = now
         guard isSetBack || interval.isOver else { return }
-        var (damaged, count, total) = (Set<ChainKey>(), Self.chainLimit, 0)
+        interval.begin()
+        var damaged: Set<ChainKey> = []
+        var count = Self.chainLimit
+        var total = 0
         while count >= Self.chainLimit, !Task.isCancelled {
             count = try await ledger.publishCorrections(at: now, limit: Self.chainLimit, besides: &damaged)
             total += count
         }
         guard total > 0 else { return }
-        interval.begin()
         logger.warning(
             "A clock was ahead, so changes were published too early: their purchases were published again",
             metadata: ["purchases": "\(total)"])
@@ -183,7 +173,7 @@ package struct DueChangePublisher: Service {
 
 // MARK: - The clock
 
-extension DueChangePublisher {
+extension Housekeeping {
     private func compareClocks(_ interval: inout Interval) async throws {
         guard let judge, interval.isOver else { return }
         interval.begin()
@@ -199,31 +189,14 @@ extension DueChangePublisher {
     }
 }
 
-/// A time span after which something is done again.
-private struct Interval {
-    private let length: Duration
-    private let clock: any Clock<Duration>
-    /// The time since it began; `nil` before it began first.
-    private var age: (@Sendable () -> Duration)?
-
-    init(_ length: Duration, _ clock: any Clock<Duration>) {
-        self.length = length
-        self.clock = clock
-    }
-
-    var isOver: Bool { age.map { $0() >= length } ?? true }
-
-    mutating func begin() { age = clock.stopwatch() }
-}
-
 // MARK: - The catalogue
 
-extension DueChangePublisher {
+extension Housekeeping {
     /// Publishes the changes that a changed catalogue causes: once, since the catalogue cannot change while the server
     /// runs. For a large ledger this takes minutes, and nothing else waits for it.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
-            try? await clock.sleep(for: interval)
+            try? await clock.sleep(for: Self.interval)
         }
     }
 
@@ -243,7 +216,7 @@ extension DueChangePublisher {
 
 // MARK: - Notices
 
-extension DueChangePublisher {
+extension Housekeeping {
     /// Logs new notices, and once a minute reads those of all servers.
     private func showNotices(_ interval: inout Interval) async throws {
         guard let board else { return }
@@ -251,14 +224,8 @@ extension DueChangePublisher {
         for (notice, count) in due { logger.warning(notice.message, metadata: notice.metadata(count)) }
         guard !due.isEmpty || interval.isOver else { return }
         interval.begin()
-        var notices: [Notice] = []
-        for bundleId in apps.keys.sorted() {
-            let catalogue = ledger.rules.catalogue(of: bundleId)
-            for environment in AppStoreModel.Environment.allCases {
-                let scope = LedgerScope(bundleId: bundleId, environment: environment)
-                let found = try await ledger.currentNotices(in: scope, at: now(), limit: Self.noticeLimit)
-                notices += found.filter { $0.holds(catalogue) }
-            }
+        var notices = try await ledger.currentNotices(at: now(), limit: Self.noticeLimit).filter {
+            apps[$0.scope.bundleId] != nil && $0.holds(ledger.rules.catalogue(of: $0.scope.bundleId))
         }
         notices += board.logged(at: now()).filter { $0.holds(ledger.rules.catalogue(of: $0.scope.bundleId)) }
         board.show(notices)

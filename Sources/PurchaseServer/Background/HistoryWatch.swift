@@ -41,18 +41,24 @@ package final class HistoryWatch: Sendable {
     ///
     /// - Returns: Those that are late now, and those that were late before and are not any more.
     package func look(
-        at scopes: some Sequence<LedgerScope>, in ledger: Ledger, at now: Timestamp
+        at scopes: Set<LedgerScope>, in ledger: Ledger, at now: Timestamp
     ) async throws -> (late: [LateHistory], over: [LateHistory]) {
         let start = state.withLock { state in
             let start = min(state.start ?? now, now)
             state.start = start
             return start
         }
-        var late: [LateHistory] = []
-        for scope in scopes {
-            let job = try await ledger.job(Job.ID(.notificationHistory, "", in: scope))
-            let history = LateHistory(scope: scope, since: Self.age(of: job) ?? start, failure: job?.failure)
-            if history.since.advanced(by: Self.patience) < now { late.append(history) }
+        var jobs: [LedgerScope: Job] = [:]
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await ledger.jobs(.notificationHistory, after: cursor)
+            for job in page.items { jobs[job.id.scope] = job }
+            cursor = page.next
+        } while cursor != nil
+        let late = scopes.map { scope in
+            LateHistory(scope: scope, since: Self.age(of: jobs[scope]) ?? start, failure: jobs[scope]?.failure)
+        }.filter { $0.since.advanced(by: Self.patience) < now }.sorted {
+            ($0.scope.bundleId, $0.scope.environment.rawValue) < ($1.scope.bundleId, $1.scope.environment.rawValue)
         }
         let before = state.withLock { state in
             defer { state.late = late }
@@ -101,11 +107,11 @@ extension LateHistory {
 
 /// Looks again and again how old the notification histories are.
 package struct HistoryWatcher: Service {
-    /// How often it looks. Each look reads one job for each app and environment.
+    /// How often it looks. Each look is one search.
     private static let interval = Duration.seconds(60)
 
     private let watch: HistoryWatch
-    private let scopes: [LedgerScope]
+    private let scopes: Set<LedgerScope>
     private let ledger: Ledger
     private let now: @Sendable () -> Timestamp
     private let clock: any Clock<Duration>
@@ -113,11 +119,15 @@ package struct HistoryWatcher: Service {
 
     /// - Parameter scopes: The apps and environments whose histories are read.
     package init(
-        _ watch: HistoryWatch, _ scopes: [LedgerScope], in ledger: Ledger, now: @escaping @Sendable () -> Timestamp,
+        _ watch: HistoryWatch, _ scopes: Set<LedgerScope>, in ledger: Ledger, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger
     ) {
-        (self.watch, self.scopes, self.ledger) = (watch, scopes, ledger)
-        (self.now, self.clock, self.logger) = (now, clock, logger)
+        self.watch = watch
+        self.scopes = scopes
+        self.ledger = ledger
+        self.now = now
+        self.clock = clock
+        self.logger = logger
     }
 
     package func run() async throws {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+public import PurchaseLedger
+
+// What is due, of all lanes in one statement.
+
+extension PostgresLedgerStorage {
+    /// What is due, see `LedgerStorage`.
+    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+        let lanes = Array(lanes)
+        let apps = Set(lanes.compactMap(\.owner.bundleId))
+        return try await translated {
+            try await self.inOneEpoch { epoch in
+                let numbers = try await self.scopeNumbers(apps, Set(lanes.compactMap(\.owner.scope)), in: epoch)
+                let statements =
+                    self.isDistributed
+                    ? DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit)
+                    : [DueSearch.statement(lanes, numbers, at: now, limit: limit)]
+                return try DueSearch.found(try await self.requests.read(statements, during: epoch), lanes, limit)
+            }
+        }
+    }
+}
+
+/// The search for what is due. Each row of its answer has the position of a lane, counted from 1, when a record is due,
+/// and its name. A row with the position 0 says that a chain is due.
+private enum DueSearch {
+    /// Each lane is a look into an index, and all of them together are none while no record at all is due.
+    private static let oneNode = """
+        (SELECT position, due_at, name
+        FROM unnest((SELECT $1::text[]), (SELECT $2::bigint[])) WITH ORDINALITY AS lanes (kind, owner, position)
+        CROSS JOIN LATERAL (
+            SELECT due_at, name FROM quittance.records
+            WHERE records.kind = lanes.kind AND records.owner = lanes.owner AND due_at <= $3
+            ORDER BY due_at LIMIT $4) AS found
+        WHERE EXISTS (SELECT 1 FROM quittance.records WHERE due_at <= $3))
+        UNION ALL
+        (SELECT 0, next_change, '' FROM quittance.chains WHERE next_change <= $3 ORDER BY next_change LIMIT 1)
+        """
+
+    static func statement(
+        _ lanes: [RecordLane], _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
+    ) -> PostgresStatement {
+        PostgresStatement(
+            oneNode,
+            [
+                .texts(lanes.map(\.kind.rawValue)), .list(.integer, lanes.map { .integer(scopes.owner($0.owner)) }),
+                now.parameter, limit.parameter,
+            ])
+    }
+
+    /// Citus runs no lateral join of all nodes: here all lanes together have a limit.
+    private static let records = """
+        SELECT array_position($1::text[], kind || ' ' || owner::text), due_at, name FROM quittance.records
+        WHERE due_at <= $2 AND kind || ' ' || owner::text = ANY ($1::text[]) ORDER BY due_at LIMIT $3
+        """
+
+    /// The most records that nodes are asked for at once, of some hundred bytes each.
+    private static let mostOnNodes = 2000
+
+    private static let chains = """
+        SELECT 0, next_change, ''::text FROM quittance.chains WHERE next_change <= $1 ORDER BY next_change LIMIT 1
+        """
+
+    static func statementsOnNodes(
+        _ lanes: [RecordLane], _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
+    ) -> [PostgresStatement] {
+        let names = lanes.map { "\($0.kind.rawValue) \(scopes.owner($0.owner))" }
+        let most = min(Self.mostOnNodes, limit.multipliedReportingOverflow(by: lanes.count).partialValue)
+        return [
+            PostgresStatement(records, [.texts(names), now.parameter, max(0, most).parameter]),
+            PostgresStatement(chains, [now.parameter]),
+        ]
+    }
+
+    static func found(_ answers: [PostgresRows], _ lanes: [RecordLane], _ limit: Int) throws -> DueWork {
+        let rows = try answers.flatMap { rows in try rows.map { try Row(&$0) } }
+        var work = DueWork(hasDueChains: rows.contains { $0.position == 0 })
+        for (position, rows) in Dictionary(grouping: rows, by: \.position)
+        where lanes.indices.contains(position - 1) {
+            let lane = lanes[position - 1]
+            work.records += rows.sorted { $0.dueAt < $1.dueAt }.prefix(limit).map {
+                RecordKey(lane.kind, $0.name, of: lane.owner)
+            }
+        }
+        return work
+    }
+
+    private struct Row {
+        let position: Int
+        let dueAt: Timestamp
+        let name: String
+
+        init(_ row: inout PostgresRow) throws {
+            position = try row.next()
+            dueAt = try row.next()
+            name = try row.next()
+        }
+    }
+}

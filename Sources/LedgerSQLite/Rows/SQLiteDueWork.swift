@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import PurchaseLedger
+
+// What is due, of all lanes in one reading.
+
+extension SQLiteLedgerSession {
+    func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) throws -> DueWork {
+        var work = DueWork(hasDueChains: try isAny("chains WHERE nextChange <= ?", now))
+        // Usually nothing is due, and no lane is searched.
+        guard try isAny("records WHERE dueAt <= ?", now) else { return work }
+        for lane in lanes { work.records += try due(in: lane, at: now, limit: limit) }
+        return work
+    }
+
+    private func isAny(_ rows: String, _ now: Timestamp) throws -> Bool {
+        try first("SELECT 1 FROM \(rows) LIMIT 1", [now.stored]) { try $0.next(Int64.self) } != nil
+    }
+
+    private func due(in lane: RecordLane, at now: Timestamp, limit: Int) throws -> [RecordKey] {
+        guard let owner = try owner(lane.owner) else { return [] }
+        return try all(
+            "SELECT name FROM records WHERE kind = ? AND owner = ? AND dueAt <= ? ORDER BY dueAt LIMIT ?",
+            [.text(lane.kind.rawValue), .integer(owner), now.stored, limit.stored]
+        ) { RecordKey(lane.kind, try $0.next(), of: lane.owner) }
+    }
+}

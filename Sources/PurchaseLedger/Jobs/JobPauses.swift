@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// The pauses of a runner: one for each app and environment whose jobs fail.
+///
+/// After a pause one job is tried, the probe. If it succeeds, the others follow; if it fails, there is another pause.
+/// One failure that may be a job's own begins no pause: the next job is the probe.
+struct JobPauses {
+    /// The pause of an app and environment.
+    private struct Pause {
+        /// How many attempts have failed in a row.
+        var failures: Int
+        /// When the next probe may begin.
+        var end: Timestamp
+        /// The job that failed first, or the probe that runs.
+        var job: Job.ID
+        /// Until when the probe counts as running; `nil` if none runs.
+        var probeEnd: Timestamp?
+    }
+
+    private var pauses: [LedgerScope: Pause] = [:]
+
+    /// The first pause. It doubles with each probe that fails.
+    static let first = Duration.seconds(15)
+    /// The longest pause: one question a minute disturbs nobody, and after an outage all goes on a minute later.
+    static let longest = Duration.seconds(60)
+
+    /// Whether a job of an app and environment may begin.
+    func admits(_ scope: LedgerScope, at now: Timestamp) -> Bool {
+        guard let pause = pauses[scope] else { return true }
+        // An end that lies further ahead is from before the clock was set back.
+        if let end = pause.probeEnd, now < end, end <= now.advanced(by: Job.lease) { return false }
+        return pause.end <= now || now.advanced(by: Self.longest) < pause.end
+    }
+
+    /// Notes that a job begins, which ``admits(_:at:)`` has let through.
+    mutating func begin(_ job: Job.ID, at now: Timestamp) {
+        pauses[job.scope]?.job = job
+        pauses[job.scope]?.probeEnd = now.advanced(by: Job.lease)
+    }
+
+    /// Whether an app and environment has a pause, so that one job may begin at most.
+    func isPaused(_ scope: LedgerScope) -> Bool { pauses[scope] != nil }
+
+    /// Notes that a job has ended without a failure that concerns others.
+    mutating func end(_ job: Job.ID) {
+        guard let pause = pauses[job.scope] else { return }
+        if isProbe(job) || pause.failures == 0 { pauses[job.scope] = nil }
+    }
+
+    /// Notes that a job was given up before it ended, as when the server stops.
+    mutating func abandon(_ job: Job.ID) {
+        if isProbe(job) { pauses[job.scope]?.probeEnd = nil }
+    }
+
+    /// Notes a failure that concerns others.
+    ///
+    /// - Returns: When the pause ends; `nil` if there is none.
+    mutating func fail(_ job: Job.ID, _ failure: JobFailure, at now: Timestamp) -> Timestamp? {
+        guard let pause = pauses[job.scope] else {
+            let count = failure.extent == .all ? 1 : 0
+            return begin(job, failures: count, failure.pause, at: now)
+        }
+        // Jobs that began before the pause say nothing new.
+        guard isProbe(job) || pause.failures == 0 && pause.job != job else { return pause.end }
+        return begin(job, failures: pause.failures + 1, failure.pause, at: now)
+    }
+
+    private mutating func begin(
+        _ job: Job.ID, failures: Int, _ named: Duration?, at now: Timestamp
+    ) -> Timestamp? {
+        guard failures > 0 else {
+            pauses[job.scope] = Pause(failures: 0, end: now, job: job)
+            return nil
+        }
+        let usual = Self.first * (1 << min(failures - 1, 8))
+        let end = now.advanced(by: min(Self.longest, max(named ?? .zero, usual)))
+        pauses[job.scope] = Pause(failures: failures, end: end, job: job)
+        return end
+    }
+
+    private func isProbe(_ job: Job.ID) -> Bool {
+        pauses[job.scope].map { $0.probeEnd != nil && $0.job == job } ?? false
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+
+/// Which jobs a server begins: what a ``JobRunner`` knows between two searches.
+struct JobQueue {
+    /// How many jobs of an app and environment a server does at once: enough to use Apple's 50 requests a second with
+    /// answers that take a seventh of a second.
+    private static let mostOfScope = 8
+
+    /// How many jobs of a lane one search finds, so that a search follows some dozen jobs.
+    static let mostFound = 32
+
+    /// The kinds, those of the greatest weight first.
+    private let kinds: [JobKind]
+    /// Jobs that are due and not yet leased, the earliest first.
+    private var found: [RecordLane: ArraySlice<RecordKey>] = [:]
+    /// Lanes in which the last search may have left jobs that are due.
+    private var unfinished: Set<RecordLane> = []
+    private var running: [RecordLane: Int] = [:]
+    private var runningOfScope: [LedgerScope: Int] = [:]
+    /// The pauses.
+    var pauses = JobPauses()
+    /// Whether to search, although jobs are known.
+    var wantsSearch = true
+
+    init(_ kinds: [JobKind]) {
+        self.kinds = kinds.sorted { $0.weight > $1.weight }
+    }
+
+    /// The lanes to search: those in which a job may begin and none is known. Empty if there is nothing to search for.
+    mutating func lanesToSearch(at now: Timestamp) -> Set<RecordLane> {
+        let wanted: Set<RecordLane>? = wantsSearch ? nil : unfinished.filter { found[$0]?.isEmpty ?? true }
+        wantsSearch = false
+        guard wanted?.isEmpty != true else { return [] }
+        var lanes: Set<RecordLane> = []
+        for kind in kinds {
+            for scope in kind.scopes where pauses.admits(scope, at: now) {
+                let lane = RecordLane(kind.kind, of: .scope(scope))
+                guard wanted?.contains(lane) ?? true, found[lane]?.isEmpty ?? true, hasRoom(kind, scope) else {
+                    continue
+                }
+                lanes.insert(lane)
+            }
+        }
+        return lanes
+    }
+
+    /// Notes what a search of some lanes has found.
+    mutating func add(_ records: [RecordKey], in lanes: Set<RecordLane>) {
+        let found = Dictionary(grouping: records, by: \.lane)
+        for lane in lanes {
+            let keys = found[lane] ?? []
+            self.found[lane] = keys.isEmpty ? nil : keys[...]
+            if keys.count >= Self.mostFound { unfinished.insert(lane) } else { unfinished.remove(lane) }
+        }
+    }
+
+    /// The jobs that begin now, which count as running.
+    mutating func take(atMost limit: Int, at now: Timestamp) -> [Job.ID] {
+        var jobs: [Job.ID] = []
+        for kind in kinds {
+            for scope in kind.scopes {
+                let lane = RecordLane(kind.kind, of: .scope(scope))
+                while jobs.count < limit, hasRoom(kind, scope), pauses.admits(scope, at: now),
+                    let key = found[lane]?.popFirst()
+                {
+                    let job = Job.ID(kind.kind, key.name, in: scope)
+                    begin(job, at: now)
+                    jobs.append(job)
+                }
+            }
+        }
+        return jobs
+    }
+
+    private func hasRoom(_ kind: JobKind, _ scope: LedgerScope) -> Bool {
+        running[RecordLane(kind.kind, of: .scope(scope)), default: 0] < kind.mostAtOnce
+            && runningOfScope[scope, default: 0] < Self.mostOfScope
+    }
+
+    private mutating func begin(_ job: Job.ID, at now: Timestamp) {
+        running[job.key.lane, default: 0] += 1
+        runningOfScope[job.scope, default: 0] += 1
+        pauses.begin(job, at: now)
+    }
+
+    /// Notes that a job does not run any more.
+    mutating func end(_ job: Job.ID) {
+        running[job.key.lane, default: 0] -= 1
+        runningOfScope[job.scope, default: 0] -= 1
+    }
+}

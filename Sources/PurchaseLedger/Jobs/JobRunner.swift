@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+import Synchronization
+
+/// Does the jobs of a ledger as they fall due, by a table of their kinds.
+///
+/// One search finds what is due, of all kinds, apps and environments. A job is leased before it is done, so that any
+/// number of servers share the work, and none is forgotten in a crash. Jobs of a kind, or of an app and environment,
+/// that the table does not name are left alone.
+///
+/// A runner has no clock, no threads and no pauses of its own: the caller calls ``begin(atMost:)`` when time has passed
+/// or something was stored, and ``perform(_:)`` for each job that has begun.
+public final class JobRunner: Sendable {
+    private let ledger: Ledger
+    private let kinds: [Job.Kind: JobKind]
+    private let now: @Sendable () -> Timestamp
+    /// Called with each job that failed and is postponed, or is not to be done any more without an answer.
+    private let onFailure: @Sendable (Job) -> Void
+    private let queue: Mutex<JobQueue>
+
+    /// - Parameters:
+    ///   - kinds: The table: one row for each kind.
+    ///   - now: Returns the time.
+    ///   - onFailure: Called with each job that has a failure now.
+    public init(
+        _ ledger: Ledger, _ kinds: [JobKind], now: @escaping @Sendable () -> Timestamp,
+        onFailure: @escaping @Sendable (Job) -> Void = { _ in }
+    ) {
+        self.ledger = ledger
+        self.kinds = Dictionary(kinds.map { ($0.kind, $0) }) { first, _ in first }
+        self.now = now
+        self.onFailure = onFailure
+        queue = Mutex(JobQueue(Array(self.kinds.values)))
+    }
+
+    /// What has begun.
+    public struct Beginning: Sendable {
+        /// The jobs that the caller passes to ``perform(_:)``, all at once or one after another.
+        public var jobs: [Job] = []
+        /// Whether changes of purchases are due, see ``Ledger/publishDueChanges(at:limit:)``; false without a search.
+        public var hasDueChains = false
+        /// Whether to call ``JobRunner/begin(atMost:)`` again at once: what was found is not there any more.
+        public var isOutdated = false
+    }
+
+    /// Has the next ``begin(atMost:)`` search for all that is due: call it each second, and after commits that leave
+    /// something due.
+    public func search() { queue.withLock { $0.wantsSearch = true } }
+
+    /// Searches if need be, and leases jobs that are due.
+    ///
+    /// - Throws: ``LedgerStorageError``.
+    public func begin(atMost limit: Int = .max) async throws -> Beginning {
+        let now = now()
+        var beginning = Beginning()
+        let (isSearch, lanes) = queue.withLock { ($0.wantsSearch, $0.lanesToSearch(at: now)) }
+        if isSearch || !lanes.isEmpty {
+            let work = try await ledger.storage.due(in: lanes, at: now, limit: JobQueue.mostFound)
+            beginning.hasDueChains = work.hasDueChains
+            queue.withLock { $0.add(work.records, in: lanes) }
+        }
+        let ids = queue.withLock { $0.take(atMost: limit, at: now) }
+        guard !ids.isEmpty else { return beginning }
+        do {
+            beginning.jobs = try await ledger.lease(ids, until: now.advanced(by: Job.lease), at: now)
+        } catch {
+            release(ids)
+            throw error
+        }
+        let leased = Set(beginning.jobs.map(\.id))
+        release(ids.filter { !leased.contains($0) })
+        beginning.isOutdated = leased.isEmpty
+        return beginning
+    }
+
+    private func release(_ ids: [Job.ID]) {
+        queue.withLock { queue in
+            for id in ids {
+                queue.pauses.abandon(id)
+                queue.end(id)
+            }
+        }
+    }
+
+    /// Does a job that has begun, and stores what becomes of it.
+    ///
+    /// - Throws: ``LedgerStorageError``. The job is done again after its lease has ended.
+    public func perform(_ leased: Job) async throws {
+        defer { queue.withLock { $0.end(leased.id) } }
+        let lease = LeasedJob(leased)
+        let outcome: JobOutcome
+        do {
+            guard let kind = kinds[leased.id.kind] else { return }
+            outcome = try await kind.perform(lease)
+            queue.withLock { $0.pauses.end(leased.id) }
+        } catch let failure as JobFailure {
+            outcome = .later(postponed(lease.job, failure))
+        } catch {
+            queue.withLock { $0.pauses.abandon(leased.id) }
+            // The server stops, and the next worker need not wait. Otherwise the lease has another owner, or ends.
+            guard error is CancellationError else { return try Self.rethrow(error) }
+            outcome = .later(lease.job.next(at: now(), leased.failure))
+        }
+        switch outcome {
+        case .done: try await ledger.finish(lease.job, at: now())
+        case .later(let next):
+            if next.failure != nil, next.dueAt > now() { onFailure(next) }
+            try await ledger.replace(lease.job, with: next, at: now())
+        }
+    }
+
+    private static func rethrow(_ error: any Error) throws {
+        if !(error is LeaseLost) { throw error }
+    }
+
+    /// The job for another attempt.
+    private func postponed(_ job: Job, _ failure: JobFailure) -> Job {
+        let now = now()
+        let longest = kinds[job.id.kind]?.longestRetry ?? JobPauses.longest
+        var next = job.retry(at: now, because: failure.reason, within: longest)
+        if failure.extent == .job {
+            queue.withLock { $0.pauses.end(job.id) }
+        } else if let end = queue.withLock({ $0.pauses.fail(job.id, failure, at: now) }) {
+            next.dueAt = end
+        }
+        if let pause = failure.pause { next.dueAt = max(next.dueAt, now.advanced(by: pause)) }
+        if let payload = failure.payload { next.payload = payload }
+        if let latest = failure.latest { next.dueAt = min(next.dueAt, latest) }
+        return next
+    }
+
+    /// Does one job that is due, if there is one and no pause keeps it.
+    ///
+    /// - Returns: False if no job can be done now.
+    /// - Throws: As ``perform(_:)``.
+    public func workOnce() async throws -> Bool {
+        var beginning: Beginning
+        repeat {
+            search()
+            beginning = try await begin(atMost: 1)
+        } while beginning.isOutdated
+        guard let job = beginning.jobs.first else { return false }
+        try await perform(job)
+        return true
+    }
+
+    /// Makes jobs due now that lie so far ahead that only a clock that was wrong can have put them there: more than
+    /// twice the longest wait of their kind.
+    ///
+    /// - Returns: How many were made due.
+    /// - Throws: ``LedgerStorageError``.
+    @discardableResult public func pullBack() async throws -> Int {
+        var cursor: ScanCursor?
+        var count = 0
+        repeat {
+            let page = try await ledger.jobs(after: cursor)
+            for job in page.items {
+                guard let kind = kinds[job.id.kind], kind.scopes.contains(job.id.scope),
+                    now().advanced(by: kind.longestWait(job) * 2) < job.dueAt
+                else { continue }
+                if try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now()) { count += 1 }
+            }
+            cursor = page.next
+        } while cursor != nil
+        return count
+    }
+}

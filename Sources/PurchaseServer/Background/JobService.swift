@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+package import Logging
+package import PurchaseLedger
+import Reconciliation
+import ServiceLifecycle
+
+/// Does jobs, and publishes changes of purchases, as they fall due: of all kinds, apps and environments.
+package struct JobService: Service {
+    /// How often the ledger is searched, and so how late a job or an event may be: also one that another server or a
+    /// command has stored, or that falls due because a simulator's clock has jumped.
+    private static let interval = Duration.seconds(1)
+
+    /// How often jobs are searched that a clock which was ahead has postponed.
+    private static let pullBackInterval = Duration.seconds(3600)
+
+    /// The most chains in one commit.
+    private static let chainLimit = 500
+
+    private let ledger: Ledger
+    private let runner: JobRunner
+    private let signal: DueSignal
+    private let recurring: [Reconciler]
+    private let now: @Sendable () -> Timestamp
+    private let clock: any Clock<Duration>
+    private let interval: Duration
+    private let failure: ThrottledWarning
+    private let publishing: ThrottledWarning
+    private let damage: ThrottledWarning
+
+    /// - Parameters:
+    ///   - service: Its ``LedgerService/jobs`` are done, and its ledger wakes the service.
+    ///   - interval: The time between two searches.
+    package init(
+        _ service: LedgerService, now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,
+        interval: Duration = interval
+    ) {
+        ledger = service.ledger
+        signal = service.dueSignal
+        recurring = service.questions.map { Array($0.reconcilers.values) } ?? []
+        self.now = now
+        self.clock = clock
+        self.interval = interval
+        let warnings = JobWarnings(clock: clock, logger: logger)
+        runner = JobRunner(service.ledger, service.jobs, now: now) { warnings.log($0) }
+        failure = ThrottledWarning(level: .error, "The ledger cannot be searched for jobs", clock: clock, logger)
+        publishing = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
+        damage = ThrottledWarning(
+            "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
+    }
+
+    package func run() async throws {
+        await cancelWhenGracefulShutdown {
+            let signals = signal.signals()
+            let (publications, publish) = AsyncStream.makeStream(
+                of: Void.self, bufferingPolicy: .bufferingNewest(1))
+            await withDiscardingTaskGroup { group in
+                group.addTask { await tick() }
+                group.addTask { await pullBack() }
+                group.addTask { for await _ in publications { await publishDueChanges() } }
+                await start()
+                signal.noteDue()
+                for await _ in signals {
+                    for job in await begin(publish) {
+                        group.addTask {
+                            await attempt { try await runner.perform(job) }
+                            signal.noteRoom()
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Has the ledger searched each second.
+    private func tick() async {
+        while (try? await clock.sleep(for: interval)) != nil { signal.noteDue() }
+    }
+
+    /// Stores the jobs that recur. Until that is done there are none.
+    private func start() async {
+        for reconciler in recurring {
+            while !Task.isCancelled, await !attempt({ try await reconciler.start() }) {
+                try? await clock.sleep(for: interval)
+            }
+        }
+    }
+
+    private func begin(_ publish: AsyncStream<Void>.Continuation) async -> [Job] {
+        if signal.takeDue() { runner.search() }
+        var jobs: [Job] = []
+        await attempt {
+            let beginning = try await runner.begin()
+            jobs = beginning.jobs
+            if beginning.hasDueChains { publish.yield() }
+            if beginning.isOutdated { signal.noteDue() }
+        }
+        return jobs
+    }
+
+    /// Runs `body`, and logs its error. What it did not do is found again.
+    @discardableResult
+    private func attempt(_ body: () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+            return true
+        } catch {
+            if !(error is CancellationError) { failure.log(["error": "\(error)"]) }
+            return false
+        }
+    }
+
+    /// Once an hour, and when the clock is set back, finds jobs that were postponed by a clock that was ahead.
+    private func pullBack() async {
+        var last = now()
+        var pause = Interval(Self.pullBackInterval, clock)
+        repeat {
+            let now = now()
+            if now < last || pause.isOver {
+                pause.begin()
+                await attempt { try await runner.pullBack() }
+            }
+            last = now
+        } while (try? await clock.sleep(for: interval)) != nil
+    }
+
+    /// Publishes changes that only time causes, such as the end of a subscription. After downtime it publishes all
+    /// changes that became due meanwhile.
+    private func publishDueChanges() async {
+        var damaged: Set<ChainKey> = []
+        var count = Self.chainLimit
+        do {
+            while count >= Self.chainLimit, !Task.isCancelled {
+                count = try await ledger.publishDueChanges(at: now(), limit: Self.chainLimit, besides: &damaged)
+            }
+        } catch {
+            if !(error is CancellationError) { publishing.log(["error": "\(error)"]) }
+        }
+        if !damaged.isEmpty { damage.log(["error": "\(LedgerStorageError.damaged(damaged))"]) }
+    }
+}

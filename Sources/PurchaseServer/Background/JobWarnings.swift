@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Logging
+import PurchaseLedger
+import Reconciliation
+
+/// The log's lines about jobs that failed.
+struct JobWarnings {
+    private let logger: Logger
+    private let postponed: ThrottledWarning
+    private let unanswered: ThrottledWarning
+    private let unread: ThrottledWarning
+
+    init(clock: any Clock<Duration>, logger: Logger) {
+        self.logger = logger
+        postponed = ThrottledWarning("A question to the App Store is postponed", clock: clock, logger)
+        unanswered = ThrottledWarning("A consumption request was not answered", clock: clock, logger)
+        unread = ThrottledWarning("A part of the notification history was not read", clock: clock, logger)
+    }
+
+    /// Logs why a job was postponed, given up or refused.
+    func log(_ job: Job) {
+        // Each such job is logged: nobody asks again by itself.
+        guard !job.isGivenUp else {
+            return logger.warning("A question to the App Store was given up", metadata: Self.metadata(job))
+        }
+        let isClosed = ConsumptionQuestion(job).map { $0.state != .waiting } ?? false
+        (isClosed ? unanswered : postponed).log(Self.metadata(job))
+    }
+
+    /// Logs what a reading of the notification history was not shown.
+    func logUnread(_ job: Job) { unread.log(Self.metadata(job)) }
+
+    private static func metadata(_ job: Job) -> Logger.Metadata {
+        [
+            "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
+            "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),
+        ]
+    }
+}

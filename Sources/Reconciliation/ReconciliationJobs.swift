@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+public import PurchaseLedger
+
+// The jobs that ask the App Store, as a job runner's table has them.
+
+extension Reconciler {
+    /// How to do the jobs of some reconcilers, one for each app and environment.
+    public static func jobs(of reconcilers: [LedgerScope: Reconciler]) -> [JobKind] {
+        /// A row of the table, whose jobs fail with the App Store's errors and with documents that are not valid.
+        func kind(
+            _ kind: Job.Kind, weight: Int, mostAtOnce: Int,
+            _ perform: @escaping @Sendable (Reconciler, LeasedJob) async throws -> JobOutcome
+        ) -> JobKind {
+            JobKind(kind, in: reconcilers.keys, weight: weight, mostAtOnce: mostAtOnce) { lease in
+                guard let reconciler = reconcilers[lease.job.id.scope] else { throw LeaseLost() }
+                do {
+                    return try await perform(reconciler, lease)
+                } catch {
+                    throw reconciler.failure(error, of: lease.job)
+                }
+            }
+        }
+        // Apple waits for consumption information. The history is next: it may answer what the others would ask.
+        var consumption = kind(.consumption, weight: 5, mostAtOnce: 8) { try await $0.answerConsumption($1.job) }
+        consumption.longestWait = { _ in ConsumptionQuestion.memory }
+        var history = kind(.notificationHistory, weight: 4, mostAtOnce: 1) { try await $0.readHistory($1) }
+        let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
+        // After a failure the history is up to date within its interval.
+        history.longestRetry = interval
+        history.longestWait = { _ in max(interval, .seconds(3600)) }
+        var customer = kind(.customerHistory, weight: 3, mostAtOnce: 4) { try await $0.goOnWithHistory($1) }
+        customer.longestWait = { $0.isGivenUp ? Job.memory : .seconds(3600) }
+        var status = kind(.subscriptionStatus, weight: 2, mostAtOnce: 8) { try await $0.askStatus($1.job) }
+        status.longestWait = { $0.isGivenUp ? Job.memory : questionInterval }
+        var parked = kind(.parkedDocument, weight: 1, mostAtOnce: 1) { try await $0.takeParked($1.job) }
+        parked.longestWait = { _ in parkedInterval }
+        return [consumption, history, customer, status, parked]
+    }
+
+    /// An error as a runner takes it.
+    private func failure(_ error: any Error, of job: Job) -> any Error {
+        var failure: JobFailure
+        switch error {
+        case let error as AppStoreAPIError where error.code == .cancelled: return CancellationError()
+        case let error as AppStoreAPIError: failure = self.failure(error)
+        case is VerificationError, is UnusablePage: failure = JobFailure("\(error)")
+        default: return error
+        }
+        if job.isGivenUp { failure.payload = job.reopened.payload }
+        return failure
+    }
+
+    /// Why a job was not done, if the App Store did not answer. It names times by the client's clock, and the jobs may
+    /// follow that of a simulated App Store.
+    func failure(_ error: AppStoreAPIError, latest: Timestamp? = nil) -> JobFailure {
+        JobFailure("\(error)", extent: error.extent, pause: client.pause(after: error), latest: latest)
+    }
+
+    /// Stores the job that recurs, unless it is stored, and makes it and the parked documents due: what has changed
+    /// since the last start may help. Call it once before the runner begins.
+    ///
+    /// - Throws: `LedgerStorageError`.
+    public func start() async throws {
+        let id = Job.ID(.notificationHistory, "", in: scope)
+        try await ledger.add(Job(id, dueAt: now()), at: now())
+        if let job = try await ledger.job(id) { try await makeDue(job) }
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await ledger.jobs(.parkedDocument, in: scope, after: cursor)
+            for job in page.items { try await makeDue(job) }
+            cursor = page.next
+        } while cursor != nil
+    }
+
+    /// Makes a job due unless it is soon, or leased by another worker.
+    private func makeDue(_ job: Job) async throws {
+        guard job.dueAt > now().advanced(by: Job.lease) else { return }
+        try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now())
+    }
+}
+
+extension AppStoreAPIError {
+    /// Which other questions about the app and environment would fail too.
+    fileprivate var extent: JobFailure.Extent {
+        switch code {
+        case .credentials, .rateLimited, .overBudget: .all
+        // Apple's server may fail for one question only, and an answer may be lost.
+        case .unavailable, .unreachable, .timedOut, .malformedAnswer: .perhapsAll
+        default: .job
+        }
+    }
+}
