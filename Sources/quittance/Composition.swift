@@ -20,7 +20,7 @@ struct Composition {
     /// The simulator whose time the server takes; `nil` for the machine's.
     var simulatorClock: SimulatorClock?
     var now: @Sendable () -> Timestamp { simulatorClock?.now ?? SystemClock.now }
-    private let clock = ContinuousClock()
+    let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()
 
     init(_ configuration: ServerConfiguration) {
@@ -392,7 +392,7 @@ extension Composition {
     ///
     /// - Throws: Exit status 1 if the time cannot be read from that simulator.
     mutating func takeSimulatorTime(_ logger: Logger) async throws {
-        guard let address = configuration.simulatorClock else { return }
+        guard simulatorClock == nil, let address = configuration.simulatorClock else { return }
         do {
             simulatorClock = try await SimulatorClock(address, clock: clock, logger: logger)
         } catch {
@@ -478,11 +478,6 @@ extension Composition {
             over: transport, share: share, now: now, wall: SystemClock.now,
             sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator(),
             judge: service.clockJudge)
-    }
-
-    /// The kinds of jobs of a server.
-    func jobs(_ questions: AppStoreQuestions, _ logger: Logger) -> [JobKind] {
-        questions.jobs(clock: clock, logger: logger)
     }
 
     /// A new UUID in lower case.

@@ -47,30 +47,27 @@ struct AppStoreCommand: AsyncParsableCommand {
         func print(
             _ what: String, _ ask: (Reconciler) async throws -> (some Encodable)?
         ) async throws {
-            var composition = try server.composition()
+            let composition = try server.composition()
             try appStoreServer.check(composition.configuration)
             let scope = LedgerScope(
                 bundleId: try composition.configuration.bundleId(bundleId), environment: environment ?? .production)
-            let signing = try composition.signing()
-            try await composition.takeSimulatorTime(composition.logger())
-            let storage = try await composition.openStorage()
-            defer { try? storage.close() }
-            var service = composition.service(storage, try composition.verifier())
-            service.signing = signing
-            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
-            guard let reconciler = composition.questions(service).reconcilers[scope] else {
-                throw ValidationError(
-                    "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")
-            }
-            do {
-                guard let answer = try await ask(reconciler) else { throw Unknown(what: what) }
-                try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: answer), as: UTF8.self))
-            } catch let error
-                where error is AppStoreAPIError || error is LedgerStorageError || error is Unknown
-                || error is VerificationError || error is UnfinishedRefunds
-            {
-                Terminal.printError("quittance: \("\(error)".printable)\(unasked(error))")
-                throw ExitCode(1)
+            try await composition.run(
+                .asking, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
+            ) { service, _ in
+                guard let reconciler = service.questions?.reconcilers[scope] else {
+                    throw ValidationError(
+                        "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")
+                }
+                do {
+                    guard let answer = try await ask(reconciler) else { throw Unknown(what: what) }
+                    try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: answer), as: UTF8.self))
+                } catch let error
+                    where error is AppStoreAPIError || error is LedgerStorageError || error is Unknown
+                    || error is VerificationError || error is UnfinishedRefunds
+                {
+                    Terminal.printError("quittance: \("\(error)".printable)\(unasked(error))")
+                    throw ExitCode(1)
+                }
             }
         }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
@@ -60,25 +61,34 @@ struct BackfillCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var composition = try options.composition()
+        let composition = try options.composition()
         try appStoreServer.check(composition.configuration)
         let app = try composition.configuration.bundleId(bundleId)
-        let signing = try composition.signing()
-        guard signing.key(of: app) != nil else {
+        guard
+            composition.configuration.apps.contains(where: { $0.identity.bundleId == app && $0.inAppPurchaseKey != nil }
+            )
+        else {
             throw ValidationError("The App Store answers only with a key: add inAppPurchaseKey to \(app).")
         }
         try composition.requireLedger()
         let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
         guard !dryRun else { return try BackfillPlan(share: share).print(list) }
-        try await composition.takeSimulatorTime(composition.logger())
-        let storage = try await composition.openStorage()
-        var service = composition.service(storage, try composition.verifier())
-        service.signing = signing
-        try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, composition.logger())
-        let reconcilers = composition.questions(service, share: share).reconcilers
-        let backfill = Backfill(
-            reconcilers.values.filter { $0.scope.bundleId == app }, wall: SystemClock.now,
-            sleep: { try await Task.sleep(for: $0) })
+        let (run, isComplete) = try await composition.run(
+            .asking, share: share, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
+        ) { service, _ in
+            try await self.run(service, app, list)
+        }
+        try run.printSummary()
+        guard isComplete else { throw ExitCode(1) }
+        list.done?.remove()
+    }
+
+    /// - Returns: Also whether all lines were taken in.
+    private func run(
+        _ service: LedgerService, _ app: String, _ list: BackfillList
+    ) async throws -> (BackfillRun, isComplete: Bool) {
+        let reconcilers = service.questions?.reconcilers.values.filter { $0.scope.bundleId == app } ?? []
+        let backfill = Backfill(reconcilers, wall: SystemClock.now, sleep: { try await Task.sleep(for: $0) })
         guard let backfill else { throw ValidationError("The configuration has neither production nor sandbox.") }
         let lease = try await lease(of: app, in: service.ledger)
         let keeper = Task { await lease.keep { try await Task.sleep(for: $0) } }
@@ -88,10 +98,7 @@ struct BackfillCommand: AsyncParsableCommand {
         await keeper.value
         // If it cannot be given back, it ends by itself.
         try? await lease.end()
-        try storage.close()
-        try run.printSummary()
-        guard isComplete else { throw ExitCode(1) }
-        list.done?.remove()
+        return (run, isComplete)
     }
 
     /// - Throws: Exit status 1 if another backfill runs.

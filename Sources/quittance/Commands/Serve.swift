@@ -94,7 +94,7 @@ struct Serve: AsyncParsableCommand {
         ServerSignals.ignoreHangup()
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
-        var composition = Composition(configuration)
+        let composition = Composition(configuration)
         let logger = composition.logger()
         try appStoreServer.check(configuration) { logger.warning("\($0)") }
         logger.info("Quittance starts", metadata: ["version": "\(ProgramVersion.text)"])
@@ -103,32 +103,17 @@ struct Serve: AsyncParsableCommand {
             logger.notice("No ledger: verifyReceipt is answered, and nothing is recorded")
             return try await serve(composition, nil, logger)
         }
-        let verifier = try composition.verifier()
-        try await composition.takeSimulatorTime(logger)
-        let signing = try composition.signing { logger.warning("\($0)") }
-        let storage = try await composition.storageForServing(waiting: logger)
-        await composition.report(storage, to: logger)
-        var service = composition.service(storage, verifier, judge: composition.clockJudge())
-        let erasures = try composition.erasureJournal()
-        if let journal = erasures?.journal { service.keepErasures(in: journal) }
-        service.signing = signing
-        let questions = composition.questions(service, share: configuration.shareOfServer)
-        service.questions = questions
-        service.jobs = composition.jobs(questions, logger)
-        if !configuration.roots.isEmpty {
-            logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
-        }
-        try Self.warn(ofSimulatedRoots: verifier.roots, logger)
-        // Closing merges SQLite's write-ahead log into the file, so the ledger is closed after an error too.
-        do {
-            try await composition.requireRoots(of: service, trustsOthers: trust.trustsOtherRoots, logger)
-            try await eraseAgain(erasures, service, logger)
+        let share = configuration.shareOfServer
+        try await composition.run(
+            .serving, share: share, trustsOtherRoots: trust.trustsOtherRoots, logger, warn: { logger.warning("\($0)") }
+        ) { service, composition in
+            if !configuration.roots.isEmpty {
+                logger.warning(
+                    "The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
+            }
+            try Self.warn(ofSimulatedRoots: service.verifier.roots, logger)
             try await serve(composition, service, logger)
-        } catch {
-            try? storage.close()
-            throw error
         }
-        try storage.close()
     }
 
     /// Warns if the server accepts what a simulator signs.
@@ -144,22 +129,6 @@ struct Serve: AsyncParsableCommand {
                 published with Quittance. For tests on one machine only
                 """)
         }
-    }
-
-    /// Erases customers whose erasure is in the journal and not in the ledger, as after a backup was restored by hand.
-    private func eraseAgain(_ erasures: ErasureJournalFile?, _ service: LedgerService, _ logger: Logger) async throws {
-        guard let erasures else {
-            return logger.warning(
-                """
-                Without erasureJournal, a restored dump brings deleted customers back: set it to the path of a file of \
-                this server
-                """)
-        }
-        let count = try await service.ledger.replay(erasures)
-        guard count > 0 else { return }
-        logger.warning(
-            "The ledger is older than the journal of erasures: customers were erased again",
-            metadata: ["customers": "\(count)", "journal": .string(erasures.path)])
     }
 
     /// Apps and other roots need a ledger, and a ledger needs apps.

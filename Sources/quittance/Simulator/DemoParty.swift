@@ -71,34 +71,37 @@ struct DemoParty: Sendable {
     private func serve(
         beside ports: [SimulatorListener: Int], onListening: @escaping @Sendable (DemoGuide) -> Void
     ) async throws {
-        var composition = try composition(beside: ports)
+        let composition = try composition(beside: ports)
         let app = try composition.configuration.bundleId(nil)
-        let storage = try await composition.storageForServing()
-        defer { try? storage.close() }
-        var service = composition.service(storage, try composition.verifier())
-        if let journal = try composition.erasureJournal()?.journal { service.keepErasures(in: journal) }
-        service.signing = try composition.signing()
-        service.questions = composition.questions(service)
-        try await composition.requireRoots(of: service, trustsOthers: false, logger)
-        try await addCustomer(to: service.ledger, of: app, at: composition.now())
-        // Those of earlier demos in this folder were shown on terminals.
-        for var key in try await service.ledger.apiKeys().items where key.name == "demo" && key.revokedAt == nil {
-            key.revokedAt = composition.now()
-            try await service.ledger.put(key)
+        try await composition.run(.serving, logger) { service, composition in
+            let key = try await demoKey(service.ledger, of: app, at: composition.now())
+            var server = composition.server(service, logger)
+            server.endsBySignal = false
+            try await server.run(hostname: "127.0.0.1", port: port) { _, port in
+                ServerSignals.handle(onHangup: {}, beforeExit: removeFiles)
+                onListening(
+                    DemoGuide(
+                        customer: customer, control: ports[.control] ?? 0, server: port, key: key, app: app,
+                        speed: simulator.clock.speed,
+                        folder: isTemporary ? nil : folder))
+            }
         }
-        let (key, text) = APIKey.make(
-            name: "demo", role: .server, bundleId: app, at: composition.now(), using: &composition.random)
-        try await service.ledger.put(key)
-        var server = composition.server(service, logger)
-        server.endsBySignal = false
-        try await server.run(hostname: "127.0.0.1", port: port) { _, port in
-            ServerSignals.handle(onHangup: {}, beforeExit: removeFiles)
-            onListening(
-                DemoGuide(
-                    customer: customer, control: ports[.control] ?? 0, server: port, key: text, app: app,
-                    speed: simulator.clock.speed,
-                    folder: isTemporary ? nil : folder))
+    }
+
+    /// Adds the demo's customer, and a key in the place of those of earlier demos in this folder, which were shown on
+    /// terminals.
+    ///
+    /// - Returns: The key's text.
+    private func demoKey(_ ledger: Ledger, of app: String, at now: Timestamp) async throws -> String {
+        try await addCustomer(to: ledger, of: app, at: now)
+        for var key in try await ledger.apiKeys().items where key.name == "demo" && key.revokedAt == nil {
+            key.revokedAt = now
+            try await ledger.put(key)
         }
+        var random = SystemRandomNumberGenerator()
+        let (key, text) = APIKey.make(name: "demo", role: .server, bundleId: app, at: now, using: &random)
+        try await ledger.put(key)
+        return text
     }
 
     private func composition(beside ports: [SimulatorListener: Int]) throws -> Composition {
