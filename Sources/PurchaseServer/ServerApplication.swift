@@ -100,7 +100,7 @@ public struct ServerApplication: Sendable {
                 hostname: healthHostname == nil ? "hostname" : "healthHostname", port: "healthPort")
             let counter = ConnectionCounter(bounds.ofHealth, setting: "healthConnections", clock: clock, logger: logger)
             services.append(
-                application(settings, healthRouter().completed(), address, Self.healthLoops, counter) {
+                application(settings, logged().add(healthRoutes), address, Self.healthLoops, counter) {
                     onListening(.health, $0)
                 })
         }
@@ -169,37 +169,41 @@ public struct ServerApplication: Sendable {
         HistoryWatcher(service.histories, scopes, in: service.ledger, now: now, clock: clock, logger: logger)
     }
 
-    /// All routes, for tests without a socket and for use in another application.
-    public func router() -> Router<BasicRequestContext> {
-        let router = healthRouter()
+    /// The router of all routes, for tests without a socket and for use in another application.
+    public func router() -> Router<BasicRequestContext> { logged().add(routes) }
+
+    /// All routes: those of a server without a ledger are verifyReceipt and health checks.
+    package var routes: [APIRoute] {
         let endpoints = ["/verifyReceipt": environment, "/sandbox/verifyReceipt": .sandbox]
-        for (path, environment) in endpoints {
+        let verifyReceipt = endpoints.sorted { $0.key > $1.key }.flatMap { path, environment in
             let responder = VerifyReceiptResponder(environment, ledger)
-            VerifyReceiptRoutes(responder: responder, bodies: bodies, now: now).add(at: RouterPath(path), to: router)
+            return VerifyReceiptRoutes(path: path, responder: responder, bodies: bodies, now: now).routes
         }
-        guard let ledger else { return router.completed(verifyReceipt: Set(endpoints.keys)) }
-        NotificationRoutes(service: ledger, bodies: bodies, now: now).add(to: router)
+        guard let ledger else { return verifyReceipt + healthRoutes }
         let leftOut = ledger.apps.filter { $0.value.sandboxAccess == .none }.mapValues { app in
             ThrottledWarning(
                 every: .seconds(86_400), "With sandboxAccess none App Review reads isActive false for what it bought",
                 ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
         }
-        let keyed = KeyedRoutes(service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut)
-        CustomerRoutes(keyed: keyed).add(to: router)
-        PurchaseRoutes(keyed: keyed).add(to: router)
-        EventRoutes(keyed: keyed).add(to: router)
-        ConsumptionRoutes(keyed: keyed, apps: ledger.apps).add(to: router)
-        BackfillRoutes(keyed: keyed).add(to: router)
-        AppStoreRoutes(keyed: keyed).add(to: router)
-        SignatureRoutes(keyed: keyed, signing: ledger.signing, apps: ledger.apps).add(to: router)
-        RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).add(to: router)
-        return router.completed(verifyReceipt: Set(endpoints.keys))
+        let authentication = Authentication(
+            service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut)
+        return [
+            verifyReceipt,
+            NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
+            RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
+            CustomerRoutes(authentication: authentication).routes,
+            PurchaseRoutes(authentication: authentication).routes,
+            EventRoutes(authentication: authentication).routes,
+            ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
+            BackfillRoutes(authentication: authentication).routes,
+            AppStoreRoutes(authentication: authentication).routes,
+            SignatureRoutes(authentication: authentication, signing: ledger.signing, apps: ledger.apps).routes,
+            healthRoutes,
+        ].flatMap(\.self)
     }
 
-    private func healthRouter() -> Router<BasicRequestContext> {
-        let router = logged()
-        HealthRoutes(service: ledger, simulator: simulatorClock?.address, now: now).add(to: router)
-        return router
+    private var healthRoutes: [APIRoute] {
+        HealthRoutes(service: ledger, simulator: simulatorClock?.address, now: now).routes
     }
 
     /// A router that logs requests and turns errors into responses.

@@ -378,7 +378,7 @@ import Testing
             try await Self.text(world, .get, "/health/ready") == #"{"status":"ready","lastNotificationAccepted":null}"#)
         var server = world.server
         server.ledger = nil
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let ready = try await client.execute(uri: "/health/ready", method: .get)
             #expect(String(buffer: ready.body) == #"{"status":"ready"}"#)
         }

@@ -116,7 +116,7 @@ import Testing
         let (key, text) = APIKey.make(
             name: "x", role: role, bundleId: scope, at: LedgerRoutesTests.now, using: &random)
         try await world.ledger.put(key)
-        let application = Application(router: world.server.router(), logger: world.server.logger)
+        let application = checkedApplication(of: world.server)
         try await application.test(.router) { client in
             for (method, path) in [
                 (.get, "/v1/customers/anna"), (.post, "/v1/customers/anna/purchases"), (.get, "/v1/events"),

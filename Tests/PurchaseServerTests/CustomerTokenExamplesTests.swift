@@ -48,7 +48,7 @@ import Testing
             now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) }, logger: world.server.logger)
         let name = try #require(HTTPField.Name("Quittance-Customer-Token"))
         let headers: HTTPFields = [.authorization: "Bearer \(world.keys[.client] ?? "")", name: token]
-        return try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        return try await checkedApplication(of: server).test(.router) { client in
             var statuses: [Int] = []
             for id in [id, "bert"] {
                 try await statuses.append(

@@ -25,7 +25,7 @@ import Testing
     @Test func `it is degraded instead of unavailable, also after a commit to the missing part failed`() async throws {
         let server = try await LedgerRoutesTests.World().server(keeping: Ledger(storage: HalfStorage()))
         server.ledger?.readiness.committed(LedgerStorageError(.full, "a test"))
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(uri: "/health/ready", method: .get)
             #expect(response.status == .ok)
             let body = try JSONValue(parsing: response.body.readableBytesView)

@@ -246,7 +246,7 @@ import Testing
         world.server.ledger?.apps["com.example"]?.sandboxAccess = .none
         world.server.logger = Logger(label: "test") { _ in lines }
         _ = try await Self.submit(world, "1", .sandbox)
-        let router = Application(router: world.server.router(), logger: world.server.logger)
+        let router = checkedApplication(of: world.server)
         let key = world.keys[.client] ?? ""
         func ask() async throws {
             _ = try await router.test(.router) { client in

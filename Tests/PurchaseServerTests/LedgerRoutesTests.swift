@@ -94,7 +94,7 @@ import Testing
         ) async throws -> TestResponse {
             var headers: HTTPFields = key.map { [.authorization: "Bearer \(keys[$0] ?? "")"] } ?? [:]
             if let name = HTTPField.Name("Quittance-Customer-Token") { headers[name] = token }
-            let application = Application(router: server.router(), logger: server.logger)
+            let application = checkedApplication(of: server)
             return try await application.test(.router) { [headers] client in
                 try await client.execute(uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
             }
@@ -212,7 +212,7 @@ import Testing
         let working = try await World()
         let server = try working.server(keeping: Ledger(storage: full))
         let body = try working.notification("TEST")
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(
                 uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
             #expect(response.status == .serviceUnavailable)
@@ -232,7 +232,7 @@ import Testing
         let server = try world.server(keeping: Ledger(storage: FailingStorage(error: error)))
         let encoded = try Base64.encode(
             world.store.sign(TestStore.receipt([TestStore.purchase("1", original: "1")])))
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(
                 uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: #"{"receipt-data":"\#(encoded)"}"#))
             #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == status)
@@ -260,7 +260,7 @@ import Testing
         var (key, text) = APIKey.make(name: "new", role: .server, bundleId: "com.example", at: Self.now, using: &random)
         key.role = Open(rawValue: "auditor")
         try await world.ledger.put(key)
-        let application = Application(router: world.server.router(), logger: world.server.logger)
+        let application = checkedApplication(of: world.server)
         let headers: HTTPFields = [.authorization: "Bearer \(text)"]
         let response = try await application.test(.router) { client in
             try await client.execute(uri: path, method: .get, headers: headers)
@@ -429,7 +429,7 @@ import Testing
         server.ledger?.apps["com.example"]?.sharedSecret = "s3cret"
         for (password, status) in [("", 21004), (#","password":"s3cre""#, 21004), (#","password":"s3cret""#, 0)] {
             let body = #"{"receipt-data":"\#(document)"\#(password)}"#
-            try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+            try await checkedApplication(of: server).test(.router) { client in
                 let response = try await client.execute(
                     uri: "/verifyReceipt", method: .post, body: ByteBuffer(string: body))
                 #expect(try JSONValue(parsing: response.body.readableBytesView)["status"]?.integer == Int64(status))

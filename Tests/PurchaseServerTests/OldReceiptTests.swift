@@ -44,7 +44,7 @@ import Testing
         logger.logLevel = .critical
         let server = ServerApplication(
             ledger: service, requestSeed: 1, now: { Timestamp(milliseconds: now) }, logger: logger)
-        return try await Application(router: server.router(), logger: logger).test(.router) { client in
+        return try await checkedApplication(of: server).test(.router) { client in
             let body = #"{"receipt-data":"\#(Base64.encode(receipt))","password":"\#(password)"}"#
             let response = try await client.execute(uri: path, method: .post, body: ByteBuffer(string: body))
             return try JSONValue(parsing: response.body.readableBytesView)

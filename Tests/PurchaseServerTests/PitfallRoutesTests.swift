@@ -92,7 +92,7 @@ import Testing
         let server = try world.server(
             keeping: Ledger(storage: FailingStorage(error: LedgerStorageError(code, "broken"))))
         let body = try world.notification("TEST")
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(
                 uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
             #expect(response.status == .serviceUnavailable)
@@ -262,7 +262,7 @@ import Testing
         // Long after the signer's certificate has expired.
         server.now = { Timestamp(milliseconds: Self.now.milliseconds + 20 * 365 * 86_400_000) }
         let body = try world.notification("DID_RENEW", transaction: world.transaction())
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(
                 uri: "/notifications/v2", method: .post, body: ByteBuffer(string: body))
             #expect(response.status == .ok)

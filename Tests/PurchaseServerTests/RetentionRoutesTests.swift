@@ -214,7 +214,7 @@ import Testing
         (service.apps, service.signing) = (working.apps, working.signing)
         server.ledger = service
         let body = try Self.request(world) { $0.productId = "year" }
-        try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(uri: "/retention", method: .post, body: ByteBuffer(string: body))
             #expect(response.status == .ok)
         }

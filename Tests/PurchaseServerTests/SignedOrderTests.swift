@@ -199,7 +199,7 @@ private struct Answers: Sendable {
         let server = ServerApplication(
             ledger: LedgerService(ledger: ledger, verifier: verifier), requestSeed: 1, now: { history.end },
             logger: logger)
-        served = try await Application(router: server.router(), logger: logger).test(.router) { client in
+        served = try await checkedApplication(of: server).test(.router) { client in
             var served: [String: String] = [:]
             for member in ["", #","exclude-old-transactions":true"#] {
                 let body = #"{"receipt-data":"\#(Base64.encode(history.receipt))"\#(member)}"#

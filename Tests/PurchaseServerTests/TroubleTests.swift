@@ -71,7 +71,7 @@ private final class TroubledServer: Sendable {
         _ method: HTTPRequest.Method, _ path: String, _ body: String = "", key: String? = nil
     ) async throws -> (status: Int, json: JSONValue) {
         let headers: HTTPFields = [.authorization: "Bearer \(key ?? self.key)"]
-        return try await Application(router: server.router(), logger: server.logger).test(.router) { client in
+        return try await checkedApplication(of: server).test(.router) { client in
             let response = try await client.execute(
                 uri: path, method: method, headers: headers, body: ByteBuffer(string: body))
             return (response.status.code, try JSONValue(parsing: response.body.readableBytesView))

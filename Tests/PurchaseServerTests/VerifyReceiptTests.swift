@@ -21,7 +21,7 @@ import Testing
         let server = ServerApplication(
             environment: environment, requestSeed: 1, now: { Timestamp(milliseconds: 1_595_440_486_402) },
             logger: logger)
-        return Application(router: server.router(), logger: logger)
+        return checkedApplication(of: server)
     }
 
     static func post(

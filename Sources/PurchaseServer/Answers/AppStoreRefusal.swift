@@ -14,13 +14,13 @@ extension Refusal {
         case .noServer, .invalidRequest: self = .invalid(error.message)
         case .refused:
             self.init(
-                status: HTTPResponse.Status(code: error.status ?? 400), code: "appStoreRefused",
-                message: error.message, isRetryable: error.isRetryable)
+                .appStoreRefused, error.message, status: HTTPResponse.Status(code: error.status ?? 400),
+                isRetryable: error.isRetryable)
         case .credentials:
-            self.init(status: .badGateway, code: "appStoreCredentials", message: error.message)
+            self.init(.appStoreCredentials, error.message)
         default:
             self.init(
-                status: .serviceUnavailable, code: "appStoreUnavailable", message: error.message, isRetryable: true)
+                .appStoreUnavailable, error.message)
         }
         appStoreCode = error.errorCode?.rawValue
         retryAt = error.retryAt
@@ -39,6 +39,5 @@ extension Refusal {
     }
 
     static let noSigningKey = Refusal(
-        status: .notFound, code: "noSigningKey",
-        message: "The server's configuration has no inAppPurchaseKey for the app.")
+        .noSigningKey, "The server's configuration has no inAppPurchaseKey for the app.")
 }

@@ -5,11 +5,15 @@ import PurchaseLedger
 
 /// The JSON of an error.
 struct ErrorBody: Encodable, Sendable {
+    /// What is wrong.
     var error: Content
 
     struct Content: Encodable, Sendable {
-        var code: String
+        /// The stable code, for programs.
+        var code: ErrorCode
+        /// A sentence or more for people.
         var message: String
+        /// Whether the same request may succeed later.
         var retryable: Bool
         /// The name of the form in which the document was sent; only for the code `malformed`.
         var form: String?

@@ -7,6 +7,7 @@ import HTTPTypes
 import Hummingbird
 import Logging
 import PurchaseLedger
+import Reconciliation
 
 /// Turns errors into responses: the only place that does.
 ///
@@ -19,7 +20,7 @@ struct ErrorResponder {
     func response(to error: any Error, of notes: RequestNotes, route: String) -> Response {
         let refusal = refusal(of: error, notes, route)
         notes.add { notes in
-            notes.code = refusal.code
+            notes.code = refusal.code.rawValue
             notes.form = refusal.form
             notes.refusal = refusal.cause
         }
@@ -30,7 +31,7 @@ struct ErrorResponder {
         switch error {
         case let refusal as Refusal:
             if refusal.isRetryable, !refusal.isOverload {
-                log("Refused for now", "code", refusal.code, notes, route)
+                log("Refused for now", "code", refusal.code.rawValue, notes, route)
             }
             return refusal
         case let error as VerificationError:
@@ -38,6 +39,10 @@ struct ErrorResponder {
         case let error as AppStoreAPIError:
             log(Refusal.logMessage(error), "error", "\(error)", notes, route)
             return Refusal(error)
+        case let error as SigningError:
+            return .invalid(error.description)
+        case let error as HistoryQuestionError:
+            return .invalid(error.description)
         case let error as LedgerStorageError:
             log(error, of: notes, route: route)
             return Refusal(error)
@@ -67,21 +72,21 @@ struct ErrorResponder {
     }
 
     private static func refusal(_ status: HTTPResponse.Status) -> Refusal {
-        let (code, message) =
+        let (code, message): (ErrorCode, String) =
             switch status {
-            case .notFound: ("notFound", "There is no such route.")
-            case .contentTooLarge: ("tooLarge", "The body is longer than this route accepts.")
-            case .badRequest: ("badRequest", "The request could not be read.")
-            case .requestTimeout: ("timeout", "The body took too long to arrive.")
+            case .notFound: (.notFound, "There is no such route.")
+            case .contentTooLarge: (.tooLarge, "The body is longer than this route accepts.")
+            case .badRequest: (.badRequest, "The request could not be read.")
+            case .requestTimeout: (.timeout, "The body took too long to arrive.")
             default:
-                status.kind == .serverError ? ("internal", "The server failed.") : ("refused", status.reasonPhrase)
+                status.kind == .serverError ? (.internal, "The server failed.") : (.refused, status.reasonPhrase)
             }
         let isRetryable = status.kind == .serverError || status == .requestTimeout
-        return Refusal(status: status, code: code, message: message, isRetryable: isRetryable)
+        return Refusal(code, message, status: status, isRetryable: isRetryable)
     }
 
     private static func response(_ refusal: Refusal) -> Response {
-        var response = (try? Response(ErrorBody(refusal), refusal.status)) ?? Response(status: refusal.status)
+        var response = (try? Answer(ErrorBody(refusal), refusal.status).response) ?? Response(status: refusal.status)
         response.headers.append(contentsOf: refusal.headers)
         return response
     }

@@ -1,58 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The JSON of a page of events. The body of an event is in the form of the answer already, and is copied.
+// The JSON of a page of events.
 
 import AppStoreModel
 import PurchaseLedger
 
-extension EventPage {
-    /// The page as JSON.
-    var json: [UInt8] {
-        var writer = JSONWriter(reservingCapacity: events.reduce(128) { $0 + $1.body.count + 320 })
-        writer.object { writer in
-            writer.name("items")
-            writer.array(events) { writer, event in
-                writer.event(event, customer: event.customer.flatMap { customerIds[$0] })
-            }
-            writer.member("nextCursor", next.rawValue)
-        }
-        return writer.bytes
+/// The JSON of a page of events.
+struct EventPageBody: Encodable, Sendable {
+    /// The events, in the order of their cursors.
+    var items: [EventBody]
+    /// The cursor after which the next page begins.
+    var nextCursor: String
+
+    init(_ page: EventPage) {
+        items = page.events.map { event in EventBody(event, customer: event.customer.flatMap { page.customerIds[$0] }) }
+        nextCursor = page.next.rawValue
     }
 }
 
-extension JSONWriter {
-    /// Writes an event: the members by which it is found, then those of its body.
+/// The JSON of an event: the members by which it is found, then those of its body, which is JSON already.
+struct EventBody: Encodable, Sendable {
+    /// The event's cursor: `GET /v1/events?after=…` with it returns the later events.
+    var id: String?
+    /// The first id of the event's customer; absent if there is none.
+    var customer: String?
+    /// A word of ``LedgerEvent/Kind``, or one of a newer version.
+    var kind: String
+    /// When the ledger recorded the event.
+    var recordedAt: Timestamp
+    /// The app.
+    var bundleId: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
+    var environment: String
+    /// Absent if the event is about no purchase.
+    var originalTransactionId: String?
+    /// The members of ``EventContent``. A newer version may have written others.
     ///
-    /// Of an event whose body is damaged, the body's members are left out: the followers of all other events go on, and
-    /// `quittance check` reports it.
-    ///
-    /// - Parameter customer: The first id of the event's customer.
-    mutating func event(_ event: LedgerEvent, customer: String?) {
-        object { writer in
-            // `GET /v1/events?after=…` with the cursor of the event returns the later events.
-            writer.member("id", event.cursor?.rawValue)
-            writer.member("customer", customer)
-            writer.member("kind", event.kind.rawValue)
-            writer.member("recordedAt", number: event.recordedAt.milliseconds)
-            writer.member("bundleId", event.scope.bundleId)
-            writer.member("environment", event.scope.environment.rawValue)
-            writer.member("originalTransactionId", event.originalTransactionId)
-            if event.hasWholeBody { writer.members(of: event.body) }
-        }
-    }
-}
+    /// Of an event whose body is damaged there are none: the followers of all other events go on, and `quittance check`
+    /// reports it.
+    var content: UnknownMembers
 
-extension LedgerEvent {
-    /// The members that stand in front of those of the body.
-    private static let ownMembers: Set = [
-        "id", "customer", "kind", "recordedAt", "bundleId", "environment", "originalTransactionId",
-    ]
-
-    /// Whether the body is a JSON object, none of whose members is one of ``ownMembers``. A page with another body
-    /// could not be read, and a follower would not get past it.
-    fileprivate var hasWholeBody: Bool {
+    init(_ event: LedgerEvent, customer: String?) {
+        id = event.cursor?.rawValue
+        self.customer = customer
+        kind = event.kind.rawValue
+        recordedAt = event.recordedAt
+        bundleId = event.scope.bundleId
+        environment = event.scope.environment.rawValue
+        originalTransactionId = event.originalTransactionId
         // Any error means that the body is damaged.
-        guard case .object(let members)? = try? JSONValue(parsing: body) else { return false }
-        return !members.contains { Self.ownMembers.contains($0.name) }
+        let members = (try? JSONValue(parsing: event.body))?.members ?? []
+        // A page with two members of one name could not be read, and a follower would not get past it.
+        let isWhole = members.allSatisfy { [nil, .content].contains(CodingKeys(stringValue: $0.name)) }
+        content = UnknownMembers(isWhole ? members : [])
     }
 }

@@ -10,10 +10,10 @@ import PurchaseLedger
 /// An error of the HTTP API: a status, a stable code and a sentence for people.
 struct Refusal: Error {
     var status: HTTPResponse.Status
-    var code: String
+    var code: ErrorCode
     var message: String
     /// Whether the same request may succeed later.
-    var isRetryable = false
+    var isRetryable: Bool
     /// Header fields of the response, such as `Allow`.
     var headers: HTTPFields = [:]
     /// The verifier's error, if the request was refused because of its document.
@@ -31,7 +31,22 @@ struct Refusal: Error {
     /// The earliest time at which the same request may succeed, if the App Store said it.
     var retryAt: Timestamp?
     /// Whether overload is the reason. The log then has at most one warning a minute, instead of one for each request.
-    var isOverload = false
+    var isOverload: Bool { code == .overloaded }
+
+    /// - Parameters:
+    ///   - status: `nil` for that of the code.
+    ///   - isRetryable: `nil` if the status says it.
+    init(
+        _ code: ErrorCode, _ message: String, status: HTTPResponse.Status? = nil, isRetryable: Bool? = nil,
+        headers: HTTPFields = [:]
+    ) {
+        self.status = status ?? code.status
+        self.code = code
+        self.message = message
+        self.isRetryable =
+            isRetryable ?? [.requestTimeout, .internalServerError, .serviceUnavailable].contains(self.status)
+        self.headers = headers
+    }
 
     static let noKey = unauthorized("Send an API key: Authorization: Bearer qt_….", bearer())
     static let invalidKey = unauthorized(
@@ -41,17 +56,15 @@ struct Refusal: Error {
     static let keyOfUnknownApp = unauthorized(
         "The API key is for an app that is not in the server's configuration.", bearer("invalid_token"))
     static let notServer = Refusal(
-        status: .forbidden, code: "forbidden",
-        message: "This route needs a server key; the key in the request is a client key.",
+        .forbidden, "This route needs a server key; the key in the request is a client key.",
         headers: [.wwwAuthenticate: bearer("insufficient_scope")])
     static let unknownRole = Refusal(
-        status: .forbidden, code: "forbidden",
-        message: "A newer version of the server made the API key. This version does not know its role.",
+        .forbidden, "A newer version of the server made the API key. This version does not know its role.",
         headers: [.wwwAuthenticate: bearer("insufficient_scope")])
 
     private static func unauthorized(_ message: String, _ challenge: String) -> Refusal {
         Refusal(
-            status: .unauthorized, code: "unauthorized", message: message, headers: [.wwwAuthenticate: challenge])
+            .unauthorized, message, headers: [.wwwAuthenticate: challenge])
     }
 
     /// The value of `WWW-Authenticate` (RFC 6750 section 3), without an error if the request had no key.
@@ -64,40 +77,38 @@ struct Refusal: Error {
 
     /// The client may send the body without a content coding (RFC 9110 section 12.5.3).
     static let encoded = Refusal(
-        status: .unsupportedMediaType, code: "refused",
-        message: "The server reads no compressed body: omit Content-Encoding.",
+        .refused, "The server reads no compressed body: omit Content-Encoding.", status: .unsupportedMediaType,
         headers: [.acceptEncoding: "identity"])
 
     static let overloaded = Refusal(
-        status: .serviceUnavailable, code: "overloaded",
-        message: "The server is overloaded. Retry in \(ServerBounds.retryAfter) seconds.", isRetryable: true,
-        headers: [.retryAfter: "\(ServerBounds.retryAfter)"], isOverload: true)
+        .overloaded, "The server is overloaded. Retry in \(ServerBounds.retryAfter) seconds.",
+        headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
 
     static let invalidPeriodsCursor = Refusal(
-        status: .badRequest, code: "invalidCursor",
-        message: "periods is not a cursor of this subscription: send the periodsCursor of its last page, or omit it.")
+        .invalidCursor,
+        "periods is not a cursor of this subscription: send the periodsCursor of its last page, or omit it.")
 
     static func notFound(_ what: String) -> Refusal {
-        Refusal(status: .notFound, code: "notFound", message: "\(what) is not known here.")
+        Refusal(.notFound, "\(what) is not known here.")
     }
 
     static func badRequest(_ message: String) -> Refusal {
-        Refusal(status: .badRequest, code: "badRequest", message: message)
+        Refusal(.badRequest, message)
     }
 
     static func refused(_ status: HTTPResponse.Status, _ message: String) -> Refusal {
-        Refusal(status: status, code: "refused", message: message)
+        Refusal(.refused, message, status: status)
     }
 
     /// - Parameter allowed: The value of `Allow`.
     static func methodNotAllowed(_ allowed: String) -> Refusal {
         Refusal(
-            status: .methodNotAllowed, code: "methodNotAllowed", message: "This route accepts \(allowed).",
+            .methodNotAllowed, "This route accepts \(allowed).",
             headers: [.allow: allowed])
     }
 
     static func invalid(_ message: String) -> Refusal {
-        Refusal(status: .badRequest, code: "invalidRequest", message: message)
+        Refusal(.invalidRequest, message)
     }
 }
 
@@ -109,9 +120,9 @@ extension Refusal {
     init(_ error: VerificationError, namesApps: Bool = false) {
         let isSecret = error.code == .otherApp && !namesApps
         self.init(
-            status: error.isRetryable ? .serviceUnavailable : .badRequest, code: error.code.rawValue,
-            message: isSecret ? "The document is for an app that is not in the configuration." : error.message,
-            isRetryable: error.isRetryable, cause: error)
+            ErrorCode(error.code),
+            isSecret ? "The document is for an app that is not in the configuration." : error.message)
+        cause = error
         guard error.code == .otherEnvironment, let found = error.origin?.environment else { return }
         environment = found
         cure = "The server records it once its configuration has this environment in environments."
@@ -119,17 +130,17 @@ extension Refusal {
 
     /// The refusal of an input that contains no document.
     init(_ fault: InputFault) {
-        self.init(
-            status: .badRequest, code: VerificationError.Code.malformed.rawValue, message: fault.sentence,
-            form: fault.name.rawValue)
+        self.init(.malformed, fault.sentence)
+        form = fault.name.rawValue
     }
 
     /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer
     /// version can read it.
     static func unreadable(_ error: VerificationError) -> Refusal {
-        Refusal(
-            status: .serviceUnavailable, code: error.code.rawValue, message: error.message, isRetryable: true,
-            cause: error)
+        var refusal = Refusal(error, namesApps: true)
+        refusal.status = .serviceUnavailable
+        refusal.isRetryable = true
+        return refusal
     }
 
     /// - Parameter known: The names in the configuration; `nil` if the client must not learn them.
@@ -140,47 +151,43 @@ extension Refusal {
                 : "It has \(known.sorted().joined(separator: ", "))."
         }
         return Refusal(
-            status: .notFound, code: "unknownEntitlement",
-            message: "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))
+            .unknownEntitlement,
+            "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))
     }
 
     init(_ error: EventCursorError) {
         switch error {
         case .invalid:
             self.init(
-                status: .badRequest, code: "invalidCursor",
-                message: """
-                    “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
-                    “after”.
-                    """)
+                .invalidCursor,
+                """
+                “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
+                “after”.
+                """)
         case .expired(let oldest):
             self.init(
-                status: .gone, code: "cursorExpired",
-                message: "Events after this cursor were erased. The others begin after the cursor in “oldest”.",
-                oldestCursor: oldest)
+                .cursorExpired, "Events after this cursor were erased. The others begin after the cursor in “oldest”.")
+            oldestCursor = oldest
         case .lost(let oldest):
             self.init(
-                status: .gone, code: "cursorExpired",
-                message: """
-                    The ledger was restored, and does not have the last events before this cursor: what they said may \
-                    not hold. Continue after the cursor in “oldest”, and read again what you know of purchases.
-                    """,
-                oldestCursor: oldest)
+                .cursorExpired,
+                """
+                The ledger was restored, and does not have the last events before this cursor: what they said may \
+                not hold. Continue after the cursor in “oldest”, and read again what you know of purchases.
+                """)
+            oldestCursor = oldest
         }
     }
 
     init(_ error: LedgerStorageError) {
         guard error.code != .otherRoots else {
             self.init(
-                status: .serviceUnavailable, code: error.code.rawValue,
-                message: "The ledger does not mix these documents with those of other roots. Nothing was recorded.",
-                isRetryable: true)
+                .otherRoots, "The ledger does not mix these documents with those of other roots. Nothing was recorded.")
             return
         }
         // A database that does not answer may have committed.
         let outcome = error.code == .unavailable ? "may or may not have recorded this" : "has recorded nothing"
         self.init(
-            status: .serviceUnavailable, code: "storageUnavailable",
-            message: "The ledger is unavailable, and \(outcome). Retry later.", isRetryable: true)
+            .storageUnavailable, "The ledger is unavailable, and \(outcome). Retry later.")
     }
 }

@@ -9,7 +9,7 @@ import Reconciliation
 
 /// The routes by which a backend has the App Store do or tell something about a customer.
 struct AppStoreRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
 
     /// The longest body, in bytes: an extension in all storefronts, written generously.
     private static let bodyLimit = 16 << 10
@@ -17,37 +17,51 @@ struct AppStoreRoutes: Sendable {
     /// The longest time of a request to the App Store. The whole request has three times as long.
     private static let limit = Duration.seconds(20)
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("/v1/orders/{id}", use: keyed.handler(needs: .server, "The order") { try await order($0) })
-        router.get(
-            "/v1/transactions/{id}/refunds",
-            use: keyed.handler(needs: .server, "The transaction") { try await refunds($0) })
-        router.put(
-            "/v1/transactions/{id}/app-account-token", use: handler { try await setAppAccountToken($1, $0) })
-        router.post("/v1/subscriptions/{id}/extension", use: handler { try await extend($1, $0) })
-        router.post("/v1/extensions", use: handler { try await extendAll($1, $0) })
-        router.get(
-            "/v1/extensions/{productId}/{requestIdentifier}",
-            use: keyed.handler(needs: .server, "The extension") { try await extensionStatus($0) })
-    }
+    private static let extensionMembers = ["extendByDays", "extendReasonCode", "requestIdentifier"]
 
-    private func handler<Answer: Encodable & Sendable>(
-        _ answer: @escaping @Sendable (KeyedRequest, [UInt8]) async throws -> Answer
-    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        keyed.handler(needs: .server) { request in
-            try await request.withBody(upTo: Self.bodyLimit) { request, body in
-                do {
-                    return try Response(await answer(request, body))
-                } catch let error as HistoryQuestionError {
-                    throw Refusal.invalid(error.description)
-                }
-            }
-        }
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .get, "/v1/orders/{id}", "asks for the transactions of an order", role: .server,
+                parameters: [.init("id", "an order id, from the e-mail to a customer"), .environment],
+                unknown: "The order", errors: ErrorCode.ofAppStore
+            ) { try await Answer(order($0)) },
+            authentication.route(
+                .get, "/v1/transactions/{id}/refunds", "asks for the refunded purchases of a customer", role: .server,
+                parameters: [.transaction, .environment], errors: ErrorCode.ofAppStore
+            ) { try await Answer(refunds($0)) },
+            authentication.route(
+                .put, "/v1/transactions/{id}/app-account-token", "sets the account of a purchase", role: .server,
+                parameters: [.init("id", "an original transaction id"), .environment],
+                body: APIBody(["appAccountToken"], upTo: Self.bodyLimit), errors: ErrorCode.ofAppStore
+            ) { request in try await request.withBody { try await Answer(setAppAccountToken($1, $0)) } },
+            authentication.route(
+                .post, "/v1/subscriptions/{id}/extension", "extends the renewal date of a subscription", role: .server,
+                parameters: [.subscription, .environment],
+                body: APIBody(Self.extensionMembers, upTo: Self.bodyLimit), errors: ErrorCode.ofAppStore
+            ) { request in try await request.withBody { try await Answer(extend($1, $0)) } },
+            authentication.route(
+                .post, "/v1/extensions", "extends all active subscriptions of a product", role: .server,
+                parameters: [.environment],
+                body: APIBody(
+                    Self.extensionMembers + ["productId", "storefrontCountryCodes"], upTo: Self.bodyLimit),
+                errors: ErrorCode.ofAppStore
+            ) { request in try await request.withBody { try await Answer(extendAll($1, $0)) } },
+            authentication.route(
+                .get, "/v1/extensions/{productId}/{requestIdentifier}", "says how far such an extension is",
+                role: .server,
+                parameters: [
+                    .init("productId", "the product"), .init("requestIdentifier", "that of the extension"),
+                    .environment,
+                ],
+                unknown: "The extension", errors: ErrorCode.ofAppStore
+            ) { try await Answer(extensionStatus($0)) },
+        ]
     }
 
     // MARK: - Questions
 
-    private func order(_ request: KeyedRequest) async throws -> FoundTransactionsBody? {
+    private func order(_ request: AuthenticatedRequest) async throws -> FoundTransactionsBody? {
         let reconciler = try request.reconciler()
         guard let found = try await reconciler.lookUpOrder(request.parameter("id"), within: Self.limit) else {
             return nil
@@ -55,7 +69,7 @@ struct AppStoreRoutes: Sendable {
         return try await FoundTransactionsBody(found, in: reconciler)
     }
 
-    private func refunds(_ request: KeyedRequest) async throws -> FoundTransactionsBody? {
+    private func refunds(_ request: AuthenticatedRequest) async throws -> FoundTransactionsBody? {
         let reconciler = try request.reconciler()
         do {
             let found = try await reconciler.refunds(of: request.parameter("id"), within: Self.limit)
@@ -65,7 +79,7 @@ struct AppStoreRoutes: Sendable {
         }
     }
 
-    private func extensionStatus(_ request: KeyedRequest) async throws -> MassExtendRenewalDateStatusResponse? {
+    private func extensionStatus(_ request: AuthenticatedRequest) async throws -> MassExtendRenewalDateStatusResponse? {
         try await request.reconciler().extensionStatus(
             of: request.parameter("productId"), requestIdentifier: request.parameter("requestIdentifier"),
             within: Self.limit)
@@ -73,28 +87,31 @@ struct AppStoreRoutes: Sendable {
 
     // MARK: - Changes
 
-    private func setAppAccountToken(_ body: [UInt8], _ request: KeyedRequest) async throws -> AppAccountTokenBody {
+    private func setAppAccountToken(
+        _ body: [UInt8], _ request: AuthenticatedRequest
+    ) async throws -> AppAccountTokenBody {
         let asked = try UpdateAppAccountTokenRequest(asked: body)
         let id = try request.parameter("id")
         try await request.reconciler().setAppAccountToken(asked.appAccountToken, of: id, within: Self.limit)
         return AppAccountTokenBody(originalTransactionId: id, appAccountToken: asked.appAccountToken)
     }
 
-    private func extend(_ body: [UInt8], _ request: KeyedRequest) async throws -> ExtendRenewalDateResponse {
+    private func extend(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ExtendRenewalDateResponse {
         try await request.reconciler().extend(
             ExtendRenewalDateRequest(asked: body), of: request.parameter("id"), within: Self.limit)
     }
 
-    private func extendAll(_ body: [UInt8], _ request: KeyedRequest) async throws -> MassExtendRenewalDateResponse {
+    private func extendAll(
+        _ body: [UInt8], _ request: AuthenticatedRequest
+    ) async throws -> MassExtendRenewalDateResponse {
         try await request.reconciler().extendAll(MassExtendRenewalDateRequest(asked: body), within: Self.limit)
     }
 }
 
 extension Refusal {
     fileprivate static let unfinished = Refusal(
-        status: .serviceUnavailable, code: "appStoreUnavailable",
-        message: "The customer has more refunds than could be read in time. Those that were read are recorded.",
-        isRetryable: true)
+        .appStoreUnavailable,
+        "The customer has more refunds than could be read in time. Those that were read are recorded.")
 }
 
 // MARK: - Bodies of Apple's, which a backend sends

@@ -9,7 +9,7 @@ import Reconciliation
 
 /// The route that brings one customer's whole history into the ledger.
 struct BackfillRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
 
     /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     private static let bodyLimit = Limits.verifyReceiptRequest
@@ -18,24 +18,27 @@ struct BackfillRoutes: Sendable {
     /// long.
     private static let limit = Duration.seconds(20)
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.post(
-            "/v1/backfill",
-            use: keyed.handler(needs: .server) { request in
-                try await request.withBody(upTo: Self.bodyLimit) { try await backfill($1, $0) }
-            })
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .post, "/v1/backfill", "brings the whole history of one customer from the App Store into the ledger",
+                role: .server, parameters: [.environment],
+                body: APIBody(["transactionId", "orderId", "document"], upTo: Self.bodyLimit),
+                statuses: [.ok, .accepted], errors: ErrorCode.ofAppStore.union([.notFound])
+            ) { request in try await request.withBody { try await backfill($1, $0) } }
+        ]
     }
 
-    private func backfill(_ body: [UInt8], _ request: KeyedRequest) async throws -> Response {
+    private func backfill(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Answer<BackfillBody> {
         let question = try HistoryQuestion(parsing: body)
         let reconciler = try request.reconciler()
         do {
             switch try await reconciler.takeHistory(question, within: Self.limit) {
-            case .complete(let report): return try Response(BackfillBody(report))
-            case .later(let job): return try Response(BackfillBody(job), .accepted)
+            case .complete(let report): return try Answer(BackfillBody(report))
+            case .later(let job): return try Answer(BackfillBody(job), .accepted)
             }
         } catch let error as HistoryQuestionError {
-            throw Refusal(status: .notFound, code: "notFound", message: error.description)
+            throw Refusal(.notFound, error.description)
         }
     }
 }

@@ -7,12 +7,15 @@ import AppStoreModel
 struct BodyMembers {
     let json: JSONValue
 
-    init(parsing body: [UInt8], known: Set<String>) throws(Refusal) {
+    /// - Parameter known: What the route says about its body.
+    init(parsing body: [UInt8], known: APIBody) throws(Refusal) {
         guard let json = try? JSONValue(parsing: body), let members = json.members else {
             throw .invalid("The body is not a JSON object.")
         }
-        guard members.allSatisfy({ known.contains($0.name) }), Set(members.map(\.name)).count == members.count else {
-            throw .invalid("The body may have \(known.sorted().joined(separator: ", ")), each once, and nothing else.")
+        guard members.allSatisfy({ known.members.contains($0.name) }), Set(members.map(\.name)).count == members.count
+        else {
+            throw .invalid(
+                "The body may have \(known.members.sorted().joined(separator: ", ")), each once, and nothing else.")
         }
         self.json = json
     }

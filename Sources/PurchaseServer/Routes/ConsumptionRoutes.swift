@@ -7,37 +7,48 @@ import PurchaseLedger
 /// The routes by which a backend supplies what the answers to the App Store's consumption requests need: the consent of
 /// customers, and information about purchases.
 struct ConsumptionRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
     let apps: [String: AppConfiguration]
 
     /// The longest body, in bytes: all members, several times over.
     private static let bodyLimit = 4096
 
-    func add(to router: Router<BasicRequestContext>) {
-        let (path, what): (RouterPath, String) = ("/v1/transactions/{id}/consumption", "A consumption request")
-        router.get(path, use: keyed.handler(needs: .server, what) { try await request($0) })
-        router.put(
-            path,
-            use: keyed.handler(needs: .server, what) { request in
-                try await request.withBody(upTo: Self.bodyLimit) { try await supply($1, $0) }
-            })
-        router.put(
-            "/v1/customers/{id}/consent",
-            use: keyed.handler(needs: .server, "The customer") { request -> ConsentBody? in
-                try await request.withBody(upTo: Self.bodyLimit) { try await recordConsent($1, $0) }
-            })
+    private static let consent = APIBody(["customerConsented"], upTo: bodyLimit)
+
+    private static let information = APIBody(
+        consent.members + ["deliveryStatus", "sampleContentProvided", "consumptionPercentage", "refundPreference"],
+        upTo: bodyLimit)
+
+    var routes: [APIRoute] {
+        let path = "/v1/transactions/{id}/consumption"
+        let unknown = "A consumption request"
+        return [
+            authentication.route(
+                .get, path, "returns a consumption request about the transaction, and what became of it",
+                role: .server, parameters: [.transaction, .environment], unknown: unknown
+            ) { try await Answer(request($0)) },
+            authentication.route(
+                .put, path, "says what the answer to the consumption request is to say", role: .server,
+                parameters: [.transaction, .environment], body: Self.information, unknown: unknown,
+                errors: [.consumptionClosed]
+            ) { request in try await request.withBody { try await Answer(supply($1, $0)) } },
+            authentication.route(
+                .put, "/v1/customers/{id}/consent", "records whether the customer consents to such answers",
+                role: .server, parameters: [.customer, .environment], body: Self.consent
+            ) { request in try await request.withBody { try await Answer(recordConsent($1, $0)) } },
+        ]
     }
 
     /// A request of the App Store, and what became of it.
-    private func request(_ request: KeyedRequest) async throws -> ConsumptionBody? {
+    private func request(_ request: AuthenticatedRequest) async throws -> ConsumptionBody? {
         let key = TransactionKey(try request.parameter("id"), in: request.scope)
         return try await request.ledger.consumptionJob(key).flatMap { ConsumptionBody($0) }
     }
 
     /// Stores what the backend says about a purchase that the App Store asks about.
-    private func supply(_ body: [UInt8], _ request: KeyedRequest) async throws -> ConsumptionBody? {
+    private func supply(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ConsumptionBody? {
         let key = TransactionKey(try request.parameter("id"), in: request.scope)
-        let information = try ConsumptionInformation(parsing: body)
+        let information = try ConsumptionInformation(BodyMembers(parsing: body, known: Self.information))
         if let transaction = try await request.ledger.transaction(key) {
             let defaults = apps[key.scope.bundleId]?.consumption[transaction.productId] ?? ConsumptionInformation()
             let fault = information.completed(by: defaults).fault(isSubscription: transaction.isSubscription)
@@ -50,8 +61,8 @@ struct ConsumptionRoutes: Sendable {
     }
 
     /// Records that a customer consents, or no longer does.
-    private func recordConsent(_ body: [UInt8], _ request: KeyedRequest) async throws -> ConsentBody? {
-        let (id, members) = (try request.customerId, try BodyMembers(parsing: body, known: ["customerConsented"]))
+    private func recordConsent(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ConsentBody {
+        let (id, members) = (try request.customerId, try BodyMembers(parsing: body, known: Self.consent))
         guard let isGiven = try members.flag("customerConsented") else {
             throw Refusal.invalid("customerConsented is missing.")
         }
@@ -61,13 +72,7 @@ struct ConsumptionRoutes: Sendable {
 }
 
 extension ConsumptionInformation {
-    fileprivate init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try BodyMembers(
-            parsing: body,
-            known: [
-                "customerConsented", "deliveryStatus", "sampleContentProvided", "consumptionPercentage",
-                "refundPreference",
-            ])
+    fileprivate init(_ members: BodyMembers) throws(Refusal) {
         self.init()
         customerConsented = try members.flag("customerConsented")
         deliveryStatus = try members.word("deliveryStatus", of: DeliveryStatus.self)
@@ -80,6 +85,5 @@ extension ConsumptionInformation {
 
 extension Refusal {
     fileprivate static let consumptionClosed = Refusal(
-        status: .conflict, code: "consumptionClosed",
-        message: "The consumption request was answered, or Apple waits for its answer no longer.")
+        .consumptionClosed, "The consumption request was answered, or Apple waits for its answer no longer.")
 }

@@ -103,7 +103,7 @@ extension CustomerProof {
         _ token: String?, for customer: String, of bundleId: String, at now: Timestamp
     ) throws(Refusal) {
         guard let token else {
-            throw .customerToken("customerTokenRequired", "This app's client keys need it.")
+            throw .customerToken(.customerTokenRequired, "This app's client keys need it.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
         // Compared byte by byte, as storages compare ids. Swift's == also accepts canonically equivalent strings.
@@ -191,17 +191,17 @@ extension Refusal {
     /// The header field with the token.
     static let tokenHeader = "Quittance-Customer-Token"
 
-    fileprivate static func customerToken(_ code: String, _ message: String) -> Refusal {
+    fileprivate static func customerToken(_ code: ErrorCode, _ message: String) -> Refusal {
         Refusal(
-            status: .unauthorized, code: code,
-            message: "Send a token for the customer, created by your backend, as \(tokenHeader). \(message)",
-            headers: [.wwwAuthenticate: bearer("invalid_token", code)])
+            code,
+            "Send a token for the customer, created by your backend, as \(tokenHeader). \(message)",
+            headers: [.wwwAuthenticate: bearer("invalid_token", code.rawValue)])
     }
 
     fileprivate static func invalidToken(_ reason: String) -> Refusal {
-        customerToken("customerTokenInvalid", "The token that was sent is not valid: \(reason)")
+        customerToken(.customerTokenInvalid, "The token that was sent is not valid: \(reason)")
     }
 
     fileprivate static let otherCustomer = Refusal(
-        status: .forbidden, code: "otherCustomer", message: "The token in \(tokenHeader) is for another customer.")
+        .otherCustomer, "The token in \(tokenHeader) is for another customer.")
 }

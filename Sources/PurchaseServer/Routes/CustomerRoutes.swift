@@ -6,52 +6,61 @@ import PurchaseLedger
 
 /// The routes under `/v1/customers`: what a customer has, submissions, aliases and deletion.
 struct CustomerRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
 
     /// The longest body with an alias, in bytes: one id, with every character escaped.
     private static let aliasBodyLimit = 4096
 
-    func add(to router: Router<BasicRequestContext>) {
-        let what = "The customer"
-        router.get(
-            "/v1/customers/{id}",
-            use: keyed.handler(needs: .client, spansEnvironments: true) { request in
-                try await customer(request) { try Response($0) }
-            })
-        router.get(
-            "/v1/customers/{id}/entitlements/{name}",
-            use: keyed.handler(needs: .client, what, spansEnvironments: true) { try await entitlement($0) })
-        router.post(
-            "/v1/customers/{id}/purchases",
-            use: keyed.handler(needs: .client, spansEnvironments: true) { request in
-                let (keyed, recorded) = try await request.withBody(upTo: Submission.bodyLimit) {
-                    ($0, try await submit($1, $0))
-                }
-                return try await customer(keyed) { try Response(SubmissionBody(recorded, $0, for: keyed.role)) }
-            })
-        router.post(
-            "/v1/customers/{id}/aliases",
-            use: keyed.handler(needs: .server) { request in
-                let (keyed, isKnown) = try await request.withBody(upTo: Self.aliasBodyLimit) {
-                    ($0, try await addAlias($1, $0))
-                }
-                guard isKnown else { throw Refusal.notFound(what) }
-                return try await customer(keyed) { try Response($0) }
-            })
-        router.delete("/v1/customers/{id}", use: keyed.handler(needs: .server, what) { try await delete($0) })
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .get, "/v1/customers/{id}", "returns what a customer has in the environments that count", role: .client,
+                parameters: [.customer, .environments]
+            ) { try await customer($0) },
+            authentication.route(
+                .get, "/v1/customers/{id}/entitlements/{name}", "says whether a customer has an entitlement",
+                role: .client,
+                parameters: [.customer, .init("name", "an entitlement in the configuration"), .environments],
+                errors: [.unknownEntitlement]
+            ) { try await Answer(entitlement($0)) },
+            authentication.route(
+                .post, "/v1/customers/{id}/purchases", "submits purchases of a customer", role: .client,
+                parameters: [.customer, .environments],
+                body: APIBody(["document", "documents"], upTo: Submission.bodyLimit),
+                errors: ErrorCode.ofDocuments.union([.otherRoots])
+            ) { request in
+                let (request, recorded) = try await request.withBody { ($0, try await submit($1, $0)) }
+                return try await customer(request) { SubmissionBody(recorded, $0, for: request.role) }
+            },
+            authentication.route(
+                .post, "/v1/customers/{id}/aliases", "adds another id of the same customer", role: .server,
+                parameters: [.customer, .environment], body: APIBody(["alias"], upTo: Self.aliasBodyLimit),
+                unknown: Self.unknown
+            ) { request in
+                let (request, isKnown) = try await request.withBody { ($0, try await addAlias($1, $0)) }
+                return isKnown ? try await customer(request) : nil
+            },
+            authentication.route(
+                .delete, "/v1/customers/{id}", "erases a customer", role: .server,
+                parameters: [.customer, .environment],
+                unknown: Self.unknown
+            ) { try await Answer(delete($0)) },
+        ]
     }
+
+    private static let unknown = "The customer"
 
     /// Answers with everything about a customer that the key may read. A customer that the ledger does not know has
     /// nothing.
-    private func customer(
-        _ request: KeyedRequest, _ encode: @escaping @Sendable (CustomerBody) throws -> Response
-    ) async throws -> Response {
+    private func customer<Body: Encodable>(
+        _ request: AuthenticatedRequest, in answer: @Sendable (CustomerBody) -> Body = { $0 }
+    ) async throws -> Answer<Body>? {
         let id = CustomerID(try request.customerId, of: request.scope.bundleId)
         let query = LedgerQuery.holdings(of: [id], in: request.environmentRule.loaded)
-        return try await request.withAnswer(from: query) { try encode(try await body(request)) }
+        return try await request.withAnswer(from: query) { try Answer(answer(await body(request))) }
     }
 
-    private func body(_ request: KeyedRequest) async throws -> CustomerBody {
+    private func body(_ request: AuthenticatedRequest) async throws -> CustomerBody {
         let (id, rule) = (try request.customerId, request.environmentRule)
         func load() async throws -> [AppStoreModel.Environment: Ledger.CustomerAnswer] {
             try await request.ledger.customer(
@@ -69,7 +78,7 @@ struct CustomerRoutes: Sendable {
     }
 
     /// One entitlement of a customer, active or not. A customer that the ledger does not know has none.
-    private func entitlement(_ request: KeyedRequest) async throws -> EntitlementCheckBody? {
+    private func entitlement(_ request: AuthenticatedRequest) async throws -> EntitlementCheckBody {
         let (id, name, rule) = (try request.customerId, try request.parameter("name"), request.environmentRule)
         try request.requireEntitlement(name)
         func load() async throws -> CountedHoldings {
@@ -87,7 +96,7 @@ struct CustomerRoutes: Sendable {
     }
 
     /// Records the documents that a customer presents.
-    private func submit(_ body: [UInt8], _ request: KeyedRequest) async throws -> RecordResult {
+    private func submit(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> RecordResult {
         let id = try request.customerId
         try request.requireRecorded()
         let submission = try Submission(parsing: body, role: request.role)
@@ -97,7 +106,7 @@ struct CustomerRoutes: Sendable {
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
     }
 
-    private func verified(_ submission: Submission, _ request: KeyedRequest) async throws -> [Evidence] {
+    private func verified(_ submission: Submission, _ request: AuthenticatedRequest) async throws -> [Evidence] {
         do {
             return try await submission.verified(by: request.verifier, at: request.now)
         } catch let refusal as Refusal {
@@ -108,7 +117,7 @@ struct CustomerRoutes: Sendable {
     /// Adds another id of the same customer. The body is `{"alias": …}`.
     ///
     /// - Returns: False if the customer is not known.
-    private func addAlias(_ body: [UInt8], _ request: KeyedRequest) async throws -> Bool {
+    private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {
         let (id, alias) = (try request.customerId, (try? JSONValue(parsing: body))?["alias"]?.string ?? "")
         guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
             throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
@@ -117,7 +126,7 @@ struct CustomerRoutes: Sendable {
     }
 
     /// Erases a customer, and returns what was erased.
-    private func delete(_ request: KeyedRequest) async throws -> DeletionBody? {
+    private func delete(_ request: AuthenticatedRequest) async throws -> DeletionBody? {
         let report = try await request.ledger.delete(
             request.customerId, in: request.scope, at: request.now, isTimeConfirmed: request.isTimeConfirmed)
         return report.map { DeletionBody($0) }

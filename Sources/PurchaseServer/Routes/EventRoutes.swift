@@ -5,22 +5,25 @@ import PurchaseLedger
 
 /// The route `/v1/events`: what changed, page by page.
 struct EventRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
 
     /// The most events on a page.
     private static let pageLimit = 500
 
-    private static let parameters = ["after", "limit"]
-
-    func add(to router: Router<BasicRequestContext>) {
-        router.get(
-            "/v1/events",
-            use: keyed.handler(needs: .server, parameters: Self.parameters) {
-                Response(json: try await events($0).json)
-            })
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .get, "/v1/events", "returns a page of what changed, in all environments of the app", role: .server,
+                parameters: [
+                    .init("after", "the cursor after which the page begins; the first event without it"),
+                    .init("limit", "the most events on the page, from 1 to 500; 100 without it"),
+                ],
+                errors: [.invalidCursor, .cursorExpired]
+            ) { try Answer(EventPageBody(await events($0))) }
+        ]
     }
 
-    private func events(_ request: KeyedRequest) async throws -> EventPage {
+    private func events(_ request: AuthenticatedRequest) async throws -> EventPage {
         let query = request.query
         guard let limit = Self.limit(query["limit"] ?? "100") else {
             throw Refusal.invalid("limit must be a whole number from 1 to \(Self.pageLimit).")

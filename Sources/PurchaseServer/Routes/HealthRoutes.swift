@@ -12,9 +12,15 @@ struct HealthRoutes: Sendable {
     let simulator: String?
     let now: @Sendable () -> Timestamp
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get("/health/live") { _, _ in try Response(HealthBody(status: "live")) }
-        router.get("/health/ready") { _, _ in try Response(await readiness()) }
+    var routes: [APIRoute] {
+        [
+            APIRoute(.get, "/health/live", "says that the server runs") { _, _ in
+                try Answer(HealthBody(status: "live"))
+            },
+            APIRoute(
+                .get, "/health/ready", "says whether the ledger can be written", errors: [.storageUnavailable]
+            ) { _, _ in try Answer(await readiness()) },
+        ]
     }
 
     private func readiness() async throws -> HealthBody {

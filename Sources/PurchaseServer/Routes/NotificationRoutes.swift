@@ -16,17 +16,27 @@ struct NotificationRoutes: Sendable {
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.post("/notifications/v2") { request, _ in
-            let isNew = try await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await receive(v2: $0) }
-            if isNew { service.lastNotification.accepted(at: now()) }
-            return Response.empty
-        }
-        router.post("/notifications/v1") { request, _ in
-            try await bodies.withBody(of: request, upTo: Limits.notificationV1) { try await receive(v1: $0) }
-            return Response.empty
-        }
+    var routes: [APIRoute] {
+        [
+            APIRoute(
+                .post, "/notifications/v2", "records a version 2 notification of the App Store",
+                body: APIBody(["signedPayload"], upTo: Self.bodyLimit), errors: Self.errors
+            ) { request, _ in
+                let isNew = try await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await receive(v2: $0) }
+                if isNew { service.lastNotification.accepted(at: now()) }
+                return try Answer(NoBody())
+            },
+            APIRoute(
+                .post, "/notifications/v1", "records the receipt in a version 1 notification",
+                body: APIBody(["unified_receipt"], upTo: Limits.notificationV1), errors: Self.errors
+            ) { request, _ in
+                try await bodies.withBody(of: request, upTo: Limits.notificationV1) { try await receive(v1: $0) }
+                return try Answer(NoBody())
+            },
+        ]
     }
+
+    private static let errors = ErrorCode.ofDocuments.union([.invalidRequest, .storageUnavailable, .otherRoots])
 
     /// Records a version 2 notification: `{"signedPayload": …}`.
     ///
@@ -69,6 +79,5 @@ struct NotificationRoutes: Sendable {
     }
 }
 
-extension Response {
-    fileprivate static var empty: Response { Response(json: [UInt8]("{}".utf8)) }
-}
+/// The JSON of an answer that says nothing but that the request is recorded.
+private struct NoBody: Encodable, Sendable {}

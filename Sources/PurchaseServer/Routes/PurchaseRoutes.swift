@@ -5,26 +5,32 @@ import PurchaseLedger
 
 /// The routes for subscriptions, transactions and stored documents by id.
 struct PurchaseRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.get(
-            "/v1/subscriptions/{id}",
-            use: keyed.handler(needs: .server, parameters: ["environment", "periods"], spansEnvironments: true) {
-                try await subscription($0)
-            })
-        router.get(
-            "/v1/transactions/{id}",
-            use: keyed.handler(needs: .server, "The transaction", spansEnvironments: true) {
-                try await transaction($0)
-            })
-        router.get(
-            "/v1/evidence/{id}",
-            use: keyed.handler(needs: .server, "The document", spansEnvironments: true) { try await evidence($0) })
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .get, "/v1/subscriptions/{id}", "returns a subscription with its newest 500 periods", role: .server,
+                parameters: [
+                    .subscription, .environments,
+                    .init("periods", "the `periodsCursor` of the last page; the newest periods without it"),
+                ],
+                unknown: "The subscription", errors: [.invalidCursor]
+            ) { try await subscription($0) },
+            authentication.route(
+                .get, "/v1/transactions/{id}", "returns a transaction", role: .server,
+                parameters: [.transaction, .environments], unknown: "The transaction"
+            ) { try await Answer(transaction($0)) },
+            authentication.route(
+                .get, "/v1/evidence/{id}", "returns the signed document behind an answer", role: .server,
+                parameters: [.init("id", "the name of a document, as in `evidence` of an answer"), .environments],
+                unknown: "The document"
+            ) { try await Answer(evidence($0)) },
+        ]
     }
 
     /// A subscription with its newest periods, or with those before the last page.
-    private func subscription(_ request: KeyedRequest) async throws -> Response {
+    private func subscription(_ request: AuthenticatedRequest) async throws -> Answer<SubscriptionHistoryBody>? {
         let id = try request.parameter("id")
         let keys = request.scopes.map { ChainKey(id, in: $0) }
         return try await request.withAnswer(from: LedgerQuery(keys.map(LedgerKey.chain))) {
@@ -32,13 +38,13 @@ struct PurchaseRoutes: Sendable {
                 guard let chain = try await request.ledger.chain(key) else { continue }
                 let cursor = request.query["periods"]
                 let body = try SubscriptionHistoryBody(chain, request.catalogue, before: cursor, at: request.now)
-                if let body { return try Response(body) }
+                if let body { return try Answer(body) }
             }
-            throw Refusal.notFound("The subscription")
+            return nil
         }
     }
 
-    private func transaction(_ request: KeyedRequest) async throws -> PurchaseBody? {
+    private func transaction(_ request: AuthenticatedRequest) async throws -> PurchaseBody? {
         let id = try request.parameter("id")
         for scope in request.scopes {
             let chain = try await request.ledger.chain(of: TransactionKey(id, in: scope))
@@ -49,7 +55,7 @@ struct PurchaseRoutes: Sendable {
 
     /// A document by the name in `evidence` of an answer; `nil` if it is unknown, another app's, or of an environment
     /// that the request is not about.
-    private func evidence(_ request: KeyedRequest) async throws -> EvidenceBody? {
+    private func evidence(_ request: AuthenticatedRequest) async throws -> EvidenceBody? {
         guard let name = Provenance(try request.parameter("id")) else {
             throw Refusal.invalid(
                 "A document's name is a date in milliseconds, a hyphen and 64 hexadecimal digits.")

@@ -39,10 +39,16 @@ struct RetentionRoutes: Sendable {
             "A retention request got its message without an offer", clock: clock, logger)
     }
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.post("/retention") { request, _ in
-            try Response(await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await answer(to: $0) })
-        }
+    var routes: [APIRoute] {
+        [
+            APIRoute(
+                .post, "/retention", "answers the App Store's real-time request for a retention message",
+                body: APIBody(["signedPayload"], upTo: Self.bodyLimit),
+                errors: ErrorCode.ofDocuments.union([.invalidRequest, .noRetentionMessage])
+            ) { request, _ in
+                try Answer(await bodies.withBody(of: request, upTo: Self.bodyLimit) { try await answer(to: $0) })
+            }
+        ]
     }
 
     /// Answers `{"signedPayload": …}`.
@@ -148,5 +154,5 @@ extension Refusal {
     /// Apple documents no answer without a message. After any failure, the App Store shows the default message that
     /// was set with the API, or none.
     fileprivate static let noRetentionMessage = Refusal(
-        status: .notFound, code: "noRetentionMessage", message: "The configuration has no message for this request.")
+        .noRetentionMessage, "The configuration has no message for this request.")
 }

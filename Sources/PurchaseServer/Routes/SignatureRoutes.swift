@@ -10,46 +10,51 @@ import PurchaseLedger
 /// A server key may have anything signed for its app. A client key may have only a promotional offer signed that the
 /// configuration allows, and only for the customer in the path.
 struct SignatureRoutes: Sendable {
-    let keyed: KeyedRoutes
+    let authentication: Authentication
     let signing: AppSigning?
     let apps: [String: AppConfiguration]
 
     /// The longest body, in bytes: an Advanced Commerce request with some hundred items.
     private static let bodyLimit = 64 << 10
 
-    func add(to router: Router<BasicRequestContext>) {
-        router.post("/v1/signatures/promotional-offer", use: handler(.server) { try await promotionalOffer($0, $1) })
-        router.post("/v1/signatures/introductory-offer", use: handler(.server) { try introductoryOffer($0, $1) })
-        router.post("/v1/signatures/advanced-commerce", use: handler(.server) { try advancedCommerce($0, $1) })
-        router.post(
-            "/v1/customers/{id}/signatures/promotional-offer",
-            use: handler(.client) { try await promotionalOffer($0, $1) })
-    }
+    private static let promotionalOffer = APIBody(
+        ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"], upTo: bodyLimit)
+    private static let introductoryOffer = APIBody(
+        ["productId", "allowIntroductoryOffer", "transactionId"], upTo: bodyLimit)
 
-    private func handler(
-        _ role: APIKey.Role, _ sign: @escaping @Sendable ([UInt8], KeyedRequest) async throws -> SignatureBody?
-    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        keyed.handler(needs: role, "The customer", spansEnvironments: role == .client) { request in
-            try await request.withBody(upTo: Self.bodyLimit) { request, body in
-                do {
-                    return try await sign(body, request)
-                } catch let error as SigningError {
-                    throw Refusal.invalid(error.description)
-                }
-            }
-        }
+    var routes: [APIRoute] {
+        [
+            authentication.route(
+                .post, "/v1/signatures/promotional-offer", "signs a promotional offer for any customer", role: .server,
+                parameters: [.environment], body: Self.promotionalOffer, errors: [.noSigningKey]
+            ) { request in try await request.withBody { try await Answer(promotionalOffer($1, $0)) } },
+            authentication.route(
+                .post, "/v1/signatures/introductory-offer", "signs whether a customer gets an introductory offer",
+                role: .server, parameters: [.environment], body: Self.introductoryOffer, errors: [.noSigningKey]
+            ) { request in try await request.withBody { try Answer(introductoryOffer($1, $0)) } },
+            authentication.route(
+                .post, "/v1/signatures/advanced-commerce", "signs a request of the Advanced Commerce API",
+                role: .server,
+                parameters: [.environment], body: APIBody([], upTo: Self.bodyLimit), errors: [.noSigningKey]
+            ) { request in try await request.withBody { try Answer(advancedCommerce($1, $0)) } },
+            authentication.route(
+                .post, "/v1/customers/{id}/signatures/promotional-offer", "signs a promotional offer for the customer",
+                role: .client, parameters: [.customer, .environments], body: Self.promotionalOffer,
+                unknown: "The customer", errors: [.noSigningKey, .offerNotAllowed]
+            ) { request in try await request.withBody { try await Answer(promotionalOffer($1, $0)) } },
+        ]
     }
 
     /// What signs for the app of the request's key.
-    private func signer(for request: KeyedRequest) throws(Refusal) -> (StoreKitSigner, nonce: String) {
+    private func signer(for request: AuthenticatedRequest) throws(Refusal) -> (StoreKitSigner, nonce: String) {
         guard let signing, let signer = signing.signer(for: request.scope.bundleId) else { throw .noSigningKey }
         return (signer, signing.nonce())
     }
 
     // MARK: - Offers
 
-    private func promotionalOffer(_ body: [UInt8], _ request: KeyedRequest) async throws -> SignatureBody? {
-        let asked = try PromotionalOfferRequest(parsing: body)
+    private func promotionalOffer(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> SignatureBody? {
+        let asked = try PromotionalOfferRequest(BodyMembers(parsing: body, known: Self.promotionalOffer))
         if request.role == .client, try await !isAllowed(asked, for: request) { return nil }
         let (signer, nonce) = try signer(for: request)
         return try asked.signed(by: signer, nonce: nonce, at: request.now)
@@ -59,7 +64,7 @@ struct SignatureRoutes: Sendable {
     ///
     /// - Returns: `false` if the customer is unknown.
     /// - Throws: ``Refusal`` if the configuration does not allow the offer, or it would be for another customer.
-    private func isAllowed(_ asked: PromotionalOfferRequest, for request: KeyedRequest) async throws -> Bool {
+    private func isAllowed(_ asked: PromotionalOfferRequest, for request: AuthenticatedRequest) async throws -> Bool {
         let offers = apps[request.scope.bundleId]?.clientOffers[asked.offer.productId] ?? []
         guard offers.contains(asked.offer.offerIdentifier) else { throw Refusal.offerNotAllowed }
         let id = try request.customerId
@@ -85,9 +90,8 @@ struct SignatureRoutes: Sendable {
         return true
     }
 
-    private func introductoryOffer(_ body: [UInt8], _ request: KeyedRequest) throws -> SignatureBody? {
-        let members = try BodyMembers(
-            parsing: body, known: ["productId", "allowIntroductoryOffer", "transactionId"])
+    private func introductoryOffer(_ body: [UInt8], _ request: AuthenticatedRequest) throws -> SignatureBody? {
+        let members = try BodyMembers(parsing: body, known: Self.introductoryOffer)
         let (product, transaction) = (try members.text("productId"), try members.text("transactionId"))
         guard let isAllowed = try members.flag("allowIntroductoryOffer") else {
             throw Refusal.invalid("allowIntroductoryOffer is missing.")
@@ -101,7 +105,7 @@ struct SignatureRoutes: Sendable {
 
     // MARK: - Advanced Commerce
 
-    private func advancedCommerce(_ body: [UInt8], _ request: KeyedRequest) throws -> SignatureBody? {
+    private func advancedCommerce(_ body: [UInt8], _ request: AuthenticatedRequest) throws -> SignatureBody? {
         guard let json = try? JSONValue(parsing: body) else { throw Refusal.invalid("The body is not JSON.") }
         let (signer, nonce) = try signer(for: request)
         return .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: request.now))
@@ -125,9 +129,7 @@ private struct PromotionalOfferRequest: Sendable {
     /// 2, a JWS, or 1, the original form.
     let version: Int64
 
-    init(parsing body: [UInt8]) throws(Refusal) {
-        let members = try BodyMembers(
-            parsing: body, known: ["productId", "offerIdentifier", "transactionId", "appAccountToken", "version"])
+    init(_ members: BodyMembers) throws(Refusal) {
         offer = PromotionalOffer(
             productId: try members.text("productId") ?? "", offerIdentifier: try members.text("offerIdentifier") ?? "")
         transactionId = try members.text("transactionId")
@@ -150,14 +152,13 @@ private struct PromotionalOfferRequest: Sendable {
 
 extension Refusal {
     fileprivate static let offerNotAllowed = Refusal(
-        status: .forbidden, code: "offerNotAllowed",
-        message: "With a client key, only the clientOffers of the product in the server's configuration are signed.")
+        .offerNotAllowed,
+        "With a client key, only the clientOffers of the product in the server's configuration are signed.")
 
     fileprivate static let offerOfRefusedPurchase = Refusal(
-        status: .forbidden, code: "offerNotAllowed",
-        message: "The server's configuration has the purchase of transactionId in refusedPurchases.")
+        .offerNotAllowed, "The server's configuration has the purchase of transactionId in refusedPurchases.")
 
     fileprivate static func offerForOtherCustomer(_ message: String) -> Refusal {
-        Refusal(status: .forbidden, code: "otherCustomer", message: message)
+        Refusal(.otherCustomer, message)
     }
 }

@@ -11,7 +11,7 @@ import Reconciliation
 
 /// Authenticates requests to the routes under `/v1`: by API key, and for client keys also by customer token if the app
 /// requires one.
-struct KeyedRoutes: Sendable {
+struct Authentication: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
@@ -21,49 +21,44 @@ struct KeyedRoutes: Sendable {
     /// apps whose `sandboxAccess` is `none`.
     let leftOut: [String: ThrottledWarning]
 
-    /// A handler that authenticates a request, then encodes the result of `answer`.
+    /// A route that authenticates a request before it handles it.
     ///
     /// - Parameters:
     ///   - role: The role that the key must have. A server key may do all that a client key may.
-    ///   - what: The subject of the error message for status 404, which is sent if `answer` returns `nil`.
-    ///   - parameters: The names of the query parameters that the route accepts.
-    ///   - spansEnvironments: Whether the route can answer about several environments.
-    func handler(
-        needs role: APIKey.Role, _ what: String, parameters: [String] = ["environment"],
-        spansEnvironments: Bool = false,
-        _ answer: @escaping @Sendable (KeyedRequest) async throws -> (some Encodable & Sendable)?
-    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        handler(needs: role, parameters: parameters, spansEnvironments: spansEnvironments) { keyed in
-            guard let body = try await answer(keyed) else { throw Refusal.notFound(what) }
-            return try Response(body)
-        }
-    }
-
-    /// A handler that authenticates a request, then answers it.
-    func handler(
-        needs role: APIKey.Role, parameters: [String] = ["environment"], spansEnvironments: Bool = false,
-        _ answer: @escaping @Sendable (KeyedRequest) async throws -> Response
-    ) -> @Sendable (Request, BasicRequestContext) async throws -> Response {
-        { request, context in
-            try await answer(admit(request, context, needs: role, parameters, spansEnvironments: spansEnvironments))
+    ///   - subject: The subject of the error message for status 404, which is sent if `handler` returns `nil`.
+    func route<Body: Encodable & Sendable>(
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role,
+        parameters: [APIParameter], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        unknown subject: String? = nil, errors: Set<ErrorCode> = [],
+        handler: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
+    ) -> APIRoute {
+        let query = parameters.filter { !path.contains("{\($0.name)}") }
+        return APIRoute(
+            method, path, summary, role: role, parameters: parameters, body: body, statuses: statuses,
+            errors: subject == nil ? errors : errors.union([.notFound])
+        ) { request, context in
+            let admitted = try await admit(request, context, needs: role, query, body)
+            guard let answer = try await handler(admitted) else { throw Refusal.notFound(subject ?? "It") }
+            return answer
         }
     }
 
     private func admit(
-        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [String],
-        spansEnvironments: Bool
-    ) async throws -> KeyedRequest {
+        _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [APIParameter],
+        _ body: APIBody?
+    ) async throws -> AuthenticatedRequest {
         let now = now()
         let key = try await key(of: request, at: now)
         guard let keyRole = key.role.known else { throw Refusal.unknownRole }
         guard keyRole == .server || role == .client else { throw Refusal.notServer }
-        let query = try QueryParameters(request.uri.query, allowed: parameters)
-        let keyed = KeyedRequest(
-            routes: self, request: request, parameters: context.parameters, query: query, role: keyRole,
-            environment: try query.environment(spanning: spansEnvironments), bundleId: key.bundleId, now: now)
+        let query = try QueryParameters(request.uri.query, allowed: parameters.map(\.name))
+        let admitted = AuthenticatedRequest(
+            authentication: self, request: request, parameters: context.parameters, query: query, body: body,
+            role: keyRole, environment: try query.environment(spanning: parameters.contains(.environments)),
+            bundleId: key.bundleId, now: now)
         // Checked here, for all routes, so that no route can omit it.
-        if keyRole == .client { try keyed.requireProof() }
-        return keyed
+        if keyRole == .client { try admitted.requireProof() }
+        return admitted
     }
 
     private func key(of request: Request, at now: Timestamp) async throws -> APIKey {
@@ -80,24 +75,26 @@ struct KeyedRoutes: Sendable {
 }
 
 /// An authenticated request. ``scope`` is for routes that are about one environment.
-struct KeyedRequest: Sendable {
-    fileprivate let routes: KeyedRoutes
+struct AuthenticatedRequest: Sendable {
+    fileprivate let authentication: Authentication
     let request: Request
     fileprivate let parameters: Parameters
     let query: QueryParameters
+    /// What the route says about its body.
+    fileprivate let body: APIBody?
     /// The role of the key.
     let role: APIKey.Role
     /// The environments that the request is about.
     let environment: RequestedEnvironment
     /// The app of the key.
     fileprivate let bundleId: String
-    /// When the request arrived: its head, or in ``withBody(upTo:_:)`` its whole body.
+    /// When the request arrived: its head, or in ``withBody(_:)`` its whole body.
     private(set) var now: Timestamp
 
-    var ledger: Ledger { routes.service.ledger }
+    var ledger: Ledger { authentication.service.ledger }
 
     /// Whether ``now`` is known to be right, for what cannot be undone.
-    var isTimeConfirmed: Bool { routes.service.clockJudge?.isConfirmed ?? true }
+    var isTimeConfirmed: Bool { authentication.service.clockJudge?.isConfirmed ?? true }
 
     /// The catalogue of the app.
     var catalogue: Catalogue { ledger.rules.catalogue(scope) }
@@ -107,14 +104,16 @@ struct KeyedRequest: Sendable {
     /// - Parameter holdings: What the customer has in each environment that counts.
     /// - Returns: Whether the customer should be read again.
     func refresh(_ holdings: [(environment: AppStoreModel.Environment, holdings: Holdings)]) async -> Bool {
-        await routes.service.questions?.refresh(holdings, of: bundleId) ?? false
+        await authentication.service.questions?.refresh(holdings, of: bundleId) ?? false
     }
 
     /// Asks the App Store about the app of the key in the request's environment.
     ///
     /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or the environment no App Store.
     func reconciler() throws(Refusal) -> Reconciler {
-        guard let questions = routes.service.questions, questions.knows(scope.bundleId) else { throw .noSigningKey }
+        guard let questions = authentication.service.questions, questions.knows(scope.bundleId) else {
+            throw .noSigningKey
+        }
         guard let reconciler = questions.reconcilers[scope] else {
             throw .invalid("The server does not ask the App Store about the environment \(scope.environment.rawValue).")
         }
@@ -124,7 +123,7 @@ struct KeyedRequest: Sendable {
     /// Accepts documents of the key's app only, in the environments that the request is about. A request that names
     /// none takes documents of all environments in the configuration: the document says where it is from.
     var verifier: AppStoreVerifier {
-        let verifier = routes.service.verifier
+        let verifier = authentication.service.verifier
         switch environment {
         case .unnamed: return verifier.only(bundleId, in: verifier.environments)
         case .any: return verifier.only(bundleId, in: RequestedEnvironment.appStore)
@@ -133,24 +132,24 @@ struct KeyedRequest: Sendable {
     }
 
     /// Reads the body, then handles the request as of the time at which the whole body arrived.
-    func withBody<Answer: Sendable>(
-        upTo limit: Int, _ handle: @Sendable (KeyedRequest, [UInt8]) async throws -> Answer
-    ) async throws -> Answer {
-        try await routes.bodies.withBody(of: request, upTo: limit) { body in
-            var keyed = self
-            keyed.now = routes.now()
-            return try await handle(keyed, body)
+    func withBody<Result: Sendable>(
+        _ handle: @Sendable (AuthenticatedRequest, [UInt8]) async throws -> Result
+    ) async throws -> Result {
+        try await authentication.bodies.withBody(of: request, upTo: body?.limit ?? 0) { body in
+            var complete = self
+            complete.now = authentication.now()
+            return try await handle(complete, body)
         }
     }
 
     /// Makes an answer of rows from the ledger, and encodes it; see ``BodyIntake/withAnswer(of:to:after:_:)``.
     ///
     /// - Parameter query: The chains that are read for it.
-    func withAnswer(
-        from query: LedgerQuery, _ make: @Sendable () async throws -> Response
-    ) async throws -> Response {
+    func withAnswer<Body>(
+        from query: LedgerQuery, _ make: @Sendable () async throws -> Answer<Body>?
+    ) async throws -> Answer<Body>? {
         let rows = try await ledger.statementCount(query)
-        return try await routes.bodies.withAnswer(of: rows, to: request, make)
+        return try await authentication.bodies.withAnswer(of: rows, to: request, make)
     }
 
     /// A parameter of the path, with its percent encoding removed (RFC 3986 section 2.1), since clients differ about
@@ -178,15 +177,15 @@ struct KeyedRequest: Sendable {
     /// Checks the customer token of a request with a client key, if the app requires one.
     fileprivate func requireProof() throws {
         let customer = try customerId
-        try routes.service.apps[bundleId]?.customerProof?.check(
+        try authentication.service.apps[bundleId]?.customerProof?.check(
             HTTPField.Name(Refusal.tokenHeader).flatMap { request.headers[$0] }, for: customer, of: bundleId,
-            at: routes.wall())
+            at: authentication.wall())
     }
 }
 
 // MARK: - Environments
 
-extension KeyedRequest {
+extension AuthenticatedRequest {
     /// The app of the key in the environment of the request: production if the request names none.
     var scope: LedgerScope {
         guard case .one(let environment) = environment else {
@@ -196,13 +195,14 @@ extension KeyedRequest {
     }
 
     private var app: AppConfiguration {
-        routes.service.apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+        authentication.service.apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
     }
 
     /// Which environments count in the answer.
     var environmentRule: EnvironmentRule {
         EnvironmentRule(
-            requested: environment, configured: routes.service.verifier.environments, sandboxAccess: app.sandboxAccess,
+            requested: environment, configured: authentication.service.verifier.environments,
+            sandboxAccess: app.sandboxAccess,
             sandboxCustomers: app.sandboxCustomers)
     }
 
@@ -217,12 +217,12 @@ extension KeyedRequest {
     /// - Parameter environments: Where the customer has what does not count; `nil` for nowhere.
     func noteLeftOut(_ environments: [String]?) {
         guard environments?.contains(AppStoreModel.Environment.sandbox.rawValue) == true else { return }
-        routes.leftOut[bundleId]?.log()
+        authentication.leftOut[bundleId]?.log()
     }
 
     /// Notes for the operator what an answer shows.
     func note(_ notices: [Notice: Int]) {
-        if !notices.isEmpty { routes.service.board.note(notices) }
+        if !notices.isEmpty { authentication.service.board.note(notices) }
     }
 
     /// Checks that the server records documents of an environment that the request is about.
@@ -236,7 +236,7 @@ extension KeyedRequest {
     /// configuration, so the log has no warning.
     func explained(_ refusal: Refusal) -> Refusal {
         guard let found = refusal.environment.flatMap(AppStoreModel.Environment.init(rawValue:)),
-            routes.service.verifier.environments.contains(found)
+            authentication.service.verifier.environments.contains(found)
         else { return refusal }
         var explained = refusal
         explained.cause = nil
@@ -251,19 +251,5 @@ extension KeyedRequest {
         let known = products.reduce(into: app.entitlements) { $0.formUnion($1.entitlements) }
         guard !known.contains(name) else { return }
         throw .unknownEntitlement(known: role == .server ? known : nil)
-    }
-}
-
-extension Response {
-    /// Encodes `body` as JSON.
-    init(_ body: some Encodable, _ status: HTTPResponse.Status = .ok) throws {
-        self.init(status, json: try JSONWriter.bytes(encoding: body))
-    }
-
-    /// Sends JSON that is encoded already.
-    init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
-        self.init(
-            status: status, headers: [.contentType: "application/json"],
-            body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
     }
 }

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Responses with JSON.
+
+import AppStoreModel
+import HTTPTypes
+import Hummingbird
+
+/// An answer that is no error, encoded already.
+struct Answer<Body: Encodable & Sendable>: Sendable {
+    let response: Response
+
+    init(_ body: Body, _ status: HTTPResponse.Status = .ok) throws {
+        self.init(json: try JSONWriter.bytes(encoding: body), status)
+    }
+
+    /// - Returns: `nil` if there is no body.
+    init?(_ body: Body?) throws {
+        guard let body else { return nil }
+        try self.init(body)
+    }
+
+    /// - Parameters:
+    ///   - json: The body as JSON.
+    ///   - headers: Further header fields.
+    init(json: [UInt8], _ status: HTTPResponse.Status = .ok, headers: HTTPFields = [:]) {
+        var response = Response(status, json: json)
+        response.headers.append(contentsOf: headers)
+        self.response = response
+    }
+}
+
+extension Response {
+    /// Sends JSON that is encoded already.
+    init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
+        self.init(
+            status: status, headers: [.contentType: "application/json"],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import HTTPTypes
+import PurchaseLedger
+import PurchaseServer
+
+/// The section about routes in `docs/api.md`, as the values of the routes have it.
+struct RouteTable {
+    static let begin = "<!-- The routes as the sources declare them: RouteTests compares this. -->"
+    static let end = "<!-- The end of the declared routes. -->"
+
+    let routes: [APIRoute]
+
+    var lines: [String] {
+        let common = [
+            ("any route", ErrorCode.ofAnyRoute), ("a route that reads a body", ErrorCode.ofBodies),
+            ("a route that needs a key", ErrorCode.ofKeys), ("a client key", ErrorCode.ofCustomerTokens),
+            ("*document*", ErrorCode.ofDocuments), ("*App Store*", ErrorCode.ofAppStore),
+        ]
+        return ["| route | key | | takes | answers | own errors |", "|---|---|---|---|---|---|"] + routes.map(row)
+            + ["", "| parameter of the query | |", "|---|---|"] + parameters
+            + ["", "| with | errors besides those of the route |", "|---|---|"]
+            + common.map { "| \($0) | \(list($1)) |" }
+    }
+
+    private func row(_ route: APIRoute) -> String {
+        let statuses = route.statuses.map { "\($0.code)" }.joined(separator: ", ") + " `\(route.answer)`"
+        let cells = [
+            "`\(route.method) \(route.path)`", route.role?.rawValue ?? "–", route.summary, takes(route), statuses,
+            ownErrors(route.ownErrors),
+        ]
+        return "| \(cells.joined(separator: " | ")) |"
+    }
+
+    private func ownErrors(_ codes: Set<ErrorCode>) -> String {
+        var rest = codes
+        var cells: [String] = []
+        for (name, group) in [("*document*", ErrorCode.ofDocuments), ("*App Store*", ErrorCode.ofAppStore)]
+        where codes.isSuperset(of: group) {
+            rest.subtract(group)
+            cells.append(name)
+        }
+        if !rest.isEmpty { cells.append(list(rest)) }
+        return cells.isEmpty ? "–" : cells.joined(separator: ", ")
+    }
+
+    private func takes(_ route: APIRoute) -> String {
+        let path = route.parameters.filter(route.isInPath).map { "`{\($0.name)}`: \($0.meaning)" }
+        let query = route.parameters.filter { !route.isInPath($0) }.map {
+            "`?\($0.name)`" + ($0 == .environments ? " or `any`" : "")
+        }
+        let body = route.body.map { body in
+            let members = body.members.map { "`\($0)`" }.joined(separator: ", ")
+            return "a body of at most \(size(body.limit))" + (members.isEmpty ? "" : ": \(members)")
+        }
+        let parts = path + (query.isEmpty ? [] : [query.joined(separator: ", ")]) + (body.map { [$0] } ?? [])
+        return parts.isEmpty ? "–" : parts.joined(separator: "; ")
+    }
+
+    private func size(_ bytes: Int) -> String {
+        bytes.isMultiple(of: 1 << 20) ? "\(bytes >> 20) MiB" : "\(bytes >> 10) KiB"
+    }
+
+    private var parameters: [String] {
+        var seen: Set<APIParameter> = []
+        let all = routes.flatMap { route in route.parameters.filter { !route.isInPath($0) } }
+        return all.filter { seen.insert($0).inserted }.map { "| `\($0.name)` | \($0.meaning) |" }
+    }
+
+    /// In the order of ``ErrorCode``.
+    private func list(_ codes: Set<ErrorCode>) -> String {
+        ErrorCode.allCases.filter(codes.contains).map { "`\($0.rawValue)`" }.joined(separator: ", ")
+    }
+}
+
+extension APIRoute {
+    /// Whether a parameter is one of the path; otherwise it is one of the query.
+    func isInPath(_ parameter: APIParameter) -> Bool { path.contains("{\(parameter.name)}") }
+
+    /// The path with a value for each of its parameters.
+    var example: String { path.replacing(/\{[^}]*\}/, with: "1") }
+}

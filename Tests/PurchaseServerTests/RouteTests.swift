@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import Foundation
+import HTTPTypes
+import HummingbirdTesting
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Testing
+
+/// What the values of routes say, against what the server does and `docs/api.md` has.
+@Suite struct RouteTests {
+    private typealias World = LedgerRoutesTests.World
+
+    private static let methods: [HTTPRequest.Method] = [.get, .head, .post, .put, .delete, .patch, .options, .trace]
+
+    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "docs/api.md")
+
+    @Test func `the table in docs/api.md is that of the routes`() async throws {
+        let table = RouteTable(routes: try await World().server.routes)
+        let lines = try String(contentsOf: Self.page, encoding: .utf8).components(separatedBy: "\n")
+        let begin = try #require(lines.firstIndex(of: RouteTable.begin))
+        let end = try #require(lines.firstIndex(of: RouteTable.end))
+        let section = lines[(begin + 1)..<end].filter { !$0.isEmpty }
+        let declared = table.lines.filter { !$0.isEmpty }
+        #expect(
+            Array(section) == declared,
+            """
+            Lines that docs/api.md lacks: \(declared.filter { !section.contains($0) }.joined(separator: "\n")).
+            Lines that no route declares: \(section.filter { !declared.contains($0) }.joined(separator: "\n"))
+            """)
+    }
+
+    @Test func `docs/api.md has each code of an error, with its status`() throws {
+        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let varying: Set<ErrorCode> = [.refused, .appStoreRefused, .unreadable]
+        for code in ErrorCode.allCases {
+            let row = text.split(separator: "\n").map { $0.components(separatedBy: " | ") }
+                .first { $0.count == 3 && $0[0].contains("`\(code.rawValue)`") }
+            let statuses = try #require(row, "\(code.rawValue)")[1].components(separatedBy: ", ")
+            #expect(statuses.contains("\(code.status.code)") || varying.contains(code), "\(code.rawValue)")
+        }
+    }
+
+    @Test(arguments: VerificationError.Code.allCases.filter { $0 != .otherDevice })
+    func `each reason against a document is a code of an error`(reason: VerificationError.Code) {
+        #expect(ErrorCode(rawValue: reason.rawValue) != nil)
+    }
+
+    @Test func `each parameter of a path is declared, and no two parameters of a route have one name`() async throws {
+        for route in try await World().server.routes {
+            let names = route.parameters.map(\.name)
+            #expect(Set(names).count == names.count, "\(route.path)")
+            for name in route.path.matches(of: /\{([^}]*)\}/) {
+                #expect(names.contains(String(name.output.1)), "\(route.path)")
+            }
+        }
+    }
+
+    @Test func `each path has OPTIONS and its declared methods, and answers the others with 405 and Allow`()
+        async throws
+    {
+        let world = try await World()
+        for (path, routes) in Dictionary(grouping: world.server.routes, by: \.path) {
+            let own = routes.map(\.method) + [.options] + (routes.contains { $0.method == .get } ? [.head] : [])
+            let allow = Self.methods.filter(own.contains).map(\.rawValue).joined(separator: ", ")
+            for method in Self.methods where path.hasSuffix("/verifyReceipt") ? method == .options : true {
+                let response = try await world.respond(method, routes[0].example, key: nil)
+                #expect((response.status == .methodNotAllowed) == !own.contains(method), "\(method) \(path)")
+                let isAllowSent = method == .options || !own.contains(method)
+                #expect(response.headers[.allow] == (isAllowSent ? allow : nil), "\(method) \(path)")
+                guard !own.contains(method), method != .head else { continue }
+                let error = try JSONValue(parsing: response.body.readableBytesView)["error"]
+                #expect(error?["code"]?.string == "methodNotAllowed")
+            }
+        }
+    }
+
+    @Test func `a route that names a role refuses requests without a key, and with one of a lesser role`() async throws
+    {
+        let world = try await World()
+        for route in world.server.routes {
+            let (status, _) = try await world.send(route.method, route.example, key: nil)
+            #expect((status == .unauthorized) == (route.role != nil), "\(route.path)")
+            let (forClient, _) = try await world.send(route.method, route.example, key: .client)
+            #expect((forClient == .forbidden) == (route.role == .server), "\(route.path)")
+        }
+        #expect(world.server.routes.allSatisfy { $0.path.hasPrefix("/v1/") == ($0.role != nil) })
+    }
+
+    @Test func `a route with a key refuses a parameter that it does not declare, and names those that it does`()
+        async throws
+    {
+        let world = try await World()
+        for route in world.server.routes where route.role != nil {
+            let (status, answer) = try await world.send(route.method, "\(route.example)?limits=1")
+            let declared = route.parameters.filter { !route.isInPath($0) }.map(\.name)
+            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest", "\(route.path)")
+            let message = answer["error"]?["message"]?.string ?? ""
+            #expect(message.contains("“limits” is unknown"), "\(route.path)")
+            #expect(message.hasSuffix("This route accepts \(declared.joined(separator: " and "))."), "\(message)")
+        }
+    }
+
+    @Test func `a body that is longer than declared is refused`() async throws {
+        let world = try await World()
+        for route in world.server.routes {
+            guard let body = route.body else { continue }
+            let text = String(repeating: " ", count: body.limit + 1)
+            #expect(try await world.send(route.method, route.example, text).0 == .contentTooLarge, "\(route.path)")
+        }
+    }
+}
