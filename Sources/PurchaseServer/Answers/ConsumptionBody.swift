@@ -5,11 +5,17 @@ import PurchaseLedger
 
 /// The JSON of a consumption request, and what became of it.
 struct ConsumptionBody: Encodable, Sendable {
+    /// The transaction that the App Store asks about.
     var transactionId: String
+    /// `waiting`, `answered`, `withheld`, `refused` or `missed`.
     var status: ConsumptionQuestion.State
+    /// When the App Store asked, in milliseconds since 1970.
     var requestedAt: Timestamp
+    /// The end of the time in which the App Store accepts an answer, in milliseconds since 1970.
     var deadline: Timestamp
+    /// When the App Store accepted the answer, in milliseconds since 1970.
     @Nullable var answeredAt: Timestamp?
+    /// Why there is no accepted answer.
     @Nullable var failure: String?
     /// What the backend supplied.
     var information: ConsumptionInformation
@@ -31,6 +37,7 @@ struct ConsumptionBody: Encodable, Sendable {
 struct ConsentBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
+    /// Since when the customer consents, in milliseconds since 1970; `null` if the customer does not.
     @Nullable var consentedAt: Timestamp?
 
     init(_ id: String, since consentedAt: Timestamp?) {

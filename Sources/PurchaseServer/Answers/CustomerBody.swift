@@ -10,19 +10,30 @@ import PurchaseLedger
 struct CustomerBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
+    /// All ids of the customer; for a client key only the id in the request.
     var ids: [String]
+    /// The app of the key.
     var bundleId: String
     /// The environments that count, production first.
     var environments: [String]
+    /// The time that the answer is about, in milliseconds since 1970.
     var asOf: Timestamp
+    /// When the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
+    /// The active entitlements, one of each name, by name.
     var entitlements: [EntitlementBody]
     /// The environments that do not count, and in which the customer has entitlements.
     var activeIn: [String]?
+    /// The subscriptions, also those that are over.
     var subscriptions: [SubscriptionBody]
+    /// All transactions, also those of subscriptions.
     var purchases: [PurchaseBody]
+    /// The consumables, to be credited once for each `transactionId`.
     var consumables: [ConsumableBody]
+    /// The products of the customer that the configuration lacks, in order.
     var unknownProducts: [String]
+    /// Since when the customer consents to answers about consumption, in milliseconds since 1970; for a server key
+    /// only.
     var consentedAt: Timestamp?
 
     /// - Parameters:
@@ -79,13 +90,21 @@ private struct OwnedPurchases {
 
 /// The JSON of an entitlement and its source.
 struct EntitlementBody: Encodable, Sendable {
+    /// The name in the configuration.
     var name: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
+    /// `subscription`, `billingGrace`, `stale` or `purchase`.
     var reason: String
+    /// The product that gives the entitlement.
     var productId: String
+    /// The transaction that gives the entitlement.
     var transactionId: String
+    /// The transaction id of the first purchase.
     var originalTransactionId: String
+    /// The end, exclusive, in milliseconds since 1970; `null` for no end.
     @Nullable var until: Timestamp?
+    /// `PURCHASED` or `FAMILY_SHARED`, as the App Store signed it.
     var inAppOwnershipType: Open<InAppOwnershipType>?
 
     init(_ entitlement: Entitlement, in environment: Environment) {
@@ -102,10 +121,15 @@ struct EntitlementBody: Encodable, Sendable {
 
 /// The JSON that says whether a customer has an entitlement.
 struct EntitlementCheckBody: Encodable, Sendable {
+    /// The name in the request.
     var name: String
+    /// Whether the customer has the entitlement now.
     var isActive: Bool
+    /// The time that the answer is about, in milliseconds since 1970.
     var asOf: Timestamp
+    /// When the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
+    /// The entitlement, if it is active.
     var entitlement: EntitlementBody?
     /// The environments that do not count, and in which the entitlement is active.
     var activeIn: [String]?
@@ -127,14 +151,23 @@ struct EntitlementCheckBody: Encodable, Sendable {
 
 /// The JSON of a purchase of a consumable.
 struct ConsumableBody: Encodable, Sendable {
+    /// The product.
     var productId: String
+    /// The transaction, which is to be credited once across all customers.
     var transactionId: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
+    /// When it was bought, in milliseconds since 1970.
     @Nullable var purchaseDate: Timestamp?
+    /// How many were bought.
     var quantity: Int
+    /// How many of `quantity` were taken back: 0 to `quantity`.
     var revokedQuantity: Int
+    /// Whether a claim ever took the purchase from another customer.
     var transferred: Bool
+    /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
+    /// How many customers presented the purchase, if more than one did; for a server key only.
     var claimants: Int?
 
     /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
@@ -154,16 +187,23 @@ struct ConsumableBody: Encodable, Sendable {
 
 /// The JSON of the result of a submission.
 struct SubmissionBody: Encodable, Sendable {
+    /// How many documents the ledger has more than before.
     var recorded: Int
+    /// How many documents the ledger had, or say nothing new.
     var alreadyKnown: Int
+    /// The original transaction ids of the purchases that stay with another customer, in order.
     var keptByOthers: [String]
+    /// Those of `keptByOthers` that stay because claims moved them too often.
     var tooManyClaims: [RefusedClaim]
     /// Of the submitted purchase that most customers presented: how many did.
     var claimants: Int?
+    /// The customer after the submission.
     var customer: CustomerBody
 
     struct RefusedClaim: Encodable, Sendable {
+        /// The transaction id of the first purchase.
         var originalTransactionId: String
+        /// When the same claim may succeed, in milliseconds since 1970.
         var retryAt: Timestamp
     }
 
@@ -182,9 +222,13 @@ struct SubmissionBody: Encodable, Sendable {
 
 /// The JSON of the result of a deletion.
 struct DeletionBody: Encodable, Sendable {
+    /// Always true.
     var deleted = true
+    /// How many purchases the customer had.
     var unlinkedPurchases: Int
+    /// How many documents were erased.
     var forgottenDocuments: Int
+    /// How many documents about the customer's purchases were kept.
     var keptDocuments: Int
 
     init(_ deleted: DeletionReport) {

@@ -6,10 +6,15 @@ package import Reconciliation
 
 /// The JSON of the transactions that the App Store found.
 package struct FoundTransactionsBody: Encodable, Sendable {
+    /// How many documents the ledger has more than before.
     var recorded: Int
+    /// How many documents the ledger had, or say nothing new.
     var alreadyKnown: Int
+    /// How many documents of the App Store were not valid.
     var refused: Int
+    /// Why the first of the refused documents was not valid; absent if none was refused.
     var refusal: String?
+    /// The transactions that were found.
     var transactions: [PurchaseBody] = []
 
     /// - Throws: `LedgerStorageError`.
@@ -29,7 +34,9 @@ package struct FoundTransactionsBody: Encodable, Sendable {
 
 /// The JSON of a purchase whose account was set.
 package struct AppAccountTokenBody: Encodable, Sendable {
+    /// The original transaction id in the request.
     var originalTransactionId: String
+    /// The account that the purchase has now: a UUID.
     var appAccountToken: String
 
     package init(originalTransactionId: String, appAccountToken: String) {

@@ -28,23 +28,41 @@ struct PurchaseStanding: Sendable {
 
 /// The JSON of a subscription.
 struct SubscriptionBody: Encodable, Sendable {
+    /// The transaction id of the first purchase.
     var originalTransactionId: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
+    /// `active`, `expired`, `billingRetry`, `billingGrace`, `revoked`, `stale` or `upgraded`.
     var status: String
+    /// Apple's number of the status: 1 to 5; `null` for `stale` and `upgraded`.
     @Nullable var statusCode: Int?
+    /// The product of the governing period.
     var productId: String
+    /// The transaction of the governing period.
     var transactionId: String
+    /// The group of the product.
     var subscriptionGroupIdentifier: String?
+    /// The end of the governing period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
+    /// The end of access, exclusive, in milliseconds since 1970; `null` if there is none.
     @Nullable var accessUntil: Timestamp?
+    /// When the status changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
+    /// Whether the subscription renews; `null` if that is unknown.
     @Nullable var willRenew: Bool?
+    /// The product of the next period.
     var autoRenewProductId: String?
+    /// Apple's number of the reason for the end.
     var expirationIntent: Open<ExpirationIntent>?
+    /// Apple's number: whether the customer consented to a higher price.
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
+    /// The seats in force of a multi-seat subscription.
     var seats: Int?
+    /// Absent without a commitment.
     var commitment: CommitmentBody?
+    /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
+    /// How many customers presented the purchase, if more than one did; for a server key only.
     var claimants: Int?
 
     init(_ state: SubscriptionState, _ standing: PurchaseStanding) {
@@ -71,12 +89,19 @@ struct SubscriptionBody: Encodable, Sendable {
 
 /// The JSON of the commitment of a subscription that is billed monthly.
 struct CommitmentBody: Encodable, Sendable {
+    /// The number of the governing period's payment, from 1.
     var billingPeriodNumber: Int
+    /// The number of payments.
     var totalBillingPeriods: Int?
+    /// The end of the commitment, in milliseconds since 1970.
     var expiresDate: Timestamp?
+    /// The price of the whole commitment, in thousandths of the currency.
     var price: Int64?
+    /// The currency of `price`, such as `EUR`.
     var currency: String?
+    /// Whether another commitment follows; `null` if that is unknown.
     @Nullable var willRenew: Bool?
+    /// The product of the next commitment.
     var autoRenewProductId: String?
 
     init(_ commitment: TransactionStatement.Commitment, _ state: SubscriptionState) {
@@ -94,10 +119,13 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     /// The most periods of an answer: 40 years of months. Some sandbox subscriptions have more.
     static let pageLimit = 500
 
+    /// The state of the subscription.
     var subscription: SubscriptionBody
+    /// At most 500 periods, the earliest purchase first.
     var transactions: [PurchaseBody]
     /// Where the earlier periods continue; `nil` if there are none.
     var periodsCursor: String?
+    /// The document with the newest renewal info.
     @Nullable var renewalInfo: SourceBody?
 
     /// - Parameter cursor: The `periodsCursor` of the page before; `nil` for the newest periods.
@@ -120,32 +148,59 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
 
 /// The JSON of a transaction, with the document that proves it.
 struct PurchaseBody: Encodable, Sendable {
+    /// The transaction.
     var transactionId: String
+    /// The transaction id of the first purchase.
     var originalTransactionId: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
+    /// The product.
     var productId: String
+    /// Apple's word for the type of the product.
     var type: Open<ProductType>?
+    /// When it was bought, in milliseconds since 1970.
     @Nullable var purchaseDate: Timestamp?
+    /// The end of the period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
+    /// How many were bought.
     var quantity: Int
+    /// Whether an upgrade ended the period.
     var isUpgraded: Bool
+    /// When it was refunded or revoked, in milliseconds since 1970.
     @Nullable var revocationDate: Timestamp?
+    /// Apple's number of the reason.
     var revocationReason: Open<RevocationReason>?
+    /// Apple's word for the kind of the revocation.
     var revocationType: Open<RevocationType>?
+    /// The refunded part, in thousandths of a percent: 100000 is all of it.
     var revocationPercentage: Int?
+    /// How many of `quantity` were taken back.
     var revokedQuantity: Int?
+    /// `PURCHASED` or `FAMILY_SHARED`.
     var inAppOwnershipType: Open<InAppOwnershipType>?
+    /// Apple's id of the period.
     var webOrderLineItemId: String?
+    /// Apple's number of the kind of the offer.
     var offerType: Open<OfferType>?
+    /// The offer; introductory offers have none.
     var offerIdentifier: String?
+    /// `FREE_TRIAL`, `PAY_AS_YOU_GO`, `PAY_UP_FRONT` or `ONE_TIME`.
     var offerDiscountType: Open<OfferDiscountType>?
+    /// The length of the offer, such as `P1M`.
     var offerPeriod: String?
+    /// What was paid for all of `quantity`, in thousandths of the currency.
     var price: Int64?
+    /// The currency of `price`, such as `EUR`.
     var currency: String?
+    /// The country of the storefront, such as `DEU`.
     var storefront: String?
+    /// The number of the payment within a commitment, from 1.
     var billingPeriodNumber: Int?
+    /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
+    /// How many customers presented the purchase, if more than one did; for a server key only.
     var claimants: Int?
+    /// The document that proves the transaction; for a server key only.
     var evidence: SourceBody?
 
     /// A transaction of a chain; `nil` if the chain has none with this id.
@@ -185,8 +240,11 @@ struct PurchaseBody: Encodable, Sendable {
 
 /// The JSON of the name of a stored document, and of the date on which it was signed.
 struct SourceBody: Encodable, Sendable {
+    /// The name of the document, as in `GET /v1/evidence/{id}`.
     var id: String
+    /// `receipt` or `signedTransaction`; absent for renewal info.
     var kind: String?
+    /// When the App Store signed the document, in milliseconds since 1970.
     @Nullable var signedDate: Timestamp?
 
     init(_ name: Provenance, kind: String? = nil) {
@@ -198,17 +256,27 @@ struct SourceBody: Encodable, Sendable {
 
 /// The JSON of a stored document.
 struct EvidenceBody: Encodable, Sendable {
+    /// The name of the document.
     var id: String
+    /// The kind of the document, such as `receipt` or `notification`.
     var kind: String
+    /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
+    /// When the App Store signed the document, in milliseconds since 1970.
     @Nullable var signedDate: Timestamp?
+    /// When the document arrived, in milliseconds since 1970.
     var receivedAt: Timestamp
+    /// Apple's word, if the document is a notification.
     var notificationType: String?
+    /// Apple's word, if the notification has one.
     var subtype: String?
+    /// Apple's id of the notification.
     var notificationUUID: String?
-    var document: String
+    /// The document: a token as text, a receipt as base64.
+    var document: String?
 
-    init(_ stored: StoredDocument) {
+    /// - Parameter withBytes: Whether the answer has the document, and Apple's id of the notification.
+    init(_ stored: StoredDocument, withBytes: Bool = true) {
         id = "\(stored.name)"
         kind = stored.kind.rawValue
         environment = stored.scope.environment.rawValue
@@ -216,6 +284,7 @@ struct EvidenceBody: Encodable, Sendable {
         receivedAt = stored.receivedAt
         notificationType = stored.notification?.type
         subtype = stored.notification?.subtype
+        guard withBytes else { return }
         notificationUUID = stored.notification?.uuid
         // A receipt is binary, a token is text.
         document =

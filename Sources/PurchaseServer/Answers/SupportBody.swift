@@ -16,7 +16,7 @@ package struct SupportBody: Encodable, Sendable {
     /// What the API answers about each environment in which the customer has something.
     var environments: [CustomerBody]
     /// The documents that were signed last, the newest first, without their bytes.
-    var documents: [DocumentBody]
+    var documents: [EvidenceBody]
 
     /// - Parameters:
     ///   - answers: The customer by environment.
@@ -35,28 +35,7 @@ package struct SupportBody: Encodable, Sendable {
                 requested: .one(environment), configured: [], sandboxAccess: .none, sandboxCustomers: [])
             return CustomerBody(ids.first ?? id, [environment: answer], rule, of: bundleId, at: now, for: .server)
         }
-        self.documents = documents.map { DocumentBody($0) }
-    }
-
-    /// The JSON of what is known about a stored document.
-    struct DocumentBody: Encodable, Sendable {
-        var id: String
-        var kind: String
-        var environment: String
-        @Nullable var signedDate: Timestamp?
-        var receivedAt: Timestamp
-        var notificationType: String?
-        var subtype: String?
-
-        init(_ stored: StoredDocument) {
-            id = "\(stored.name)"
-            kind = stored.kind.rawValue
-            environment = stored.scope.environment.rawValue
-            signedDate = stored.signedDate
-            receivedAt = stored.receivedAt
-            notificationType = stored.notification?.type
-            subtype = stored.notification?.subtype
-        }
+        self.documents = documents.map { EvidenceBody($0, withBytes: false) }
     }
 }
 
