@@ -24,14 +24,8 @@ import Testing
         let lines = try String(contentsOf: Self.page, encoding: .utf8).components(separatedBy: "\n")
         let begin = try #require(lines.firstIndex(of: RouteTable.begin))
         let end = try #require(lines.firstIndex(of: RouteTable.end))
-        let section = lines[(begin + 1)..<end].filter { !$0.isEmpty }
-        let declared = table.lines.filter { !$0.isEmpty }
-        #expect(
-            Array(section) == declared,
-            """
-            Lines that docs/api.md lacks: \(declared.filter { !section.contains($0) }.joined(separator: "\n")).
-            Lines that no route declares: \(section.filter { !declared.contains($0) }.joined(separator: "\n"))
-            """)
+        let section = lines[(begin + 2)..<(end - 1)].map(\.self)
+        #expect(section == table.lines, "The section must be:\n\(table.lines.joined(separator: "\n"))")
     }
 
     @Test func `docs/api.md has each code of an error, with its status`() throws {
