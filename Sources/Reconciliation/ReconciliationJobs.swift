@@ -17,6 +17,11 @@ extension Reconciler {
         ) -> JobKind {
             JobKind(kind, in: reconcilers.keys, weight: weight, mostAtOnce: mostAtOnce) { lease in
                 guard let reconciler = reconcilers[lease.job.id.scope] else { throw LeaseLost() }
+                let answers = reconciler.client.answers(in: reconciler.scope.environment)
+                defer {
+                    // Also if another job was answered meanwhile.
+                    if reconciler.client.answers(in: reconciler.scope.environment) != answers { lease.noteAnswer() }
+                }
                 do {
                     return try await perform(reconciler, lease)
                 } catch {
@@ -26,7 +31,10 @@ extension Reconciler {
         }
         // Apple waits for consumption information. The history is next: it may answer what the others would ask.
         var consumption = kind(.consumption, weight: 5, mostAtOnce: 8) { try await $0.answerConsumption($1.job) }
-        consumption.longestWait = { _ in ConsumptionQuestion.memory }
+        consumption.longestWait = { job in
+            let isOpen = ConsumptionQuestion(job)?.state == .waiting
+            return isOpen ? ConsumptionQuestion.patience(in: job.id.scope.environment) : ConsumptionQuestion.memory
+        }
         var history = kind(.notificationHistory, weight: 4, mostAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
         // After a failure the history is up to date within its interval.
@@ -87,7 +95,7 @@ extension AppStoreAPIError {
     /// Which other questions about the app and environment would fail too.
     fileprivate var extent: JobFailure.Extent {
         switch code {
-        case .credentials, .rateLimited, .overBudget: .all
+        case .credentials, .rateLimited: .all
         // Apple's server may fail for one question only, and an answer may be lost.
         case .unavailable, .unreachable, .timedOut, .malformedAnswer: .perhapsAll
         default: .job

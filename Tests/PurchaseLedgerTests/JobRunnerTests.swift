@@ -21,7 +21,10 @@ import Testing
         }
 
         let ledger = Ledger(storage: MemoryLedgerStorage())
+        let asksNobody: Set<Job.Kind>
         private let state = Mutex(State())
+
+        init(asksNobody: Set<Job.Kind> = []) { self.asksNobody = asksNobody }
 
         var now: Timestamp { state.withLock { $0.now } }
         /// The jobs that were begun, in this order.
@@ -40,6 +43,7 @@ import Testing
                         return state.failure
                     }
                     if let failure = failure(lease.job) { throw failure }
+                    if !self.asksNobody.contains(kind) { lease.noteAnswer() }
                     return .done
                 }
             }
@@ -137,6 +141,27 @@ import Testing
         try await scene.work(runner, for: 3600)
         let attempts = scene.done.count { $0.name == "3" }
         #expect((5...70).contains(attempts), "\(attempts)")
+    }
+
+    @Test func `a job that always fails keeps no lighter kind of its app from being done`() async throws {
+        let scene = Scene()
+        try await scene.add(Self.heavy, [0], in: Self.scopes[0])
+        scene.fail { $0.id.kind == Self.heavy ? JobFailure("It fails.", extent: .perhapsAll) : nil }
+        let runner = scene.runner()
+        try await scene.work(runner, for: 3600)
+        try await scene.add(Self.light, 0..<10, in: Self.scopes[0])
+        try await scene.work(runner, for: 62)
+        #expect(try await scene.left.map(\.id.kind) == [Self.heavy])
+    }
+
+    @Test func `jobs that ask nobody end no pause`() async throws {
+        let scene = Scene(asksNobody: [Self.heavy])
+        try await scene.add(Self.heavy, 0..<100, in: Self.scopes[0])
+        try await scene.add(Self.light, 0..<100, in: Self.scopes[0])
+        scene.fail { $0.id.kind == Self.light ? JobFailure("It fails.", extent: .all) : nil }
+        try await scene.work(scene.runner(), for: 1200)
+        let tried = scene.done.count { $0.kind == Self.light }
+        #expect((10...30).contains(tried), "\(tried)")
     }
 
     @Test func `the pauses of one job that fails by itself grow to an hour`() async throws {

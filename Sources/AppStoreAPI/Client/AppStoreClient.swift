@@ -42,6 +42,8 @@ public final class AppStoreClient: Sendable {
         /// When production refused the token that the sandbox accepted. Never, if production has accepted the key.
         var refusedByProduction: Timestamp?
         var isAcceptedByProduction = false
+        /// How many answers of Apple's there were.
+        var answers: [Environment: Int] = [:]
     }
 
     /// Creates a client.
@@ -76,6 +78,9 @@ public final class AppStoreClient: Sendable {
             (state.refusedByProduction, state.isAcceptedByProduction) = (nil, false)
         }
     }
+
+    /// How many answers of Apple's there were in an environment. Refusals of the key and of the rate do not count.
+    package func answers(in environment: Environment) -> Int { state.withLock { $0.answers[environment, default: 0] } }
 
     /// How long to wait until the time that an error names; `nil` if it names none.
     package func pause(after error: AppStoreAPIError) -> Duration? {
@@ -130,6 +135,7 @@ public final class AppStoreClient: Sendable {
         do throws(AppStoreAPIError) {
             let contents = try endpoint.contents(of: answer, from: environment, at: now())
             noteAcceptance(in: environment)
+            state.withLock { $0.answers[environment, default: 0] &+= 1 }
             return contents
         } catch {
             learn(from: error, endpoint, environment)
@@ -209,6 +215,7 @@ public final class AppStoreClient: Sendable {
         if error.hasNumber, error.code != .credentials { noteAcceptance(in: environment) }
         state.withLock { state in
             if error.code == .credentials { state.token.discard() }
+            if error.code == .refused { state.answers[environment, default: 0] &+= 1 }
             guard error.code == .rateLimited, let time = error.retryAt else { return }
             state.budget.close(endpoint.ratePerSecond, in: environment, until: time, at: now)
         }

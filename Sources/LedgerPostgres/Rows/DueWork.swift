@@ -13,11 +13,17 @@ extension PostgresLedgerStorage {
         return try await translated {
             try await self.inOneEpoch { epoch in
                 let numbers = try await self.scopeNumbers(apps, Set(lanes.compactMap(\.owner.scope)), in: epoch)
-                let statements =
-                    self.isDistributed
-                    ? DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit)
-                    : [DueSearch.statement(lanes, numbers, at: now, limit: limit)]
-                return try DueSearch.found(try await self.requests.read(statements, during: epoch), lanes, limit)
+                guard self.isDistributed else {
+                    let statement = DueSearch.statement(lanes, numbers, at: now, limit: limit)
+                    return try DueSearch.found(
+                        try await self.requests.read([statement], during: epoch), lanes, limit)
+                }
+                // Two requests, since one of two statements has a BEGIN and a COMMIT too.
+                var answers: [PostgresRows] = []
+                for statement in DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit) {
+                    answers.append(try await self.requests.read(statement))
+                }
+                return try DueSearch.found(answers, lanes, limit)
             }
         }
     }

@@ -35,17 +35,23 @@ extension LedgerDraft {
 }
 
 extension Ledger {
-    /// The notices that were seen in the last 30 days, at most `limit` of each kind, those first that end first. Erases
-    /// the older ones among them.
-    package func currentNotices(at now: Timestamp, limit: Int) async throws -> [Notice] {
+    /// The notices that were seen in the last 30 days and that hold, at most `limit` of each kind. Erases older ones.
+    package func currentNotices(
+        at now: Timestamp, limit: Int, where holds: (Notice) -> Bool
+    ) async throws -> [Notice] {
         var notices: [Notice] = []
         for kind in Notice.Kind.allCases {
-            let selection = RecordSelection(kind.record, dueAt: .distantFuture)
-            let records = try await storage.records(selection, limit: limit)
-            try await erase(Set(records.filter { $0.isDue(at: now) }.map(\.key)), at: now)
-            notices += records.filter { !$0.isDue(at: now) }.compactMap { record in
-                record.key.owner.scope.map { Notice(kind, record.key.name, in: $0) }
-            }
+            var found: [Notice] = []
+            var cursor: ScanCursor?
+            repeat {
+                let page = try await storage.records(RecordSelection(kind.record), after: cursor, limit: 500)
+                try await erase(Set(page.items.filter { $0.isDue(at: now) }.map(\.key)), at: now)
+                found += page.items.filter { !$0.isDue(at: now) }.compactMap { record in
+                    record.key.owner.scope.map { Notice(kind, record.key.name, in: $0) }
+                }.filter(holds)
+                cursor = page.next
+            } while cursor != nil && found.count < limit
+            notices += found.prefix(limit)
         }
         return notices
     }

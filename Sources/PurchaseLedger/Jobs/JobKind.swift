@@ -19,7 +19,7 @@ public struct JobKind: Sendable {
     public var weight: Int
     /// How many jobs of an app and environment a server does at once.
     public var mostAtOnce: Int
-    /// The longest pause before another attempt.
+    /// The longest pause before another attempt, unless a failure names a longer one.
     public var longestRetry = Duration.seconds(3600)
     /// How long after now a job may be due at most, as long as no clock is wrong.
     public var longestWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
@@ -40,15 +40,20 @@ public struct JobKind: Sendable {
 
 /// A job while it is done.
 public final class LeasedJob: Sendable {
-    private let state: Mutex<Job>
+    private let state: Mutex<(job: Job, isAnswered: Bool)>
 
-    init(_ job: Job) { state = Mutex(job) }
+    init(_ job: Job) { state = Mutex((job, false)) }
 
     /// The job as it is stored: set it if the lease was prolonged, see ``Ledger/prolong(_:payload:at:)``.
     public var job: Job {
-        get { state.withLock { $0 } }
-        set { state.withLock { $0 = newValue } }
+        get { state.withLock { $0.job } }
+        set { state.withLock { $0.job = newValue } }
     }
+
+    /// Notes that whom the job asks has answered, even if it refused: that ends a pause of the app and environment.
+    public func noteAnswer() { state.withLock { $0.isAnswered = true } }
+
+    var isAnswered: Bool { state.withLock { $0.isAnswered } }
 }
 
 /// What becomes of a job that was done.

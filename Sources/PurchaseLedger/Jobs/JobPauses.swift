@@ -4,8 +4,9 @@ import AppStoreModel
 
 /// The pauses of a runner: one for each app and environment whose jobs fail.
 ///
-/// After a pause one job is tried, the probe. If it succeeds, the others follow; if it fails, there is another pause.
-/// One failure that may be a job's own begins no pause: the next job is the probe.
+/// After a pause one job is tried, the probe. If it is answered, the others follow; if it fails, there is another
+/// pause. One failure that may be a job's own begins no pause: the next job is the probe. A job that asks nobody shows
+/// nothing.
 struct JobPauses {
     /// The pause of an app and environment.
     private struct Pause {
@@ -40,17 +41,16 @@ struct JobPauses {
         pauses[job.scope]?.probeEnd = now.advanced(by: Job.lease)
     }
 
-    /// Whether an app and environment has a pause, so that one job may begin at most.
-    func isPaused(_ scope: LedgerScope) -> Bool { pauses[scope] != nil }
+    /// The kind of the job that failed last; `nil` if there is no pause. The next probe is of another kind, so that a
+    /// job which always fails does not keep the others from being tried.
+    func failedKind(_ scope: LedgerScope) -> Job.Kind? { pauses[scope]?.job.kind }
 
     /// Notes that a job has ended without a failure that concerns others.
-    mutating func end(_ job: Job.ID) {
+    ///
+    /// - Parameter isAnswered: Whether it was answered: false too if it asked nobody, or the server stops.
+    mutating func end(_ job: Job.ID, isAnswered: Bool) {
         guard let pause = pauses[job.scope] else { return }
-        if isProbe(job) || pause.failures == 0 { pauses[job.scope] = nil }
-    }
-
-    /// Notes that a job was given up before it ended, as when the server stops.
-    mutating func abandon(_ job: Job.ID) {
+        if isAnswered, isProbe(job) || pause.failures == 0 { return pauses[job.scope] = nil }
         if isProbe(job) { pauses[job.scope]?.probeEnd = nil }
     }
 

@@ -13,6 +13,7 @@ struct JobQueue {
 
     /// The kinds, those of the greatest weight first.
     private let kinds: [JobKind]
+    private let scopes: Set<LedgerScope>
     /// Jobs that are due and not yet leased, the earliest first.
     private var found: [RecordLane: ArraySlice<RecordKey>] = [:]
     /// Lanes in which the last search may have left jobs that are due.
@@ -26,6 +27,7 @@ struct JobQueue {
 
     init(_ kinds: [JobKind]) {
         self.kinds = kinds.sorted { $0.weight > $1.weight }
+        scopes = kinds.reduce(into: []) { $0.formUnion($1.scopes) }
     }
 
     /// The lanes to search: those in which a job may begin and none is known. Empty if there is nothing to search for.
@@ -59,8 +61,9 @@ struct JobQueue {
     /// The jobs that begin now, which count as running.
     mutating func take(atMost limit: Int, at now: Timestamp) -> [Job.ID] {
         var jobs: [Job.ID] = []
-        for kind in kinds {
-            for scope in kind.scopes {
+        for position in kinds.indices {
+            for scope in scopes {
+                let kind = kind(at: position, of: scope)
                 let lane = RecordLane(kind.kind, of: .scope(scope))
                 while jobs.count < limit, hasRoom(kind, scope), pauses.admits(scope, at: now),
                     let key = found[lane]?.popFirst()
@@ -72,6 +75,15 @@ struct JobQueue {
             }
         }
         return jobs
+    }
+
+    /// The kind at a position in the order in which the jobs of an app and environment begin. After a failure, the
+    /// kinds behind that of the failure come first.
+    private func kind(at position: Int, of scope: LedgerScope) -> JobKind {
+        guard let failed = pauses.failedKind(scope), let index = kinds.firstIndex(where: { $0.kind == failed }) else {
+            return kinds[position]
+        }
+        return kinds[(index + 1 + position) % kinds.count]
     }
 
     private func hasRoom(_ kind: JobKind, _ scope: LedgerScope) -> Bool {

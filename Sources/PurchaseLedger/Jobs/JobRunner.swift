@@ -15,14 +15,13 @@ public final class JobRunner: Sendable {
     private let ledger: Ledger
     private let kinds: [Job.Kind: JobKind]
     private let now: @Sendable () -> Timestamp
-    /// Called with each job that failed and is postponed, or is not to be done any more without an answer.
     private let onFailure: @Sendable (Job) -> Void
     private let queue: Mutex<JobQueue>
 
     /// - Parameters:
     ///   - kinds: The table: one row for each kind.
     ///   - now: Returns the time.
-    ///   - onFailure: Called with each job that has a failure now.
+    ///   - onFailure: Called with each job that failed, and is postponed, given up or refused.
     public init(
         _ ledger: Ledger, _ kinds: [JobKind], now: @escaping @Sendable () -> Timestamp,
         onFailure: @escaping @Sendable (Job) -> Void = { _ in }
@@ -42,6 +41,8 @@ public final class JobRunner: Sendable {
         public var hasDueChains = false
         /// Whether to call ``JobRunner/begin(atMost:)`` again at once: what was found is not there any more.
         public var isOutdated = false
+        /// Why jobs that are due could not be leased; `nil` if they could.
+        public var failure: (any Error)?
     }
 
     /// Has the next ``begin(atMost:)`` search for all that is due: call it each second, and after commits that leave
@@ -65,19 +66,30 @@ public final class JobRunner: Sendable {
         do {
             beginning.jobs = try await ledger.lease(ids, until: now.advanced(by: Job.lease), at: now)
         } catch {
-            release(ids)
-            throw error
+            beginning.failure = error
+            beginning.jobs = await leaseOneByOne(ids, after: error, at: now)
         }
         let leased = Set(beginning.jobs.map(\.id))
         release(ids.filter { !leased.contains($0) })
-        beginning.isOutdated = leased.isEmpty
+        beginning.isOutdated = leased.isEmpty && beginning.failure == nil
         return beginning
+    }
+
+    /// Leases jobs one by one, so that a damaged one keeps no other from being done.
+    private func leaseOneByOne(_ ids: [Job.ID], after error: any Error, at now: Timestamp) async -> [Job] {
+        guard (error as? LedgerStorageError)?.code == .damaged else { return [] }
+        var jobs: [Job] = []
+        for id in ids {
+            // The first error is reported.
+            jobs += (try? await ledger.lease([id], until: now.advanced(by: Job.lease), at: now)) ?? []
+        }
+        return jobs
     }
 
     private func release(_ ids: [Job.ID]) {
         queue.withLock { queue in
             for id in ids {
-                queue.pauses.abandon(id)
+                queue.pauses.end(id, isAnswered: false)
                 queue.end(id)
             }
         }
@@ -93,11 +105,11 @@ public final class JobRunner: Sendable {
         do {
             guard let kind = kinds[leased.id.kind] else { return }
             outcome = try await kind.perform(lease)
-            queue.withLock { $0.pauses.end(leased.id) }
+            queue.withLock { $0.pauses.end(leased.id, isAnswered: lease.isAnswered) }
         } catch let failure as JobFailure {
-            outcome = .later(postponed(lease.job, failure))
+            outcome = .later(postponed(lease, failure))
         } catch {
-            queue.withLock { $0.pauses.abandon(leased.id) }
+            queue.withLock { $0.pauses.end(leased.id, isAnswered: lease.isAnswered) }
             // The server stops, and the next worker need not wait. Otherwise the lease has another owner, or ends.
             guard error is CancellationError else { return try Self.rethrow(error) }
             outcome = .later(lease.job.next(at: now(), leased.failure))
@@ -115,20 +127,27 @@ public final class JobRunner: Sendable {
     }
 
     /// The job for another attempt.
-    private func postponed(_ job: Job, _ failure: JobFailure) -> Job {
+    private func postponed(_ lease: LeasedJob, _ failure: JobFailure) -> Job {
+        let job = lease.job
         let now = now()
         let longest = kinds[job.id.kind]?.longestRetry ?? JobPauses.longest
         var next = job.retry(at: now, because: failure.reason, within: longest)
         if failure.extent == .job {
-            queue.withLock { $0.pauses.end(job.id) }
-        } else if let end = queue.withLock({ $0.pauses.fail(job.id, failure, at: now) }) {
-            next.dueAt = end
+            queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
+        } else {
+            let end = queue.withLock { $0.pauses.fail(job.id, failure, at: now) } ?? now
+            // A failure that is perhaps the job's own postpones it longer and longer.
+            let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.longestOutageRetry))
+            next.dueAt = max(end, own, now.advanced(by: .seconds(1)))
         }
         if let pause = failure.pause { next.dueAt = max(next.dueAt, now.advanced(by: pause)) }
         if let payload = failure.payload { next.payload = payload }
         if let latest = failure.latest { next.dueAt = min(next.dueAt, latest) }
         return next
     }
+
+    /// How long a job is postponed at most that failed for want of an answer: that long after an outage all is right.
+    private static let longestOutageRetry = Duration.seconds(900)
 
     /// Does one job that is due, if there is one and no pause keeps it.
     ///
@@ -139,6 +158,7 @@ public final class JobRunner: Sendable {
         repeat {
             search()
             beginning = try await begin(atMost: 1)
+            if let failure = beginning.failure, beginning.jobs.isEmpty { throw failure }
         } while beginning.isOutdated
         guard let job = beginning.jobs.first else { return false }
         try await perform(job)
@@ -151,14 +171,18 @@ public final class JobRunner: Sendable {
     /// - Returns: How many were made due.
     /// - Throws: ``LedgerStorageError``.
     @discardableResult public func pullBack() async throws -> Int {
+        var count = 0
+        for kind in kinds.values { count += try await pullBack(kind) }
+        return count
+    }
+
+    private func pullBack(_ kind: JobKind) async throws -> Int {
         var cursor: ScanCursor?
         var count = 0
         repeat {
-            let page = try await ledger.jobs(after: cursor)
-            for job in page.items {
-                guard let kind = kinds[job.id.kind], kind.scopes.contains(job.id.scope),
-                    now().advanced(by: kind.longestWait(job) * 2) < job.dueAt
-                else { continue }
+            let page = try await ledger.jobs(kind.kind, after: cursor)
+            for job in page.items where kind.scopes.contains(job.id.scope) {
+                guard now().advanced(by: kind.longestWait(job) * 2) < job.dueAt else { continue }
                 if try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now()) { count += 1 }
             }
             cursor = page.next

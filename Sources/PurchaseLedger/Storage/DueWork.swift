@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-public import AppStoreModel
-
 // The search that a server makes each second: what is due, of all kinds and owners in one request.
 
 /// The records of one kind and owner. A server does those that are due, or leaves all of them alone.

@@ -11,7 +11,7 @@ final class DueSignal: Sendable {
 
     private let state = Mutex(State())
 
-    /// The calls of the other methods from now on; those that come while the reader is busy are one.
+    /// The calls of ``noteDue()`` and ``noteRoom()`` from now on; those that come while the reader is busy are one.
     func signals() -> AsyncStream<Void> {
         let (signals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { $0.waiting = continuation }

@@ -224,7 +224,7 @@ extension Housekeeping {
         for (notice, count) in due { logger.warning(notice.message, metadata: notice.metadata(count)) }
         guard !due.isEmpty || interval.isOver else { return }
         interval.begin()
-        var notices = try await ledger.currentNotices(at: now(), limit: Self.noticeLimit).filter {
+        var notices = try await ledger.currentNotices(at: now(), limit: Self.noticeLimit) {
             apps[$0.scope.bundleId] != nil && $0.holds(ledger.rules.catalogue(of: $0.scope.bundleId))
         }
         notices += board.logged(at: now()).filter { $0.holds(ledger.rules.catalogue(of: $0.scope.bundleId)) }

@@ -15,6 +15,9 @@ package struct JobService: Service {
     /// How often jobs are searched that a clock which was ahead has postponed.
     private static let pullBackInterval = Duration.seconds(3600)
 
+    /// A clock that is set back by less has postponed no job for long.
+    private static let clockStep = Duration.seconds(60)
+
     /// The most chains in one commit.
     private static let chainLimit = 500
 
@@ -26,6 +29,7 @@ package struct JobService: Service {
     private let clock: any Clock<Duration>
     private let interval: Duration
     private let failure: ThrottledWarning
+    private let undone: ThrottledWarning
     private let publishing: ThrottledWarning
     private let damage: ThrottledWarning
 
@@ -45,6 +49,8 @@ package struct JobService: Service {
         let warnings = JobWarnings(clock: clock, logger: logger)
         runner = JobRunner(service.ledger, service.jobs, now: now) { warnings.log($0) }
         failure = ThrottledWarning(level: .error, "The ledger cannot be searched for jobs", clock: clock, logger)
+        undone = ThrottledWarning(
+            level: .error, "A job was not done, and is done again when its lease ends", clock: clock, logger)
         publishing = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
         damage = ThrottledWarning(
             "Changes of damaged purchases are not published: run quittance check", clock: clock, logger)
@@ -59,12 +65,14 @@ package struct JobService: Service {
                 group.addTask { await tick() }
                 group.addTask { await pullBack() }
                 group.addTask { for await _ in publications { await publishDueChanges() } }
-                await start()
+                group.addTask { await start() }
                 signal.noteDue()
                 for await _ in signals {
                     for job in await begin(publish) {
                         group.addTask {
-                            await attempt { try await runner.perform(job) }
+                            await attempt(orLog: undone, about: JobWarnings.metadata(job)) {
+                                try await runner.perform(job)
+                            }
                             signal.noteRoom()
                         }
                     }
@@ -78,35 +86,50 @@ package struct JobService: Service {
         while (try? await clock.sleep(for: interval)) != nil { signal.noteDue() }
     }
 
-    /// Stores the jobs that recur. Until that is done there are none.
+    /// Stores the jobs that recur. What fails is tried again, unless the job that recurs cannot be read.
     private func start() async {
-        for reconciler in recurring {
-            while !Task.isCancelled, await !attempt({ try await reconciler.start() }) {
-                try? await clock.sleep(for: interval)
+        var left = recurring
+        while !left.isEmpty, !Task.isCancelled {
+            var failed: [Reconciler] = []
+            for reconciler in left where await !attempt(orLog: failure, { try await start(reconciler) }) {
+                failed.append(reconciler)
             }
+            left = failed
+            if !left.isEmpty { try? await clock.sleep(for: interval) }
+        }
+    }
+
+    private func start(_ reconciler: Reconciler) async throws {
+        do {
+            try await reconciler.start()
+        } catch let error as LedgerStorageError where error.code == .damaged {
+            failure.log(["error": "\(error)"])
         }
     }
 
     private func begin(_ publish: AsyncStream<Void>.Continuation) async -> [Job] {
         if signal.takeDue() { runner.search() }
         var jobs: [Job] = []
-        await attempt {
+        await attempt(orLog: failure) {
             let beginning = try await runner.begin()
             jobs = beginning.jobs
             if beginning.hasDueChains { publish.yield() }
             if beginning.isOutdated { signal.noteDue() }
+            if let failure = beginning.failure { throw failure }
         }
         return jobs
     }
 
     /// Runs `body`, and logs its error. What it did not do is found again.
     @discardableResult
-    private func attempt(_ body: () async throws -> Void) async -> Bool {
+    private func attempt(
+        orLog warning: ThrottledWarning, about: Logger.Metadata = [:], _ body: () async throws -> Void
+    ) async -> Bool {
         do {
             try await body()
             return true
         } catch {
-            if !(error is CancellationError) { failure.log(["error": "\(error)"]) }
+            if !(error is CancellationError) { warning.log(about.merging(["error": "\(error)"]) { $1 }) }
             return false
         }
     }
@@ -117,9 +140,9 @@ package struct JobService: Service {
         var pause = Interval(Self.pullBackInterval, clock)
         repeat {
             let now = now()
-            if now < last || pause.isOver {
+            if now.advanced(by: Self.clockStep) < last || pause.isOver {
                 pause.begin()
-                await attempt { try await runner.pullBack() }
+                await attempt(orLog: failure) { try await runner.pullBack() }
             }
             last = now
         } while (try? await clock.sleep(for: interval)) != nil

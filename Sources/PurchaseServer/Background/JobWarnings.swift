@@ -32,7 +32,7 @@ struct JobWarnings {
     /// Logs what a reading of the notification history was not shown.
     func logUnread(_ job: Job) { unread.log(Self.metadata(job)) }
 
-    private static func metadata(_ job: Job) -> Logger.Metadata {
+    static func metadata(_ job: Job) -> Logger.Metadata {
         [
             "kind": .string(job.id.kind.rawValue), "bundleId": .string(job.id.scope.bundleId),
             "environment": .string(job.id.scope.environment.rawValue), "reason": .string(job.failure ?? ""),

@@ -70,6 +70,8 @@ struct BackfillCommand: AsyncParsableCommand {
         else {
             throw ValidationError("The App Store answers only with a key: add inAppPurchaseKey to \(app).")
         }
+        // A key that cannot be read is wrong usage, also of a dry run.
+        _ = try composition.signing(warn: { _ in })
         try composition.requireLedger()
         let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
         guard !dryRun else { return try BackfillPlan(share: share).print(list) }

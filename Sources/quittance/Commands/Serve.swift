@@ -103,15 +103,14 @@ struct Serve: AsyncParsableCommand {
             logger.notice("No ledger: verifyReceipt is answered, and nothing is recorded")
             return try await serve(composition, nil, logger)
         }
+        if !configuration.roots.isEmpty {
+            logger.warning("The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
+        }
+        try Self.warn(ofSimulatedRoots: composition.verifier().roots, logger)
         let share = configuration.shareOfServer
         try await composition.run(
             .serving, share: share, trustsOtherRoots: trust.trustsOtherRoots, logger, warn: { logger.warning("\($0)") }
         ) { service, composition in
-            if !configuration.roots.isEmpty {
-                logger.warning(
-                    "The server trusts other roots than Apple's", metadata: ["roots": "\(configuration.roots)"])
-            }
-            try Self.warn(ofSimulatedRoots: service.verifier.roots, logger)
             try await serve(composition, service, logger)
         }
     }
