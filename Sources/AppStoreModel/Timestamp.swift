@@ -45,6 +45,28 @@ extension Timestamp: Codable {
     }
 }
 
+// MARK: - Durations
+
+extension Timestamp {
+    /// The instant `duration` later, in whole milliseconds; the last one, or for a negative duration the first one, if
+    /// the sum overflows.
+    package func advanced(by duration: Duration) -> Timestamp {
+        let (seconds, attoseconds) = duration.components
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
+        let (sum, overflow2) = milliseconds.addingReportingOverflow(product)
+        let (end, overflow3) = sum.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
+        let isBeyond = overflow || overflow2 || overflow3
+        return Timestamp(milliseconds: isBeyond ? (duration < .zero ? .min : .max) : end)
+    }
+
+    /// The time from this instant to a later one; negative for an earlier one. The longest that 64 bits of milliseconds
+    /// hold if the difference overflows.
+    package func duration(to other: Timestamp) -> Duration {
+        let (difference, overflow) = other.milliseconds.subtractingReportingOverflow(milliseconds)
+        return .milliseconds(overflow ? (other < self ? .min : .max) : difference)
+    }
+}
+
 // MARK: - Calendar
 
 extension Timestamp {

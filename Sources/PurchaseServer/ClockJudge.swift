@@ -151,12 +151,6 @@ extension ClockJudge {
     }
 }
 
-extension Timestamp {
-    fileprivate func duration(to other: Timestamp) -> Duration {
-        .milliseconds(other.milliseconds.subtractingReportingOverflow(milliseconds).partialValue)
-    }
-}
-
 extension Duration {
     fileprivate var magnitude: Duration { self < .zero ? .zero - self : self }
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import AppStoreModel
-
 /// What an app's purchases grant. It comes from the configuration, because Apple's documents do not contain it.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
@@ -42,15 +40,4 @@ public struct Catalogue: Hashable, Sendable {
 
     /// The rank of a product in its group: lower is better.
     func rank(_ productId: String) -> Int { products[productId]?.level ?? .max }
-}
-
-extension Timestamp {
-    /// The timestamp `duration` later, or `distantFuture` if the sum overflows.
-    package func advanced(by duration: Duration) -> Timestamp {
-        let (seconds, attoseconds) = duration.components
-        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        let (sum, overflow2) = milliseconds.addingReportingOverflow(product)
-        let (end, overflow3) = sum.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
-        return overflow || overflow2 || overflow3 ? .distantFuture : Timestamp(milliseconds: end)
-    }
 }
