@@ -483,9 +483,8 @@ extension PostgresLedgerStorage {
         let known = try await scopeNumbers(apps, wanted, in: epoch)
         let unknown = known.unknown(apps: apps, scopes: wanted)
         guard !unknown.isEmpty else { return known }
-        let scopes = wanted.sorted { ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue) }
         try await requests.send(
-            .transaction(unknown.sorted().map(ScopeNumbers.add) + scopes.map { ScopeNumbers.add($0) }))
+            .transaction(unknown.sorted().map(ScopeNumbers.add) + wanted.sorted().map { ScopeNumbers.add($0) }))
         return try await scopeNumbers(apps, wanted, in: epoch)
     }
 }

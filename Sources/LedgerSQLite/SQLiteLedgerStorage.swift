@@ -271,7 +271,7 @@ extension SQLiteLedgerStorage {
         try await read { try $0.records(selection, after: cursor, limit: limit) }
     }
 
-    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+    public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         try await read { try $0.due(in: lanes, at: now, limit: limit) }
     }
 

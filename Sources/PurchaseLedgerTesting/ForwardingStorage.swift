@@ -26,7 +26,7 @@ extension ForwardingStorage {
 
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await target.load(query) }
 
-    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+    public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         try await target.due(in: lanes, at: now, limit: limit)
     }
 

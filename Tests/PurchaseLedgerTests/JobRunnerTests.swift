@@ -84,6 +84,16 @@ import Testing
         #expect(begun.filter { $0.kind == Self.light && $0.scope == Self.scopes[0] }.map(\.name) == ["0", "1", "2"])
     }
 
+    @Test func `jobs of one weight begin in the order of their apps, in each process`() async throws {
+        let scene = Scene()
+        // A set of so many has this order by chance once in 40,320 processes.
+        let scopes = "hgfedcba".map { LedgerScope(bundleId: "com.example.\($0)", environment: .production) }
+        for scope in scopes { try await scene.add(Self.light, [0], in: scope) }
+        scene.pass(.seconds(1))
+        let begun = try await scene.runner(in: scopes).begin().jobs
+        #expect(begun.map(\.id.scope) == scopes.reversed())
+    }
+
     @Test func `at once there are as many jobs of a kind as the table says, and eight of an app`() async throws {
         let scene = Scene()
         for kind in [Self.heavy, Self.light] { try await scene.add(kind, 0..<20, in: Self.scopes[0]) }

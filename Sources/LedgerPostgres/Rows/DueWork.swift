@@ -7,8 +7,7 @@ public import PurchaseLedger
 
 extension PostgresLedgerStorage {
     /// What is due, see `LedgerStorage`.
-    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
-        let lanes = Array(lanes)
+    public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         let apps = Set(lanes.compactMap(\.owner.bundleId))
         return try await translated {
             try await self.inOneEpoch { epoch in

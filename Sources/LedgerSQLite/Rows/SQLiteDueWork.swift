@@ -6,7 +6,7 @@ import PurchaseLedger
 // What is due, of all lanes in one reading.
 
 extension SQLiteLedgerSession {
-    func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) throws -> DueWork {
+    func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) throws -> DueWork {
         var work = DueWork(hasDueChains: try isAny("chains WHERE nextChange <= ?", now))
         // Usually nothing is due, and no lane is searched.
         guard try isAny("records WHERE dueAt <= ?", now) else { return work }

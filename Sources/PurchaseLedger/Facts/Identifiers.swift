@@ -18,6 +18,14 @@ public struct LedgerScope: Hashable, Sendable {
     }
 }
 
+extension LedgerScope: Comparable {
+    /// The order of bundle ids, then that of the words for environments.
+    public static func < (left: Self, right: Self) -> Bool {
+        guard left.bundleId == right.bundleId else { return left.bundleId < right.bundleId }
+        return left.environment.rawValue < right.environment.rawValue
+    }
+}
+
 /// The key of one transaction: a purchase, renewal or restore.
 public struct TransactionKey: Hashable, Sendable {
     /// The app and environment.

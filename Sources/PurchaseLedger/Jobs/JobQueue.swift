@@ -13,7 +13,8 @@ struct JobQueue {
 
     /// The kinds, those of the greatest weight first.
     private let kinds: [JobKind]
-    private let scopes: Set<LedgerScope>
+    /// In order, so that one course of events begins the same jobs in each process.
+    private let scopes: [LedgerScope]
     /// Jobs that are due and not yet leased, the earliest first.
     private var found: [RecordLane: ArraySlice<RecordKey>] = [:]
     /// Lanes in which the last search may have left jobs that are due.
@@ -27,29 +28,29 @@ struct JobQueue {
 
     init(_ kinds: [JobKind]) {
         self.kinds = kinds.sorted { $0.weight > $1.weight }
-        scopes = kinds.reduce(into: []) { $0.formUnion($1.scopes) }
+        scopes = kinds.reduce(into: Set()) { $0.formUnion($1.scopes) }.sorted()
     }
 
     /// The lanes to search: those in which a job may begin and none is known. Empty if there is nothing to search for.
-    mutating func lanesToSearch(at now: Timestamp) -> Set<RecordLane> {
+    mutating func lanesToSearch(at now: Timestamp) -> [RecordLane] {
         let wanted: Set<RecordLane>? = wantsSearch ? nil : unfinished.filter { found[$0]?.isEmpty ?? true }
         wantsSearch = false
         guard wanted?.isEmpty != true else { return [] }
-        var lanes: Set<RecordLane> = []
+        var lanes: [RecordLane] = []
         for kind in kinds {
-            for scope in kind.scopes where pauses.admits(scope, at: now) {
+            for scope in scopes where kind.scopes.contains(scope) && pauses.admits(scope, at: now) {
                 let lane = RecordLane(kind.kind, of: .scope(scope))
                 guard wanted?.contains(lane) ?? true, found[lane]?.isEmpty ?? true, hasRoom(kind, scope) else {
                     continue
                 }
-                lanes.insert(lane)
+                lanes.append(lane)
             }
         }
         return lanes
     }
 
     /// Notes what a search of some lanes has found.
-    mutating func add(_ records: [RecordKey], in lanes: Set<RecordLane>) {
+    mutating func add(_ records: [RecordKey], in lanes: [RecordLane]) {
         let found = Dictionary(grouping: records, by: \.lane)
         for lane in lanes {
             let keys = found[lane] ?? []

@@ -13,7 +13,7 @@ import Synchronization
 /// or something was stored, and ``perform(_:)`` for each job that has begun.
 public final class JobRunner: Sendable {
     private let ledger: Ledger
-    private let kinds: [Job.Kind: JobKind]
+    private let kinds: [JobKind]
     private let now: @Sendable () -> Timestamp
     private let onFailure: @Sendable (Job) -> Void
     private let queue: Mutex<JobQueue>
@@ -27,10 +27,10 @@ public final class JobRunner: Sendable {
         onFailure: @escaping @Sendable (Job) -> Void = { _ in }
     ) {
         self.ledger = ledger
-        self.kinds = Dictionary(kinds.map { ($0.kind, $0) }) { first, _ in first }
+        self.kinds = kinds
         self.now = now
         self.onFailure = onFailure
-        queue = Mutex(JobQueue(Array(self.kinds.values)))
+        queue = Mutex(JobQueue(kinds))
     }
 
     /// What has begun.
@@ -103,7 +103,7 @@ public final class JobRunner: Sendable {
         let lease = LeasedJob(leased)
         let outcome: JobOutcome
         do {
-            guard let kind = kinds[leased.id.kind] else { return }
+            guard let kind = kind(of: leased) else { return }
             outcome = try await kind.perform(lease)
             queue.withLock { $0.pauses.end(leased.id, isAnswered: lease.isAnswered) }
         } catch let failure as JobFailure {
@@ -122,6 +122,8 @@ public final class JobRunner: Sendable {
         }
     }
 
+    private func kind(of job: Job) -> JobKind? { kinds.first { $0.kind == job.id.kind } }
+
     private static func rethrow(_ error: any Error) throws {
         if !(error is LeaseLost) { throw error }
     }
@@ -130,7 +132,7 @@ public final class JobRunner: Sendable {
     private func postponed(_ lease: LeasedJob, _ failure: JobFailure) -> Job {
         let job = lease.job
         let now = now()
-        let longest = kinds[job.id.kind]?.longestRetry ?? JobPauses.longest
+        let longest = kind(of: job)?.longestRetry ?? JobPauses.longest
         var next = job.retry(at: now, because: failure.reason, within: longest)
         if failure.extent == .job {
             queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
@@ -172,7 +174,7 @@ public final class JobRunner: Sendable {
     /// - Throws: ``LedgerStorageError``.
     @discardableResult public func pullBack() async throws -> Int {
         var count = 0
-        for kind in kinds.values { count += try await pullBack(kind) }
+        for kind in kinds { count += try await pullBack(kind) }
         return count
     }
 

@@ -79,7 +79,9 @@ public protocol LedgerStorage: Sendable {
 
     /// What is due, also in several states: of each lane the first `limit` records. A server asks this each second, so
     /// while nothing is due it must cost next to nothing, however many lanes there are.
-    func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork
+    ///
+    /// - Parameter lanes: The lanes, none of them twice.
+    func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork
 
     /// About how many statements the chains have that ``load(_:)`` would return, and the successors of those that were
     /// migrated: what it costs to load them and to answer with them, which is asked before that is done. It takes a
@@ -135,7 +137,7 @@ public protocol LedgerStorage: Sendable {
 
 extension LedgerStorage {
     /// Searches lane by lane. A storage on another machine should answer all of it at once.
-    public func due(in lanes: Set<RecordLane>, at now: Timestamp, limit: Int) async throws -> DueWork {
+    public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         var work = DueWork()
         for lane in lanes {
             let selection = RecordSelection(lane.kind, of: lane.owner, dueAt: now)

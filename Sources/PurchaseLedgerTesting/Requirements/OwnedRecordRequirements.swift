@@ -153,7 +153,7 @@ extension LedgerStorageContract {
             try await trial.commit { $0.records = records }
             for (asked, now, limit) in [(lanes, 25, 2), ([lanes[0], lanes[5], unknown], 100, 3), ([], 100, 9)] {
                 let at = Sample.time(Int64(now))
-                let work = try await trial.second.due(in: Set(asked), at: at, limit: limit)
+                let work = try await trial.second.due(in: asked, at: at, limit: limit)
                 for lane in Set(lanes).union(asked) {
                     let due = records.filter { $0.key.lane == lane && $0.isDue(at: at) }.prefix(limit).map(\.key)
                     try trial.expect(

@@ -42,7 +42,7 @@ package struct JobService: Service {
     ) {
         ledger = service.ledger
         signal = service.dueSignal
-        recurring = service.questions.map { Array($0.reconcilers.values) } ?? []
+        recurring = service.questions?.reconcilers.values.sorted { $0.scope < $1.scope } ?? []
         self.now = now
         self.clock = clock
         self.interval = interval
