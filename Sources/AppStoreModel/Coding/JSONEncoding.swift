@@ -205,6 +205,10 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
         // Comparing types is cheap; a cast takes as long as the rest of a short member.
         if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
+        if Value.self == WrittenMembers.self, let written = value as? WrittenMembers {
+            output.resume(number)
+            return output.json.members(of: written.object)
+        }
         name(key)
         try output.encode(value, in: number)
     }
@@ -268,6 +272,21 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
 
     mutating func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { next().unkeyedContainer() }
     mutating func superEncoder() -> any Encoder { next() }
+}
+
+/// The members of an object that is JSON already, which are copied into the object of the property.
+package struct WrittenMembers: Encodable, Sendable {
+    /// The object, without white space around its braces; empty for no members.
+    package var object: [UInt8]
+
+    package init(of object: [UInt8] = []) {
+        self.object = object
+    }
+
+    /// Encodes to other encoders than that of ``JSONWriter/bytes(encoding:omittingUnknown:)`` as an object.
+    package func encode(to encoder: any Encoder) throws {
+        try (object.isEmpty ? .object([]) : JSONValue(parsing: object)).encode(to: encoder)
+    }
 }
 
 extension JSONValue: Encodable {

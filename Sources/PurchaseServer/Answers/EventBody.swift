@@ -38,7 +38,7 @@ struct EventBody: Encodable, Sendable {
     ///
     /// Of an event whose body is damaged there are none: the followers of all other events go on, and `quittance check`
     /// reports it.
-    var content: UnknownMembers
+    var content: WrittenMembers
 
     init(_ event: LedgerEvent, customer: String?) {
         id = event.cursor?.rawValue
@@ -48,10 +48,14 @@ struct EventBody: Encodable, Sendable {
         bundleId = event.scope.bundleId
         environment = event.scope.environment.rawValue
         originalTransactionId = event.originalTransactionId
+        content = WrittenMembers(of: Self.isWhole(event.body) ? event.body : [])
+    }
+
+    /// Whether a body is a JSON object, none of whose members is one of those in front. A page with two members of one
+    /// name could not be read, and a follower would not get past it.
+    private static func isWhole(_ body: [UInt8]) -> Bool {
         // Any error means that the body is damaged.
-        let members = (try? JSONValue(parsing: event.body))?.members ?? []
-        // A page with two members of one name could not be read, and a follower would not get past it.
-        let isWhole = members.allSatisfy { [nil, .content].contains(CodingKeys(stringValue: $0.name)) }
-        content = UnknownMembers(isWhole ? members : [])
+        guard let members = (try? JSONValue(parsing: body))?.members else { return false }
+        return members.allSatisfy { [nil, .content].contains(CodingKeys(stringValue: $0.name)) }
     }
 }
