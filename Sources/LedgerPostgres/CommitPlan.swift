@@ -50,7 +50,8 @@ struct CommitPlan {
     static func statements(
         _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool
     ) throws -> [PostgresStatement] {
-        let (changes, footprint) = (group.changes, group.footprint)
+        let changes = group.changes
+        let footprint = group.footprint
         var plan = CommitPlan(loaded: group.before, scopes: scopes, stamp: stamp, isDistributed: isDistributed)
         plan.putCustomers(group.after, footprint.keys.customerIDs)
         plan.putHoldings(group.after)

@@ -53,8 +53,10 @@ final class EventFeed: Sendable {
         showsIdentity: Bool
     ) {
         self.patience = .lockLimit(patience)
-        (self.requests, self.clock) = (requests, clock)
-        (self.isDistributed, self.showsIdentity) = (isDistributed, showsIdentity)
+        self.requests = requests
+        self.clock = clock
+        self.isDistributed = isDistributed
+        self.showsIdentity = showsIdentity
         beginEpochs = EventSequencer.beginEpochs(showsIdentity: showsIdentity)
         let pool = requests.pool
         readers = GroupQueue(
@@ -225,7 +227,8 @@ extension EventFeed {
         ]
         let answers = try await requests.read(statements, during: epoch)
         func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
-        let (erased, last) = (try number(0), try number(1))
+        let erased = try number(0)
+        let last = try number(1)
         let waiting = try WaitingEvents(answers[3])
         if let transaction = waiting.emptyBefore {
             noteEmpty(before: transaction, in: epoch)

@@ -16,7 +16,8 @@ struct GroupDraft {
     private(set) var writes: Set<LedgerKey> = []
 
     init(_ loaded: LoadedRecords) {
-        (before, after) = (loaded, loaded)
+        before = loaded
+        after = loaded
     }
 
     /// Adds the changes of a work.
@@ -80,7 +81,8 @@ extension LedgerChanges {
 extension LoadedRecords {
     /// Applies those of some changes that are foldable.
     fileprivate mutating func apply(_ changes: LedgerChanges) {
-        (customers, holdings) = (customers(after: changes), holdings(after: changes))
+        customers = customers(after: changes)
+        holdings = holdings(after: changes)
         for record in changes.chains {
             chains[record.key] = Versioned(version: chains[record.key]?.version ?? 0, record: record)
         }

@@ -59,7 +59,10 @@ struct GroupPass {
     ///   - queries: What each work looks at, as far as that is known.
     ///   - footprint: What was loaded, also if it does not exist.
     init(_ works: [WaitingWork], _ queries: [LedgerQuery], _ footprint: Footprint, _ records: LoadedRecords) {
-        (self.works, self.queries, loaded, draft) = (works, queries, footprint, GroupDraft(records))
+        self.works = works
+        self.queries = queries
+        loaded = footprint
+        draft = GroupDraft(records)
     }
 
     /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.

@@ -27,7 +27,8 @@ struct LoadPlan {
         self.scopes = scopes
         self.homes = homes
         let wanted = Wanted(footprint)
-        let (chains, names) = (together(wanted.chains, \.scope), Array(wanted.names.subtracting(new)))
+        let chains = together(wanted.chains, \.scope)
+        let names = Array(wanted.names.subtracting(new))
         if shares, let (scope, keys) = chains.first, chains.count == 1, !names.isEmpty {
             load(keys, in: scope, lookingUp: names)
         } else {

@@ -54,7 +54,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// Runs `body` with the present epoch, and again if it ends meanwhile.
     func inOneEpoch<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
-        var (ends, losses) = (0, 0)
+        var ends = 0
+        var losses = 0
         while true {
             do {
                 return try await body(pool.epoch)
@@ -102,7 +103,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
         random: some RandomNumberGenerator & Sendable
     ) async throws {
         var random = random
-        (self.clock, limits) = (clock, settings.limits)
+        self.clock = clock
+        limits = settings.limits
         do {
             let hosts = try settings.hosts(using: &random)
             var settings = settings
@@ -125,7 +127,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
             feed = EventFeed(
                 requests, clock: clock, patience: limits.counter, isDistributed: isDistributed,
                 showsIdentity: showsIdentity)
-            let (width, shares) = (max(1, settings.connections), settings.sharesStatements && !isDistributed)
+            let width = max(1, settings.connections)
+            let shares = settings.sharesStatements && !isDistributed
             works = GroupQueue(
                 width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, clock: clock,
                 on: { pool.loop }, refuse: { $0.fail(Self.overload) })
@@ -224,7 +227,8 @@ extension PostgresLedgerStorage {
 
     private func run(_ group: [WaitingWork], _ waits: Waits) async {
         let start = clock.now
-        var (conflicts, losses) = (0, 0)
+        var conflicts = 0
+        var losses = 0
         while true {
             do {
                 let isFirst = conflicts + losses == 0
@@ -373,7 +377,8 @@ extension PostgresLedgerStorage {
         guard isDistributed else {
             return try await requests.read(statements, during: epoch, statementLimit: limit)
         }
-        var (answers, rest) = ([PostgresRows](), statements[...])
+        var answers: [PostgresRows] = []
+        var rest = statements[...]
         while !rest.isEmpty {
             answers += try await requests.read(
                 Array(rest.prefix(Self.longestRequest)), during: epoch, statementLimit: limit)

@@ -108,7 +108,8 @@ extension PostgresLedgerStorage {
         var marks = LedgerMarks()
         let counters = try answers[0].map { try $0.next(Int64.self) }
         guard counters.count == 2 else { throw LedgerStorageError(.damaged, "The ledger has lost its last numbers") }
-        (marks.lastEvent, marks.lastCustomer) = (counters[0], counters[1])
+        marks.lastEvent = counters[0]
+        marks.lastCustomer = counters[1]
         for (app, erased) in try answers[1].map({ (try $0.next(String.self), try $0.next(Int64.self)) }) {
             marks.erasedEvents[app] = erased
         }

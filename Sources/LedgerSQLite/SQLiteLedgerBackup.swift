@@ -26,7 +26,8 @@ public enum SQLiteLedgerBackup {
         onProgress: @escaping (_ copied: Int, _ total: Int) throws -> Void = { _, _ in }
     ) throws -> Int {
         do {
-            let (ledger, copy) = (try open(source), try DatabaseQueue(path: target))
+            let ledger = try open(source)
+            let copy = try DatabaseQueue(path: target)
             let documents = try copy.writeWithoutTransaction { copy in
                 // The caller flushes the copy once it is complete, and deletes it otherwise.
                 try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")

@@ -25,7 +25,8 @@ public final class SQLiteLedgerPlace {
 
     /// A path to which a ledger can be moved without replacing another: this one, or one with a number behind it.
     public func unusedPath(_ path: String) -> String {
-        var (candidate, number) = (path, 1)
+        var candidate = path
+        var number = 1
         while Self.files.contains(where: { FileManager.default.fileExists(atPath: candidate + $0) }) {
             number += 1
             candidate = "\(path)-\(number)"
@@ -42,7 +43,8 @@ public final class SQLiteLedgerPlace {
     ///
     /// - Throws: `LedgerStorageError`. The ledger's files are where they were then.
     public func replace(by new: String, movingTo old: String) throws {
-        var (moved, status) = ([String](), stat())
+        var moved: [String] = []
+        var status = stat()
         if stat(path, &status) == 0 { _ = chown(new, status.st_uid, status.st_gid) }
         do {
             // The file first: a log beside no file is no ledger, but a file without its log is an older one.

@@ -46,7 +46,10 @@ extension SQLiteLedgerSession: SnapshotSource {
     ///
     /// - Parameter numbersCustomers: Whether the load is for a decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
-        (chains, customers, freeNames, documents) = ([:], [:], [], BlobCache())
+        chains = [:]
+        customers = [:]
+        freeNames = []
+        documents = BlobCache()
         var snapshot = try LedgerSnapshot(query, from: self)
         if numbersCustomers {
             snapshot.newNumbers = try newNumbers(for: query.keys.customerIDs.subtracting(snapshot.ids.keys))

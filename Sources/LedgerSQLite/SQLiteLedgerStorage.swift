@@ -92,7 +92,10 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         _ lock: ServerLock? = nil, continuesCopy: Bool = false
     ) {
         self.continuesCopy = continuesCopy
-        (self.file, self.log, logCondition, self.lock) = (file, log, condition, lock)
+        self.file = file
+        self.log = log
+        logCondition = condition
+        self.lock = lock
         connection = Mutex(Connection(database: database))
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }

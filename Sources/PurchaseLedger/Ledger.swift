@@ -219,7 +219,8 @@ extension Ledger {
     public func addAlias(
         _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Bool {
-        let (id, alias) = (CustomerID(id, of: scope.bundleId), CustomerID(alias, of: scope.bundleId))
+        let id = CustomerID(id, of: scope.bundleId)
+        let alias = CustomerID(alias, of: scope.bundleId)
         return try await commit(.everything(of: [id, alias]), at: now) { $0.addAlias(alias, to: id, in: scope) }
     }
 
@@ -288,7 +289,8 @@ extension Ledger {
     /// The facts of some chains, by the chains' present keys. A migrated chain is replaced by the chain that took over
     /// its facts. Chains without facts are left out.
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
-        var (keys, found) = (Set(keys), [ChainKey: Chain]())
+        var keys = Set(keys)
+        var found: [ChainKey: Chain] = [:]
         while !keys.isEmpty {
             let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
             for record in records where record.hasFacts { found[record.key] = record.chain }
@@ -380,7 +382,9 @@ extension Ledger {
     /// All API keys, the oldest first. Keys that cannot be read are damage.
     public func apiKeys() async throws -> (items: [APIKey], damage: [String]) {
         let selection = RecordSelection(APIKey.recordKind, of: .ledger)
-        var (records, damage, cursor) = ([LedgerRecord](), [String](), ScanCursor?.none)
+        var records: [LedgerRecord] = []
+        var damage: [String] = []
+        var cursor: ScanCursor?
         repeat {
             let page = try await storage.records(selection, after: cursor, limit: Self.keyPage)
             records += page.items
@@ -396,7 +400,8 @@ extension Ledger {
     /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
     @inline(never)
     private static func apiKeys(_ records: [LedgerRecord], _ damage: [String]) -> (items: [APIKey], damage: [String]) {
-        var (keys, damage) = ([APIKey](), damage)
+        var keys: [APIKey] = []
+        var damage = damage
         for record in records {
             do {
                 keys.append(try APIKey(record))

@@ -74,7 +74,10 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     init(
         _ opener: ConnectionOpener, width: Int, waitingLimit: Int, clock: ContinuousClock
     ) throws(PostgresFailure) {
-        (self.opener, self.width, self.waitingLimit, self.clock) = (opener, width, waitingLimit, clock)
+        self.opener = opener
+        self.width = width
+        self.waitingLimit = waitingLimit
+        self.clock = clock
         pipe = try WakePipe()
     }
 
@@ -203,7 +206,8 @@ extension ConnectionLoop {
                 unrun.append(waiting)
             case .failure(.behind) where !waiting.wasBehind:
                 var again = waiting
-                (again.wasBehind, again.since) = (true, clock.now)
+                again.wasBehind = true
+                again.since = clock.now
                 unrun.append(again)
             default:
                 waiting.completion(result)

@@ -47,10 +47,14 @@ final class ConnectionOpener: Sendable {
     /// - Throws: `PostgresFailure.settings`.
     init(_ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock) throws(PostgresFailure) {
         options = try settings.options()
-        (secrets, neededProof) = (try settings.secrets(), try settings.neededProof())
-        (limits, closer) = (settings.limits, ConnectionCloser(clock))
-        (self.hosts, self.clock) = (hosts, clock)
-        (usesNames, schema) = (settings.preparesStatements, settings.schema ?? LedgerSchema.usual)
+        secrets = try settings.secrets()
+        neededProof = try settings.neededProof()
+        limits = settings.limits
+        closer = ConnectionCloser(clock)
+        self.hosts = hosts
+        self.clock = clock
+        usesNames = settings.preparesStatements
+        schema = settings.schema ?? LedgerSchema.usual
     }
 
     /// Opens a connection. Waits, so it needs a thread of its own.
@@ -63,10 +67,12 @@ final class ConnectionOpener: Sendable {
             let (connection, found) = try openAny()
             let identity = found.identity
             return state.withLock { state in
-                (state.failures, state.pause) = (0, nil)
+                state.failures = 0
+                state.pause = nil
                 let isAnother = identity != nil && state.identity != nil && identity != state.identity
                 if isAnother { state.epoch += 1 }
-                (state.identity, state.session) = (identity ?? state.identity, found)
+                state.identity = identity ?? state.identity
+                state.session = found
                 return PooledConnection(
                     connection: connection, epoch: isAnother ? state.epoch : epoch,
                     check: found.isPooled ? identity.map(DatabaseIdentity.check) : nil)
@@ -93,7 +99,8 @@ final class ConnectionOpener: Sendable {
     /// Tries the hosts from the one that was connected last, until one takes a connection and says which database it
     /// is.
     private func openAny() throws(PostgresFailure) -> (PostgresConnection, DatabaseSession) {
-        let (first, deadline) = (state.withLock { $0.host }, clock.now.advanced(by: Self.limit))
+        let first = state.withLock { $0.host }
+        let deadline = clock.now.advanced(by: Self.limit)
         var messages: [String] = []
         for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
             do throws(PostgresFailure) {

@@ -88,9 +88,8 @@ extension PostgresSettings {
         guard schema.map(LedgerSchema.isName) ?? true else {
             throw .settings("schema takes a name of lower-case letters, digits and underscores")
         }
-        let (given, environment) = (
-            try PostgresConnection.parameters(of: address), PostgresConnection.defaults
-        )
+        let given = try PostgresConnection.parameters(of: address)
+        let environment = PostgresConnection.defaults
         var options = Self.defaults + [("dbname", address), ("client_encoding", "UTF8")]
         guard !Self.isLocal(given, environment) else { return options }
         guard ["verify-full", nil].contains(given["sslmode"]) else {
@@ -154,7 +153,8 @@ extension PostgresSettings {
     ///
     /// - Throws: `PostgresFailure.settings`.
     func neededProof() throws(PostgresFailure) -> String {
-        let (given, environment) = (try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
+        let given = try PostgresConnection.parameters(of: address)
+        let environment = PostgresConnection.defaults
         let names = given["host"] ?? environment["host"] ?? given["hostaddr"] ?? environment["hostaddr"] ?? ""
         let file = given["sslrootcert"] ?? environment["sslrootcert"] ?? "~/.postgresql/root.crt"
         return """
@@ -179,13 +179,16 @@ extension PostgresSettings {
 
     /// The hosts in the order of the address. One without parameters if there is only one, or if only libpq knows them.
     func hosts() throws(PostgresFailure) -> [PostgresHost] {
-        let (given, environment) = (try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
+        let given = try PostgresConnection.parameters(of: address)
+        let environment = PostgresConnection.defaults
         func list(_ name: String) -> [String] {
             guard let text = given[name] ?? environment[name], !text.isEmpty else { return [] }
             return text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         }
         let seconds = (given["connect_timeout"] ?? environment["connect_timeout"]).flatMap { Int64($0) }
-        let (names, addresses, ports) = (list("host"), list("hostaddr"), list("port"))
+        let names = list("host")
+        let addresses = list("hostaddr")
+        let ports = list("port")
         let count = max(names.count, addresses.count)
         let isListed =
             given["service"] == nil && environment["service"] == nil && !names.contains("") && !addresses.contains("")

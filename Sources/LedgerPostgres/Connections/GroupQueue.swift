@@ -43,8 +43,12 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         on executor: @escaping @Sendable () -> any TaskExecutor,
         refuse: @escaping @Sendable (Item) -> Void
     ) {
-        (self.width, self.largest, self.limit, self.clock) = (width, largest, limit, clock)
-        (self.executor, self.refuse) = (executor, refuse)
+        self.width = width
+        self.largest = largest
+        self.limit = limit
+        self.clock = clock
+        self.executor = executor
+        self.refuse = refuse
     }
 
     /// Adds an item.
@@ -97,8 +101,11 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     private func next() -> (items: [Item], keys: Set<Key>)? {
         refuseLate()
         return state.withLock { state in
-            var (items, keys, left) = ([Item](), Set<Key>(), [Waiting]())
-            var (blocked, isClosed) = (state.held, false)
+            var items: [Item] = []
+            var keys: Set<Key> = []
+            var left: [Waiting] = []
+            var blocked = state.held
+            var isClosed = false
             for (place, waiting) in state.waiting.enumerated() {
                 guard !isClosed, items.count < largest else {
                     left += state.waiting[place...]

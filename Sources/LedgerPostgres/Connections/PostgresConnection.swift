@@ -62,7 +62,8 @@ final class PostgresConnection: @unchecked Sendable {
             throw failure
         }
         connection = opened
-        (self.usesNames, self.schema) = (usesNames, schema)
+        self.usesNames = usesNames
+        self.schema = schema
         PQsetNoticeReceiver(opened, Warnings.receiver, Unmanaged.passUnretained(warnings).toOpaque())
         guard PQsetnonblocking(opened, 1) == 0, PQenterPipelineMode(opened) == 1 else {
             throw .unavailable("libpq cannot send without blocking")
@@ -76,7 +77,8 @@ final class PostgresConnection: @unchecked Sendable {
     /// Closes the connection at once. Nothing else may be called after that.
     func close() {
         guard !isClosed else { return }
-        (isClosed, isUsable) = (true, false)
+        isClosed = true
+        isUsable = false
         PQfinish(connection)
     }
 }
@@ -89,7 +91,10 @@ extension PostgresConnection {
     /// A block of statements that fails leaves its transaction open until all requests are answered. Those after it are
     /// refused with 25P02, and do not run.
     func begin(_ requests: [PostgresRequest]) {
-        (self.requests, exchange, rollback, failure) = (requests, Exchange(count: requests.count), nil, nil)
+        self.requests = requests
+        exchange = Exchange(count: requests.count)
+        rollback = nil
+        failure = nil
         do throws(PostgresFailure) {
             try send(requests)
             try flush()
@@ -196,7 +201,8 @@ extension PostgresConnection {
     private static func failure(
         toConnect connection: OpaquePointer, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
     ) -> PostgresFailure? {
-        var (events, status) = (Int16(POLLOUT), PQstatus(connection))
+        var events = Int16(POLLOUT)
+        var status = PQstatus(connection)
         while PQstatus(connection) != CONNECTION_BAD {
             let left = clock.now.duration(to: deadline).milliseconds
             guard left > 0 else { return .unavailable("The database did not accept a connection in time") }
@@ -370,7 +376,8 @@ extension PostgresConnection {
     private static let largestAnswer = 256 << 20
 
     private func rows(of result: OpaquePointer) throws(PostgresFailure) -> PostgresRows {
-        let (count, columns) = (PQntuples(result), PQnfields(result))
+        let count = PQntuples(result)
+        let columns = PQnfields(result)
         var rows = PostgresRows()
         for row in 0..<count {
             var values: [PostgresValue] = []
@@ -456,7 +463,8 @@ extension PostgresConnection {
     }
 
     private static func parameters(_ options: UnsafeMutablePointer<PQconninfoOption>) -> [String: String] {
-        var (parameters, option) = ([String: String](), options)
+        var parameters: [String: String] = [:]
+        var option = options
         while let name = option.pointee.keyword {
             if let value = option.pointee.val { parameters[String(cString: name)] = String(cString: value) }
             option += 1

@@ -31,8 +31,13 @@ struct PostgresLimits: Sendable {
     /// - Parameter request: For a request, and all others accordingly: nobody else waits for the same database.
     init(request: Duration) {
         let statement = request * 9 / 10
-        (self.request, self.statement, lock) = (request, statement, statement)
-        (sharedRead, sharedLock, group, readAlone) = (statement, statement, request, statement)
+        self.request = request
+        self.statement = statement
+        lock = statement
+        sharedRead = statement
+        sharedLock = statement
+        group = request
+        readAlone = statement
         counter = statement
     }
 }

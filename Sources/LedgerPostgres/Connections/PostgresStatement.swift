@@ -11,7 +11,8 @@ struct PostgresStatement: Sendable {
     var isPrepared = true
 
     init(_ sql: String, _ parameters: [PostgresValue] = []) {
-        (self.sql, self.parameters) = (sql, parameters)
+        self.sql = sql
+        self.parameters = parameters
     }
 
     /// Makes a statement about one or several keys. Several are in a subquery, so that the planner does not see how
@@ -94,7 +95,10 @@ struct PostgresRequest: Sendable {
         _ statements: [PostgresStatement], _ begin: String, _ limit: Duration?, _ limits: [PostgresStatement?],
         writes: Bool
     ) {
-        (self.limit, self.writes, own, self.statements) = (limit, writes, statements, [])
+        self.limit = limit
+        self.writes = writes
+        own = statements
+        self.statements = []
         self.begin = PostgresStatement(begin)
         let ownLimit = limit.flatMap { $0 > PostgresLimits().statement ? PostgresStatement.statementLimit($0) : nil }
         first = ([ownLimit] + limits).compactMap(\.self)

@@ -16,7 +16,8 @@ final class WakePipe: Sendable {
     init() throws(PostgresFailure) {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw .unavailable("There are too many open files") }
-        (readEnd, writeEnd) = (ends[0], ends[1])
+        readEnd = ends[0]
+        writeEnd = ends[1]
         for file in ends {
             _ = fcntl(file, F_SETFD, FD_CLOEXEC)
             _ = fcntl(file, F_SETFL, O_NONBLOCK)

@@ -69,7 +69,8 @@ private struct Header: CodedFields {
 
     mutating func fields(_ coder: inout some FieldCoder) throws {
         try record.fields(&coder)
-        var (nextChange, asOf) = (record.report?.nextChange, record.report?.asOf)
+        var nextChange = record.report?.nextChange
+        var asOf = record.report?.asOf
         try coder.field("nextChange", &nextChange)
         try coder.field("publishedAsOf", &asOf)
         record.report?.nextChange = nextChange

@@ -104,8 +104,10 @@ extension CommitPlan {
     }
 
     private mutating func putTransactions(of record: ChainRecord, _ old: ChainRecord?) {
-        let (new, old) = (record.chain, old?.chain ?? Chain(record.key))
-        let (scope, chain) = (scopes.scope(record.key.scope), record.key.name)
+        let new = record.chain
+        let old = old?.chain ?? Chain(record.key)
+        let scope = scopes.scope(record.key.scope)
+        let chain = record.key.name
         for id in new.changes(since: old).sorted() {
             guard let statement = new.transactions[id].flatMap(new.current) else { continue }
             add(Self.putTransaction, [.text(id), .integer(scope), .text(chain)] + statement.periodValues)
@@ -122,7 +124,8 @@ extension Chain {
     /// The transactions that are new, or of which there is a newer statement.
     fileprivate func changes(since old: Chain) -> [String] {
         guard residue == old.residue else { return Array(transactions.keys) }
-        let (facts, oldFacts) = (transactions.values, old.transactions.values)
+        let facts = transactions.values
+        let oldFacts = old.transactions.values
         return transactions.indices.filter { place in
             guard let oldPlace = old.transactions.index(forKey: transactions.keys[place]) else { return true }
             return facts[place].signed?.provenance != oldFacts[oldPlace].signed?.provenance

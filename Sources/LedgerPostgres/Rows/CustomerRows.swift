@@ -30,13 +30,15 @@ extension LoadPlan {
 
 extension PostgresRow {
     mutating func customer(_ bundleId: String) throws -> (CustomerID, Versioned<CustomerRecord>) {
-        let (id, version) = (CustomerID(try next(), of: bundleId), try next(Int64.self))
+        let id = CustomerID(try next(), of: bundleId)
+        let version = try next(Int64.self)
         let record = try record(of: Customer(number: try next(), bundleId: bundleId))
         return (id, Versioned(version: version, record: record))
     }
 
     mutating func record(of customer: Customer) throws -> CustomerRecord {
-        let (isEstablished, consentedAt) = (try next(Bool.self), try next(Timestamp?.self))
+        let isEstablished = try next(Bool.self)
+        let consentedAt = try next(Timestamp?.self)
         var record = CustomerRecord(customer, ids: try texts(), isEstablished: isEstablished)
         record.consentedAt = consentedAt
         return record
@@ -66,11 +68,13 @@ extension CommitPlan {
     ///   - after: The loaded records as they are to be.
     ///   - looked: The ids that were looked up.
     mutating func putCustomers(_ after: LoadedRecords, _ looked: Set<CustomerID>) {
-        let (rows, gained) = (after.customers, loaded.holdings(gainedBy: after))
+        let rows = after.customers
+        let gained = loaded.holdings(gainedBy: after)
         let ids = Set(rows.keys).union(loaded.customers.keys).union(looked)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
-            let (old, new) = (loaded.customers[id], rows[id]?.record)
+            let old = loaded.customers[id]
+            let new = rows[id]?.record
             if let old, let new, new == old.record, gained[new.customer] == nil {
                 add(Self.check, name + [.integer(old.version)])
             } else {

@@ -52,7 +52,8 @@ extension LoadPlan {
     mutating func load(_ place: DocumentPlace) {
         add(Self.subjects, place.key) { rows, loaded in
             loaded.subjects[place] = try rows.map { row in
-                let (chain, scope) = (try row.next(String?.self), try row.scope())
+                let chain = try row.next(String?.self)
+                let scope = try row.scope()
                 let also = try row.texts().compactMap { ChainName.key($0, scope.bundleId) }
                 return Set(also + [chain.map { ChainKey($0, in: scope) }].compactMap(\.self))
             }.first
@@ -102,7 +103,8 @@ extension CommitPlan {
 
     /// - Parameter isStored: Whether it is there already, and only gets further chains.
     mutating func putAtHome(_ new: NewDocument, isStored: Bool) {
-        let (place, chains) = (DocumentPlace(new.evidence), new.chains.sorted())
+        let place = DocumentPlace(new.evidence)
+        let chains = new.chains.sorted()
         if isStored {
             // It stays until the commit.
             for chain in chains { add(Self.addChain, place.key + [.text(ChainName.text(chain))]) }

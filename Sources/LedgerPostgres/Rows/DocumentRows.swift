@@ -99,7 +99,8 @@ extension LoadPlan {
             for statement in statements {
                 add(statement) { rows, loaded in
                     _ = try rows.map { row in
-                        let (chain, wording) = (try row.next(String.self), try row.next(Int64.self))
+                        let chain = try row.next(String.self)
+                        let wording = try row.next(Int64.self)
                         let key = WordingKey(Wording(digest: wording), about: ChainKey(chain, in: scope))
                         let isPinned = try row.next(Int64?.self) != nil
                         let document = WordedDocument(try row.name(), isPinned: isPinned)

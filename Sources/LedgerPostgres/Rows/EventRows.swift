@@ -401,7 +401,8 @@ enum EventSearch {
         _ rows: PostgresRows, of bundleId: String, _ epochs: EventEpochs
     ) throws -> [(customerId: String?, event: LedgerEvent)] {
         try rows.map { row in
-            let (id, sequence) = (try row.next(String?.self), try row.next(Int64.self))
+            let id = try row.next(String?.self)
+            let sequence = try row.next(Int64.self)
             var event = try row.event(in: LedgerScope(bundleId: bundleId, environment: try row.next()))
             event.cursor = epochs.cursor(sequence)
             return (id, event)

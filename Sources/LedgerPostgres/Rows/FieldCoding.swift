@@ -146,7 +146,8 @@ struct FieldReader: FieldCoder {
 
     /// - Parameter start: The place of the first byte to read, not 0.
     init(_ bytes: [UInt8], from start: Int) {
-        (self.bytes, place) = (bytes, start)
+        self.bytes = bytes
+        place = start
     }
 
     /// Finds all values, then reads each when its field asks for it, whatever order they were written in.
@@ -179,7 +180,8 @@ struct FieldReader: FieldCoder {
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         let count = entries.popFirst() ?? 0
         guard let first = entries.first, values[first] != 0 else {
-            (entries, group) = (entries.dropFirst(count), nil)
+            entries = entries.dropFirst(count)
+            group = nil
             return
         }
         var fields = Group.blank

@@ -82,7 +82,9 @@ extension PostgresRow {
         _ bundleId: String
     ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {
         var row = self
-        let (name, version, number) = (try row.next(String.self), try row.next(Int64.self), try row.next(Int64.self))
+        let name = try row.next(String.self)
+        let version = try row.next(Int64.self)
+        let number = try row.next(Int64.self)
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
         // A customer's own row has ids here.
         guard row.isNextNull else { return nil }

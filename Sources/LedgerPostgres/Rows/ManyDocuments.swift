@@ -98,8 +98,10 @@ extension LoadPlan {
         add(statement) { rows, loaded in
             var chains: [ChainKey: [Provenance: Set<ChainKey>]] = [:]
             _ = try rows.map { row in
-                let (home, number) = (try row.next(String.self), try row.next(Int64.self))
-                let (name, id) = (try row.name(), try row.next(String.self))
+                let home = try row.next(String.self)
+                let number = try row.next(Int64.self)
+                let name = try row.name()
+                let id = try row.next(String.self)
                 let chain = ChainKey(id, in: try row.scope())
                 let about = ChainKey(home, in: asked[number] ?? chain.scope)
                 chains[about, default: [:]][name, default: []].insert(chain)

@@ -65,7 +65,8 @@ extension CommitPlan {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
         let keys = looked.compactMap { if case .record(let key) = $0 { key } else { nil } }
         for key in keys.sorted(by: { $0.place.lexicographicallyPrecedes($1.place) }) {
-            let (name, old) = (scopes.key(key), loaded.records[key])
+            let name = scopes.key(key)
+            let old = loaded.records[key]
             if let old, new[key] == nil, !changes.erasedRecords.contains(key) {
                 add(Self.table.check, name + [.integer(old.version)])
             } else {
@@ -112,7 +113,9 @@ enum RecordSearch {
         _ selection: RecordSelection, _ scopes: ScopeNumbers, where condition: String, _ values: [PostgresValue],
         orderedBy order: String, limit: Int
     ) -> PostgresStatement {
-        var (table, condition, values) = ("quittance.records", condition, values)
+        var table = "quittance.records"
+        var condition = condition
+        var values = values
         if let entry = selection.entry {
             values.append(.texts([entry]))
             // A subquery with OFFSET is planned by itself: by the index of entries, not by that of the order.
@@ -151,7 +154,8 @@ enum RecordSearch {
             var owned = row
             let number = try row.next(Int64.self)
             _ = (row.nextStored(), row.nextStored())
-            let (home, name) = (try row.next(String.self), try row.next(String.self))
+            let home = try row.next(String.self)
+            let name = try row.next(String.self)
             let cursor = JSONValue.array([.string(kind), .number("\(number)"), .string(home), .string(name)])
             let record = Result {
                 try row.record(RecordKey(RecordKind(rawValue: kind), name, of: try owned.recordOwner()))

@@ -41,8 +41,10 @@ extension PostgresLedgerStorage {
     /// The chains that a query names. Where the original transaction of a migrated chain is now is seen from the
     /// transactions, so that no state is read.
     private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
-        var (chains, ids) = (Set<ChainKey>(), Set<TransactionKey>())
-        var (customers, environments) = (Set<CustomerID>(), Set<Environment>())
+        var chains: Set<ChainKey> = []
+        var ids: Set<TransactionKey> = []
+        var customers: Set<CustomerID> = []
+        var environments: Set<Environment> = []
         for key in query.keys {
             switch key {
             case .chain(let key):
@@ -56,7 +58,8 @@ extension PostgresLedgerStorage {
             }
         }
         let scopes = try await scopeNumbers(Set(customers.map(\.bundleId)), Set(ids.map(\.scope)), in: epoch)
-        var (statements, readers) = ([PostgresStatement](), [(inout PostgresRow) throws -> [ChainKey]]())
+        var statements: [PostgresStatement] = []
+        var readers: [(inout PostgresRow) throws -> [ChainKey]] = []
         for (scope, ids) in Dictionary(grouping: ids, by: \.scope) {
             let number = PostgresValue.integer(scopes.scope(scope))
             let lookups = self.statements(Self.chainsOfTransaction, ids.map(\.transactionId), [number])

@@ -18,7 +18,8 @@ struct VersionedTable: Sendable {
     ///   - values: The other columns besides `version`, each with what follows its parameter, and with what a row has
     ///     there that has a key alone; `nil` for NULL.
     init(_ name: String, key: [String], values: [(name: String, cast: String, empty: String?)]) {
-        let (table, version) = ("quittance.\(name)", key.count + 1)
+        let table = "quittance.\(name)"
+        let version = key.count + 1
         let places = key.indices.map { "$\($0 + 1)" }
         let parameters = ["$\(version)"] + values.enumerated().map { "$\(version + $0 + 1)\($1.cast)" }
         let columns = ["version"] + values.map(\.name)

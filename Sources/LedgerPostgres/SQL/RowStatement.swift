@@ -15,7 +15,9 @@ struct RowStatement: Sendable {
     }
 
     private init(fewRows: [String], many: String, _ columns: [ColumnType]) {
-        (self.fewRows, self.many, self.columns) = (fewRows, many, columns)
+        self.fewRows = fewRows
+        self.many = many
+        self.columns = columns
     }
 
     /// The largest number of rows in a list: as many as a notification has documents. Each number has a statement of

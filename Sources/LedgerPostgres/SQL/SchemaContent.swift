@@ -84,7 +84,8 @@ enum SchemaContent: Equatable {
             FROM pg_namespace WHERE \(condition) ORDER BY array_position(current_schemas(false), nspname)
             """, [.text(name), .texts(columns)])
         return try await RepeatedRequests(pool: pool).read(statement).map { row in
-            let (name, relations) = (try row.next(String.self), try row.next(Int.self))
+            let name = try row.next(String.self)
+            let relations = try row.next(Int.self)
             return Shape(name: name, relations: relations, isLedger: try row.next(Int.self) == columns.count)
         }
     }

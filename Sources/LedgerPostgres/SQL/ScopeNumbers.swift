@@ -51,8 +51,10 @@ struct ScopeNumbers: Sendable {
     /// Learns what ``find(_:)`` returned. Environments of newer versions are passed over.
     mutating func learn(_ rows: PostgresRows) throws {
         _ = try rows.map { row in
-            let (app, bundleId) = (try row.next(Int64.self), try row.next(String.self))
-            let (scope, environment) = (try row.next(Int64?.self), try row.next(String?.self))
+            let app = try row.next(Int64.self)
+            let bundleId = try row.next(String.self)
+            let scope = try row.next(Int64?.self)
+            let environment = try row.next(String?.self)
             apps[bundleId] = app
             guard let scope, let environment = environment.flatMap(Environment.init) else { return }
             scopes[LedgerScope(bundleId: bundleId, environment: environment)] = scope

@@ -33,7 +33,8 @@ struct DocumentStore {
     /// The number of a shared blob, which is inserted if it is new.
     private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
         if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
-        let (bytes, digest) = (Array(blob.bytes), DocumentDigest(blob.bytes).leading.stored)
+        let bytes = Array(blob.bytes)
+        let digest = DocumentDigest(blob.bytes).leading.stored
         let candidates = try session.all("SELECT id, content FROM sharedBlobs WHERE digest = ?", [digest]) {
             (number: try $0.next(Int64.self), content: try $0.next([UInt8].self))
         }

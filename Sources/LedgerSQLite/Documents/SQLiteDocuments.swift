@@ -198,7 +198,8 @@ extension SQLiteLedgerSession {
         """
 
     func add(_ new: NewDocument) throws {
-        let (evidence, chains) = (new.evidence, try new.chains.map(chainNumber))
+        let evidence = new.evidence
+        let chains = try new.chains.map(chainNumber)
         // No other transaction writes meanwhile, so a name that was free is still free unless this decision took it.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)

@@ -93,9 +93,8 @@ struct LedgerLog {
     }
 
     private func copy(to target: String) throws {
-        let (source, copy) = (
-            open(log, O_RDONLY | O_CLOEXEC), open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        )
+        let source = open(log, O_RDONLY | O_CLOEXEC)
+        let copy = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         defer { for file in [source, copy] where file >= 0 { close(file) } }
         guard source >= 0, copy >= 0 else { throw failure("cannot be copied to \(target)") }
         // Whatever the umask.

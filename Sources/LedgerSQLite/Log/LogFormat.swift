@@ -39,7 +39,8 @@ struct LogChecksum: Hashable, Sendable {
     init() {}
 
     init(stored bytes: UnsafeRawBufferPointer, at offset: Int) {
-        (first, second) = (bytes.word(offset), bytes.word(offset + 4))
+        first = bytes.word(offset)
+        second = bytes.word(offset + 4)
     }
 
     /// - Parameter bytes: A multiple of 8 bytes.
@@ -74,7 +75,8 @@ struct LogFrame {
     private let isBigEndian: Bool
 
     init(_ bytes: UnsafeRawBufferPointer, isBigEndian: Bool) {
-        (self.bytes, self.isBigEndian) = (bytes, isBigEndian)
+        self.bytes = bytes
+        self.isBigEndian = isBigEndian
     }
 
     var page: UInt32 { bytes.word(0) }

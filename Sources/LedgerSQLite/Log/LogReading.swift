@@ -21,7 +21,8 @@ extension LogCondition {
             self = .damaged(LogDamage(frame: nil, transactions: 0))
             return
         }
-        var (frames, offset) = (LogFrames(after: header), LogHeader.size)
+        var frames = LogFrames(after: header)
+        var offset = LogHeader.size
         let size = header.frameSize
         var buffer = [UInt8](repeating: 0, count: size * max(1, Self.bytesAtOnce / size))
         while true {

@@ -21,7 +21,8 @@ struct StoredChain {
     }
 
     init(number: Int64, record: ChainRecord) {
-        (self.number, self.record) = (number, record)
+        self.number = number
+        self.record = record
     }
 }
 

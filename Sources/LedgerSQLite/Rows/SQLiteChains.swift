@@ -118,7 +118,8 @@ extension SQLiteLedgerSession {
 extension RowReader {
     /// Reads the number of a chain's row and its key.
     fileprivate mutating func numberedKey() throws -> TableScan<ChainKey>.Row {
-        let (number, scope) = (try next(Int64.self), try scope())
+        let number = try next(Int64.self)
+        let scope = try scope()
         return (number, ChainKey(try next(), in: scope))
     }
 }
@@ -164,7 +165,8 @@ extension SQLiteLedgerSession {
             let key = [.text(record.key.name), StoredValue.integer(try addedScope(record.key.scope))]
             return (ChainRecord(record.key), try insert(Self.addChain, fields + instants + key))
         }
-        let (old, number) = (stored.record, StoredValue.integer(stored.number))
+        let old = stored.record
+        let number = StoredValue.integer(stored.number)
         if record.report?.nextChange != old.report?.nextChange || record.report?.asOf != old.report?.asOf {
             try run(Self.updateChainWithInstants, fields + instants + [number])
         } else if try fields != ColumnWriter.columns(of: old) {

@@ -97,8 +97,10 @@ extension SQLiteLedgerSession {
     }
 
     func put(_ record: CustomerRecord) throws {
-        let (customer, old) = (record.customer, try customer(record.customer))
-        let (app, number) = (StoredValue.integer(try addedApp(customer.bundleId)), customer.number.stored)
+        let customer = record.customer
+        let old = try customer(record.customer)
+        let app = StoredValue.integer(try addedApp(customer.bundleId))
+        let number = customer.number.stored
         if old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt {
             try run(
                 """

@@ -9,7 +9,8 @@ extension SQLiteLedgerSession {
     private static let columns = "recordedAt, kind, customer, chainName, body"
 
     func append(_ event: LedgerEvent) throws {
-        let (app, scope) = (try addedApp(event.scope.bundleId), try addedScope(event.scope))
+        let app = try addedApp(event.scope.bundleId)
+        let scope = try addedScope(event.scope)
         let last = try lastSequences[app] ?? eventBounds(of: event.scope.bundleId).last
         let sequence = event.cursor?.number ?? last &+ 1
         try run(
@@ -25,7 +26,8 @@ extension SQLiteLedgerSession {
     }
 
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
-        let (bounds, epochs) = (try eventBounds(of: bundleId), try epochs(of: bundleId))
+        let bounds = try eventBounds(of: bundleId)
+        let epochs = try epochs(of: bundleId)
         let start = try epochs.start(after: cursor, erased: bounds.lastErased, last: bounds.last)
         let found = try all(
             """
@@ -35,7 +37,8 @@ extension SQLiteLedgerSession {
             WHERE events.app = ? AND sequence > ? ORDER BY sequence LIMIT ?
             """, [try app(bundleId).stored, .integer(start), max(0, limit).stored]
         ) { row in
-            let (customerId, scope) = (try row.next(String?.self), try row.scope())
+            let customerId = try row.next(String?.self)
+            let scope = try row.scope()
             let cursor = epochs.cursor(try row.next())
             var event = try row.event(in: scope)
             event.cursor = cursor

@@ -59,7 +59,8 @@ extension SQLiteLedgerSession {
 
     /// Counts in the indexes of the tables alone: 0.1 µs a statement, where a load takes some 4.
     func statementCount(_ query: LedgerQuery) throws -> Int {
-        var (count, chains) = (Int64(0), Set<ChainKey>())
+        var count = Int64(0)
+        var chains: Set<ChainKey> = []
         for key in query.keys {
             switch key {
             case .chain(let key): chains.insert(key)
@@ -106,7 +107,8 @@ extension SQLiteLedgerSession {
     private func put(
         _ fact: TransactionFact, old: TransactionFact?, of key: ChainKey, _ chain: Int64, in table: FactTable
     ) throws {
-        let (statements, oldStatements) = (fact.statements, old?.statements ?? [])
+        let statements = fact.statements
+        let oldStatements = old?.statements ?? []
         for new in statements where !oldStatements.contains(new) {
             let fields = try ColumnWriter.columns(of: new)
             let isOriginal = new.transactionId.utf8.elementsEqual(key.name.utf8)

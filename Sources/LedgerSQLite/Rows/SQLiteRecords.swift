@@ -40,7 +40,8 @@ extension SQLiteLedgerSession {
 
     /// Conditions on the rows of a selection, and their parameters; `nil` if the owner has none.
     private func condition(_ selection: RecordSelection) throws -> (String, [StoredValue])? {
-        var (condition, values) = ("", [StoredValue]())
+        var condition = ""
+        var values: [StoredValue] = []
         if let kind = selection.kind {
             condition += " AND kind = ?"
             values.append(.text(kind.rawValue))

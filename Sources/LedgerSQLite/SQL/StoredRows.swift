@@ -7,7 +7,8 @@ struct ColumnNames: FieldCoder {
     private var names: [String] = []
 
     static func names<Group: StoredFields>(_: Group.Type) -> [String] {
-        var (columns, blank) = (ColumnNames(), Group.blank)
+        var columns = ColumnNames()
+        var blank = Group.blank
         // Collecting names never throws.
         try? blank.fields(&columns)
         return columns.names

@@ -79,7 +79,8 @@ extension LedgerDraft {
         guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
         remove(customer)
-        var (erased, accounts): (Set<ChainKey>, Set<CustomerID>) = ([], [])
+        var erased: Set<ChainKey> = []
+        var accounts: Set<CustomerID> = []
         for var record in records {
             record.claimants.remove(customer.customer.number)
             guard record.owners.count == 1 else {

@@ -22,7 +22,10 @@ public struct ErasureRecord: Hashable, Sendable {
     public var name: String
 
     public init(number: Int64, bundleId: String, erasedAt: Timestamp, name: String) {
-        (self.number, self.bundleId, self.erasedAt, self.name) = (number, bundleId, erasedAt, name)
+        self.number = number
+        self.bundleId = bundleId
+        self.erasedAt = erasedAt
+        self.name = name
     }
 }
 

@@ -20,7 +20,8 @@ struct LedgerDraft {
     private var missing: Set<LedgerKey> = []
 
     init(_ snapshot: LedgerSnapshot, _ rules: LedgerRules, at now: Timestamp) {
-        (loaded, state) = (snapshot, snapshot)
+        loaded = snapshot
+        state = snapshot
         self.rules = rules
         self.now = now
     }

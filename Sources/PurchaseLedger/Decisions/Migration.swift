@@ -36,7 +36,8 @@ extension LedgerDraft {
     }
 
     private mutating func migrate(_ old: ChainKey, to new: ChainKey) {
-        var (before, after) = (record(old), record(new))
+        var before = record(old)
+        var after = record(new)
         publishDue(&before)
         publishDue(&after)
         after.chain.takeOver(before.chain)
@@ -50,7 +51,8 @@ extension LedgerDraft {
             let known = record(ChainKey(name, in: old.scope))
             var moved = ChainRecord(known.key)
             moved.successor = new.name
-            (moved.erasedAt, moved.lastEventAt) = (known.erasedAt, known.lastEventAt)
+            moved.erasedAt = known.erasedAt
+            moved.lastEventAt = known.lastEventAt
             put(moved)
         }
         put(after)

@@ -93,7 +93,8 @@ extension LedgerDraft {
             let keys = applicable(document, isClaimed: recording.claimant != nil)
             // A document applies to nothing if all of its chains were erased since it was signed.
             let isErased = keys.isEmpty && !document.chains.isEmpty
-            let (wasStored, wording) = (isStored(document), recording.wordings[document.provenance])
+            let wasStored = isStored(document)
+            let wording = recording.wordings[document.provenance]
             let displaced = isErased ? nil : documentsDisplaced(by: document, about: keys, wording)
             let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
@@ -119,7 +120,8 @@ extension LedgerDraft {
     /// The chains that a document still applies to. Chains that were erased after it was signed are excluded unless a
     /// customer presents it. What it says about excluded chains is kept as residue at most.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
-        var (keys, known) = ([ChainKey](), Set<ChainKey>())
+        var keys: [ChainKey] = []
+        var known: Set<ChainKey> = []
         for named in document.chains {
             var present = record(named)
             let key = resolved(present)

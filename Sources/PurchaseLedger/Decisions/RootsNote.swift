@@ -20,7 +20,8 @@ struct RootsNote: RecordValue {
 
     /// An empty note: either no document was recorded since roots were replaced, or the note is new.
     init(in scope: LedgerScope) {
-        (self.scope, entries) = (scope, [])
+        self.scope = scope
+        entries = []
     }
 
     @inline(never)
@@ -132,7 +133,8 @@ extension LedgerDraft {
             let notes = try unnoted.scopes.map { scope in
                 try value(RootsNote.key(scope)) ?? RootsNote(in: scope)
             }
-            let (noted, new) = (Set(notes.flatMap(\.anchors)), Set(unnoted.anchors.values.joined()))
+            let noted = Set(notes.flatMap(\.anchors))
+            let new = Set(unnoted.anchors.values.joined())
             guard !noted.union(new).areMixed else { throw LedgerStorageError.mixing(new, into: noted) }
             for var note in notes {
                 let known = note.anchors

@@ -33,7 +33,8 @@ extension String {
     /// Other ids stay unchanged.
     package var normalizedCustomerID: String {
         guard utf8.count == 36 else { return self }
-        var (digits, isLowercase) = (0, true)
+        var digits = 0
+        var isLowercase = true
         for byte in utf8 where byte != UInt8(ascii: "-") {
             switch byte {
             case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"): break

@@ -115,7 +115,8 @@ extension Evidence {
     /// - Returns: `nil` if the transaction names no app. The same holds for the initializers below.
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
-        let (payload, own) = (transaction.payload, transaction.payload.originalTransactionId)
+        let payload = transaction.payload
+        let own = transaction.payload.originalTransactionId
         var predecessors: [String: String] = [:]
         // Only the App Store migrates.
         if scope.environment.hasAppStore, let own, let previous = payload.previousOriginalTransactionId.orNone {

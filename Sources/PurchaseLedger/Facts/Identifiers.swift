@@ -107,7 +107,8 @@ extension Environment {
 extension ChainKey: Comparable {
     /// Compares app, environment and id, in this order.
     public static func < (left: ChainKey, right: ChainKey) -> Bool {
-        let (leftScope, rightScope) = (left.scope, right.scope)
+        let leftScope = left.scope
+        let rightScope = right.scope
         return (leftScope.bundleId, leftScope.environment.rawValue, left.name)
             < (rightScope.bundleId, rightScope.environment.rawValue, right.name)
     }

@@ -67,7 +67,8 @@ package struct ColumnWriter: FieldCoder {
     /// A column for each field. All are null if `fields` is `nil`.
     @inlinable
     package static func columns<Group: StoredFields>(of fields: Group?) throws -> [StoredValue] {
-        var (writer, fields) = (ColumnWriter(), fields)
+        var writer = ColumnWriter()
+        var fields = fields
         writer.columns.reserveCapacity(48)
         try writer.group(&fields)
         return writer.columns
@@ -95,7 +96,8 @@ package struct FieldCounter: FieldCoder {
 
     @inlinable
     static func count<Group: StoredFields>(_: Group.Type) throws -> Int {
-        var (counter, blank) = (FieldCounter(), Group.blank)
+        var counter = FieldCounter()
+        var blank = Group.blank
         try blank.fields(&counter)
         return counter.count
     }

@@ -317,10 +317,14 @@ extension TransactionStatement {
     /// The statement as residue keeps it: without account, storefront, offer and price.
     var asResidue: TransactionStatement {
         var statement = self
-        (statement.appAccountToken, statement.storefront) = (nil, nil)
-        (statement.offerType, statement.offerIdentifier) = (nil, nil)
-        (statement.offerDiscountType, statement.offerPeriod) = (nil, nil)
-        (statement.price, statement.currency) = (nil, nil)
+        statement.appAccountToken = nil
+        statement.storefront = nil
+        statement.offerType = nil
+        statement.offerIdentifier = nil
+        statement.offerDiscountType = nil
+        statement.offerPeriod = nil
+        statement.price = nil
+        statement.currency = nil
         statement.commitment = nil
         return statement
     }

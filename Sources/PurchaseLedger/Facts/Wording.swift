@@ -53,7 +53,8 @@ public struct WordingKey: Hashable, Sendable {
     public var wording: Wording
 
     public init(_ wording: Wording, about chain: ChainKey) {
-        (self.chain, self.wording) = (chain, wording)
+        self.chain = chain
+        self.wording = wording
     }
 }
 

@@ -22,7 +22,10 @@ extension Ledger {
             .records
         let changed = digests.filter { known[CatalogueDigest.key($0.key)]?.payload != $0.value }
         guard !changed.isEmpty else { return 0 }
-        var (cursor, count, damage, damaged) = (ScanCursor?.none, 0, [String](), Set<ChainKey>())
+        var cursor: ScanCursor?
+        var count = 0
+        var damage: [String] = []
+        var damaged: Set<ChainKey> = []
         repeat {
             let page = try await storage.chains(.all, after: cursor, limit: Self.catalogueChainPage)
             let keys = page.items.filter { changed[$0.scope.bundleId] != nil }

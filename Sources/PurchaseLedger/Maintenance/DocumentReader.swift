@@ -20,7 +20,8 @@ struct DocumentReader {
     }
 
     init(_ storage: any LedgerStorage, _ verifier: AppStoreVerifier) {
-        (self.storage, self.verifier) = (storage, verifier)
+        self.storage = storage
+        self.verifier = verifier
     }
 
     /// Reads and verifies documents together, before they are asked for chain by chain.

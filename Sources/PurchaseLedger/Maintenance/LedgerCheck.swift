@@ -19,7 +19,9 @@ extension Ledger {
     public func check(
         by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> (documents: Int, faults: [Fault]) {
-        var (cursor, count, faults) = (ScanCursor?.none, 0, [Fault]())
+        var cursor: ScanCursor?
+        var count = 0
+        var faults: [Fault] = []
         repeat {
             let page = try await storage.documents(.all, after: cursor, limit: Self.page)
             // One damaged page may make many documents in a row unreadable.
@@ -54,7 +56,8 @@ extension Ledger {
     /// The events of an app whose bodies are no JSON objects, and the first one whose row cannot be read. Nobody can
     /// pass the latter, so those after it are not looked for.
     private func eventFaults(of app: String) async throws -> [Fault] {
-        var (cursor, limit) = (EventCursor?.none, Self.page)
+        var cursor: EventCursor?
+        var limit = Self.page
         var faults: [Fault] = []
         while true {
             do {
@@ -76,7 +79,9 @@ extension Ledger {
 
     /// The records that cannot be read, and what the notes of roots say about these roots.
     private func recordFaults(_ roots: TrustRoots) async throws -> [Fault] {
-        var (cursor, faults, notes) = (ScanCursor?.none, [Fault](), [LedgerRecord]())
+        var cursor: ScanCursor?
+        var faults: [Fault] = []
+        var notes: [LedgerRecord] = []
         repeat {
             let page = try await storage.records(RecordSelection(), after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }
@@ -103,7 +108,9 @@ extension Ledger {
 
     /// The chains that cannot be read, or differ from their documents.
     private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
-        var (cursor, faults, reader) = (ScanCursor?.none, [Fault](), DocumentReader(storage, verifier))
+        var cursor: ScanCursor?
+        var faults: [Fault] = []
+        var reader = DocumentReader(storage, verifier)
         repeat {
             let page = try await storage.chains(.all, after: cursor, limit: Self.page)
             faults += page.damage.map { Fault(error: $0) }

@@ -55,7 +55,10 @@ public struct LedgerCopy: Sendable {
     public init(
         from source: any LedgerStorage, named name: String, to target: any LedgerStorage, by verifier: AppStoreVerifier
     ) {
-        (self.source, self.name, self.target, self.verifier) = (source, name, target, verifier)
+        self.source = source
+        self.name = name
+        self.target = target
+        self.verifier = verifier
     }
 
     /// Copies what the target lacks, and then compares everything in both directions.
@@ -105,7 +108,8 @@ public struct LedgerCopy: Sendable {
 
     /// - Returns: What both ledgers have.
     private func run(_ writer: inout CopyWriter, _ onProgress: (Progress) -> Void) async throws -> LedgerCounts {
-        let (earlier, total) = (try await target.documentCount(), try await source.documentCount())
+        let earlier = try await target.documentCount()
+        let total = try await source.documentCount()
         var walk = LedgerWalk(ledger: source, other: target, page: page)
         walk.includesDocuments = false
         _ = try await walk.run(lacks: { part in
@@ -191,7 +195,8 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
     public var message: String
 
     init(_ code: Code, _ message: String) {
-        (self.code, self.message) = (code, message)
+        self.code = code
+        self.message = message
     }
 
     public var description: String { "\(code.rawValue): \(message)" }
@@ -219,7 +224,10 @@ private struct CopyWriter {
     private static let firstAdaptation = 2000
 
     init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
-        (self.target, self.reader, self.page, self.note) = (target, reader, page, note)
+        self.target = target
+        self.reader = reader
+        self.page = page
+        self.note = note
     }
 
     mutating func add(_ part: LedgerWalk.Part, onDocuments: (Int) -> Void) async throws {
@@ -341,7 +349,8 @@ private struct CopyWriter {
 extension [LedgerWalk.Chain] {
     /// Groups of neighbours that lack at most so many documents together, unless one lacks more.
     fileprivate func groups(ofDocuments limit: Int) -> [[LedgerWalk.Chain]] {
-        var (groups, count) = ([[LedgerWalk.Chain]](), 0)
+        var groups: [[LedgerWalk.Chain]] = []
+        var count = 0
         for chain in self {
             count += chain.evidence.count
             if let last = groups.indices.last, count <= limit {
@@ -359,7 +368,8 @@ extension [NewDocument] {
     /// The tokens in a notification come directly before it, so that a storage does not store them twice.
     fileprivate var inOrder: [NewDocument] {
         let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
-        var (ordered, placed) = ([NewDocument](), Set<Provenance>())
+        var ordered: [NewDocument] = []
+        var placed: Set<Provenance> = []
         for document in sorted(by: { $0.place < $1.place }) {
             for evidence in document.evidence.parts + [document.evidence] {
                 guard placed.insert(evidence.provenance).inserted else { continue }

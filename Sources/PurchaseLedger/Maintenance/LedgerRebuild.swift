@@ -21,7 +21,8 @@ extension Ledger {
     public func rebuild(
         by verifier: AppStoreVerifier, at now: Timestamp, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> RebuildReport {
-        var (report, reader) = (RebuildReport(), DocumentReader(storage, verifier))
+        var report = RebuildReport()
+        var reader = DocumentReader(storage, verifier)
         var differing: [ChainKey] = []
         var cursor: ScanCursor?
         repeat {
@@ -37,7 +38,8 @@ extension Ledger {
             onDocuments(reader.count)
             cursor = page.next
         } while cursor != nil
-        (report.documents, report.faults) = (reader.count, report.faults + reader.faults)
+        report.documents = reader.count
+        report.faults = report.faults + reader.faults
         guard report.faults.isEmpty else { return report }
         for key in differing where try await correct(key, from: &reader, at: now) { report.differing.append(key) }
         report.faults = reader.faults
@@ -59,7 +61,8 @@ extension Ledger {
     func derivation(of key: ChainKey, from reader: inout DocumentReader) async throws -> Derivation {
         let (stored, documents) = try await chainWithDocuments(key, reading: &reader)
         var derived = Chain(key)
-        (derived.residue, derived.predecessors) = (stored.residue, stored.predecessors)
+        derived.residue = stored.residue
+        derived.predecessors = stored.predecessors
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }

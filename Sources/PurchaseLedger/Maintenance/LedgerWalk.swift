@@ -152,19 +152,22 @@ struct LedgerWalk {
         for app in apps { count += try await visitEvents(of: app, lacks) }
         guard includesMarks else { return count }
         // After the events: reading them may have numbered more of them.
-        let (marks, others) = (try await ledger.marks(), try await other.marks())
+        let marks = try await ledger.marks()
+        let others = try await other.marks()
         if try !Self.covers(others, marks) { try await lacks(.marks(marks)) }
         return count
     }
 
     private func visitEpochs(_ lacks: (Part) async throws -> Void) async throws {
-        let (own, found) = (try await ledger.marks().epochs, try await other.marks().epochs)
+        let own = try await ledger.marks().epochs
+        let found = try await other.marks().epochs
         let missing = own.filter { found[$0] != $1 }
         if !missing.isEmpty { try await lacks(.epochs(missing)) }
     }
 
     private func visitEvents(of app: String, _ lacks: (Part) async throws -> Void) async throws -> Int {
-        var (count, cursor) = (0, EventCursor?.none)
+        var count = 0
+        var cursor: EventCursor?
         while true {
             let own = try await ledger.events(of: app, after: cursor, limit: page)
             guard !own.events.isEmpty else { return count }
@@ -233,10 +236,13 @@ extension LedgerWalk {
     private static func missing(
         _ key: ChainKey, _ own: LedgerSnapshot, in found: LedgerSnapshot
     ) throws -> Chain? {
-        let (blank, evidence) = (ChainRecord(key), own.evidence[key] ?? [])
-        let (record, other) = (own.chains[key] ?? blank, found.chains[key] ?? blank)
+        let blank = ChainRecord(key)
+        let evidence = own.evidence[key] ?? []
+        let record = own.chains[key] ?? blank
+        let other = found.chains[key] ?? blank
         let known = Dictionary((found.evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
-        let (isThere, lacking) = (record == blank || record == other, Set(evidence.map(\.name)).subtracting(known.keys))
+        let isThere = record == blank || record == other
+        let lacking = Set(evidence.map(\.name)).subtracting(known.keys)
         guard isThere || other == blank, evidence.allSatisfy({ known[$0.name] ?? $0 == $0 }) else {
             throw Difference(key.subject)
         }

@@ -70,7 +70,8 @@ extension Ledger {
         let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
         let notes = records.keys.map { ErasureNote.key(journal, of: $0) }
         let stored = try await storage.load(LedgerQuery(notes.map(LedgerKey.record))).records
-        var (erased, lacking) = (0, [String: [String: ErasureRecord]]())
+        var erased = 0
+        var lacking: [String: [String: ErasureRecord]] = [:]
         for (bundleId, records) in records {
             let last = ErasureNote.number(stored[ErasureNote.key(journal, of: bundleId)])
             // Of several erasures of one id the newest counts.
@@ -98,7 +99,8 @@ extension Ledger {
     private func customers(
         in records: [String: [String: ErasureRecord]], _ journal: any ErasureJournal
     ) async throws -> [(CustomerID, Timestamp)] {
-        var (found, cursor) = ([(CustomerID, Timestamp)](), ScanCursor?.none)
+        var found: [(CustomerID, Timestamp)] = []
+        var cursor: ScanCursor?
         repeat {
             let page = try await storage.customers(after: cursor, limit: Self.erasurePage)
             for customer in page.items {

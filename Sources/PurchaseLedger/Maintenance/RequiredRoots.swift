@@ -32,7 +32,8 @@ struct RequiredRoots {
     /// - Throws: `LedgerStorageError.otherRoots`.
     @inline(never)
     func check(_ roots: TrustRoots) throws(LedgerStorageError) {
-        let (all, trusted) = (Set(anchors.values.joined()), roots.anchors)
+        let all = Set(anchors.values.joined())
+        let trusted = roots.anchors
         let lacking = all.subtracting(trusted)
         guard lacking.isEmpty else { throw .otherRoots("The ledger has documents of", lacking, trusted) }
         guard !all.areMixed else { throw .otherRoots("The ledger mixes documents of", all, trusted) }
@@ -119,7 +120,8 @@ extension Ledger {
     ///
     /// - Returns: The forgotten roots. If there were no notes, nobody knows which these are.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {
-        let (scopes, trusted) = (try await notableScopes(), roots.anchors)
+        let scopes = try await notableScopes()
+        let trusted = roots.anchors
         let keys = Set(scopes.map(RootsNote.key))
         return try await commit(LedgerQuery(keys.map(LedgerKey.record)), at: now) { draft in
             draft.forgetRoots(besides: trusted, in: scopes)
@@ -136,8 +138,10 @@ extension Ledger {
     /// The roots of the newest documents, of whatever app.
     private func newestRoots(_ verifier: AppStoreVerifier) async throws -> UnnotedRoots {
         var verifier = verifier
-        (verifier.apps, verifier.environments) = (.any, Set(Self.environments))
-        (verifier.revocation, verifier.onCheck) = (.notChecked, nil)
+        verifier.apps = .any
+        verifier.environments = Set(Self.environments)
+        verifier.revocation = .notChecked
+        verifier.onCheck = nil
         var found = UnnotedRoots()
         for environment in Self.environments {
             let documents = try await storage.documents(

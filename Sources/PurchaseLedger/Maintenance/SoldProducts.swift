@@ -21,7 +21,8 @@ package struct SoldProduct: Hashable, Sendable {
     fileprivate mutating func add(_ statement: TransactionStatement) {
         transactions += 1
         // Of equal dates the greater id, so that the order of the chains does not matter.
-        let (last, date) = (lastPurchaseDate ?? .distantPast, statement.purchaseDate ?? .distantPast)
+        let last = lastPurchaseDate ?? .distantPast
+        let date = statement.purchaseDate ?? .distantPast
         guard (date, statement.transactionId) >= (last, transactionId) else { return }
         lastPurchaseDate = statement.purchaseDate
         transactionId = statement.transactionId
@@ -60,7 +61,9 @@ extension Ledger {
     package func soldProducts(
         of app: String? = nil, onPurchases: (_ count: Int) -> Void = { _ in }
     ) async throws -> SoldProducts {
-        var (sold, cursor, count) = (SoldProducts(), ScanCursor?.none, 0)
+        var sold = SoldProducts()
+        var cursor: ScanCursor?
+        var count = 0
         repeat {
             let page = try await storage.chains(.all, after: cursor, limit: Self.soldPage)
             sold.damage += page.damage

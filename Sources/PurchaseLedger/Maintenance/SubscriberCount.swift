@@ -15,7 +15,8 @@ extension Ledger {
         of productId: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Int {
         let catalogue = rules.catalogue(scope)
-        var (count, cursor) = (0, ScanCursor?.none)
+        var count = 0
+        var cursor: ScanCursor?
         repeat {
             // As many as other readings of all chains load at a time.
             let page = try await storage.chains(.all, after: cursor, limit: 500)

@@ -82,7 +82,8 @@ extension Evidence {
                     message: "A newer version stored it as \(stored.kind.rawValue), which this version cannot verify."))
         }
         do throws(VerificationError) {
-            let (token, time) = (stored.document, stored.receivedAt)
+            let token = stored.document
+            let time = stored.receivedAt
             switch kind {
             case .transaction:
                 let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: time)

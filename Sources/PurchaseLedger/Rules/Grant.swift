@@ -53,7 +53,8 @@ extension PurchaseHistory {
     /// period. A period that has not begun extends these grants, and has a grant of its own only if it is the governing
     /// one.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
-        var (grants, prepaid): ([Grant], [TransactionStatement]) = ([], [])
+        var grants: [Grant] = []
+        var prepaid: [TransactionStatement] = []
         for index in periods.indices where now < periods[index].end && periods[index].revocation == nil {
             let isAhead = now < periods[index].start
             if isAhead { prepaid.append(periods[index]) }

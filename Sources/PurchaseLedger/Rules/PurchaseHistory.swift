@@ -190,7 +190,8 @@ private struct Timeline {
         // For each second: whether all periods that ended in it were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
-            let (start, end) = (entries[index].period.start.second, entries[index].period.end.second)
+            let start = entries[index].period.start.second
+            let end = entries[index].period.end.second
             if entries[index].isRenewal, areSuperseded[start] ?? false { entries[index].isSuperseded = true }
             areSuperseded[end] = entries[index].isSuperseded && (areSuperseded[end] ?? true)
         }
@@ -209,7 +210,8 @@ private struct Timeline {
     /// Whether another product was bought while a period ran, by a purchase that meets a condition. Renewals do not
     /// count.
     private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
-        let (start, end) = (entries[index].period.start, entries[index].period.end)
+        let start = entries[index].period.start
+        let end = entries[index].period.end
         for other in entries.indices[(index + 1)...] {
             let next = entries[other].period.start
             guard next < end else { return false }

@@ -59,7 +59,8 @@ public struct EventEpoch: Hashable, Sendable {
     public var last: Int64?
 
     public init(id: String, last: Int64? = nil) {
-        (self.id, self.last) = (id, last)
+        self.id = id
+        self.last = last
     }
 }
 

@@ -188,7 +188,8 @@ extension LedgerStorage {
 
     /// Reads all documents.
     public func documentCount() async throws -> Int {
-        var (count, cursor) = (0, ScanCursor?.none)
+        var count = 0
+        var cursor: ScanCursor?
         repeat {
             let page = try await documents(.all, after: cursor, limit: 500)
             count += page.items.count

@@ -220,7 +220,8 @@ extension State {
 
     var marks: LedgerMarks {
         var marks = LedgerMarks()
-        (marks.lastCustomer, marks.lastEvent) = (lastNumber, events.values.map(\.last).reduce(firstEvent, max))
+        marks.lastCustomer = lastNumber
+        marks.lastEvent = events.values.map(\.last).reduce(firstEvent, max)
         let scopes = chains.keys.map(\.scope) + documents.compactMap { $0?.stored.scope }
         let apps = scopes.map(\.bundleId) + customers.keys.map(\.bundleId) + records.keys.compactMap(\.owner.bundleId)
         for app in Set(apps).union(events.keys) {
@@ -298,7 +299,8 @@ extension State {
     }
 
     private mutating func append(_ event: LedgerEvent) {
-        var (event, list) = (event, list(of: event.scope.bundleId))
+        var event = event
+        var list = list(of: event.scope.bundleId)
         let number = event.cursor?.number ?? max(firstEvent, list.last) + 1
         event.cursor = list.epochs.cursor(number)
         let place = list.place(after: number)
