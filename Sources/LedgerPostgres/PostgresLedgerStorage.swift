@@ -121,6 +121,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }
+            // A role that may not ask gets an error.
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each node of Citus fails over by itself, which this identity does not show.
             showsIdentity = identity != nil && !isDistributed
@@ -443,6 +444,7 @@ extension PostgresLedgerStorage {
     private func pause(_ attempt: Int) async {
         let longest = min(Self.longestPause, 1 << min(attempt, 6))
         let pause = random.withLock { Int.random(in: 1...longest, using: &$0) }
+        // After a cancellation the next attempt ends at once.
         try? await clock.sleep(for: .milliseconds(pause))
     }
 }

@@ -117,6 +117,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         let database = connection.withLock { $0.database }
         defer { lock?.release() }
         do {
+            // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
             // the log, where they are just as safe.
@@ -150,6 +151,7 @@ extension SQLiteLedgerStorage {
     public static func loss(at path: String) -> String? {
         let log = LedgerLog(ofLedger: path)
         if let concern = log.concern { return concern }
+        // A log that cannot be read is reported by the next write.
         guard case .damaged(let damage)? = try? log.condition() else { return nil }
         return log.sentence(about: damage)
     }
@@ -412,6 +414,7 @@ extension SQLiteLedgerStorage {
     /// Closes the old connections first. SQLite shares the index of the write-ahead log among all connections of a
     /// process. As long as the index is open for reading only, new connections cannot write either.
     private func reopen(_ connection: inout Connection) {
+        // After any error here the next write finds the connection closed or read only, and says so.
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
         guard let log, let condition = try? log.condition() else { return }
@@ -498,7 +501,7 @@ extension SQLiteLedgerStorage {
             log.flush()
         } else {
             // Begins the log anew, so that what is left of an interrupted write does not lie behind later ones. If
-            // another process has the ledger open, nothing is left.
+            // another process has the ledger open, nothing is left. After an error the log stays as it is.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
@@ -531,6 +534,7 @@ extension SQLiteLedgerStorage {
     private static func requireNoOtherDatabase(
         _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool
     ) throws {
+        // Any error means that there is no file.
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true

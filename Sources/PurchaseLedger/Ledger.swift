@@ -375,8 +375,8 @@ extension Ledger {
     public func apiKey(_ id: String) async throws -> APIKey? {
         let key = APIKey.key(id)
         let record = try await storage.load(LedgerQuery([.record(key)])).records[key]
-        // Any error means that this version cannot read it: then it opens nothing.
-        return record.flatMap { try? APIKey($0) }
+        // A key that this version cannot read opens nothing.
+        return APIKey(readable: record)
     }
 
     /// All API keys, the oldest first. Keys that cannot be read are damage.

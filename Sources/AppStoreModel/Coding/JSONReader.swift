@@ -19,6 +19,13 @@ extension JSONValue {
         try self.init(parsing: text, atMost: Limits.jsonValues)
     }
 
+    /// Reads a JSON document, for callers to whom any text that is not JSON means the same.
+    ///
+    /// - Returns: `nil` if ``init(parsing:)`` throws.
+    package init?(readable text: some Sequence<UInt8>) {
+        do { try self.init(parsing: text) } catch { return nil }
+    }
+
     /// Reads a JSON document with at most `values` values.
     package init(parsing text: some Sequence<UInt8>, atMost values: Int) throws(JSONError) {
         var reader = JSONReader(Array(text), atMost: values)

@@ -100,7 +100,12 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
     /// Closes the connections that are idle, and the others after their requests.
-    func close() { state.withLock { ($0.idle, $0.isClosed) = ([], true) } }
+    func close() {
+        state.withLock { state in
+            state.idle = []
+            state.isClosed = true
+        }
+    }
 
     /// Changes the state, and makes the thread look at it.
     @discardableResult

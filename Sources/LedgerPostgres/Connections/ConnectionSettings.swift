@@ -120,6 +120,7 @@ extension PostgresSettings {
         // Connecting waits, also for the system's look-up of a name. Who connects next reports unsafe settings.
         await withCheckedContinuation { continuation in
             DispatchQueue(label: "LedgerPostgres.question").async {
+                // The only errors are those of the settings.
                 continuation.resume(returning: (try? isAwayNow(clock)) ?? false)
             }
         }

@@ -25,6 +25,7 @@ enum DatabaseIdentity {
     /// Reads the answer to ``statement``: the identity, and the process that serves the connection. `nil` if the
     /// database does not say.
     static func read(_ rows: PostgresRows?) -> (identity: String, process: Int64)? {
+        // An answer of another form says no more than none.
         try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
     }
 
@@ -51,6 +52,7 @@ enum DatabaseIdentity {
             for case .failure(let failure) in results where failure.endsConnection {
                 throw .unavailable(failure.message)
             }
+            // A database that does not say who answers is treated as one behind a pooler.
             let answers = results.map { try? $0.get().first }
             let process = try? answers[0]?.map { try $0.next(Int64.self) }.first
             // A pooler invents the number of a process.

@@ -119,10 +119,12 @@ enum ColumnType: String, Sendable {
 
 /// The numbers of PostgreSQL's types.
 private enum PostgresType {
-    static let (bool, bytea, int8, int4, text, texts) = (
-        16 as UInt32, 17 as UInt32, 20 as UInt32, 23 as UInt32,
-        25 as UInt32, 1009 as UInt32
-    )
+    static let bool: UInt32 = 16
+    static let bytea: UInt32 = 17
+    static let int8: UInt32 = 20
+    static let int4: UInt32 = 23
+    static let text: UInt32 = 25
+    static let texts: UInt32 = 1009
 }
 
 extension PostgresValue {

@@ -73,10 +73,9 @@ extension CommitPlan {
         FROM quittance.chains WHERE home = $1 AND scope = $2 FOR SHARE
         """
 
-    private static let (take, giveBack) = (
-        "INSERT INTO quittance.chains (home, scope, version, state) VALUES ($1, $2, 0, ''::bytea)",
-        "DELETE FROM quittance.chains WHERE home = $1 AND scope = $2"
-    )
+    private static let reserve =
+        "INSERT INTO quittance.chains (home, scope, version, state) VALUES ($1, $2, 0, ''::bytea)"
+    private static let release = "DELETE FROM quittance.chains WHERE home = $1 AND scope = $2"
 
     /// - Parameters:
     ///   - changed: The changed records, of which a later one replaces an earlier one.
@@ -96,8 +95,8 @@ extension CommitPlan {
                 add(Self.checkChain, name + [.integer(old.version)])
             } else {
                 // Takes the key for a moment: fails if another commit has added the chain.
-                add(Self.take, name)
-                add(Self.giveBack, name)
+                add(Self.reserve, name)
+                add(Self.release, name)
             }
         }
         for record in records.values { putTransactions(of: record, loaded.chains[record.key]?.record) }

@@ -19,6 +19,7 @@ struct DocumentRow {
 
     /// - Returns: `nil` for a document that cannot be restored, or has another digest than its name says.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
+        // Any error means damage.
         guard let document = try? PackedDocument.unpack(content, parts),
             DocumentDigest(document, head.kind.known) == name.digest
         else { return nil }

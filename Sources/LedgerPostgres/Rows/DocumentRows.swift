@@ -14,9 +14,8 @@ extension LoadPlan {
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
 
-    private static let (chainAndNames, chainsAndNames) = (
-        withNames(chains: "home = $2"), withNames(chains: "home = ANY((SELECT $2::text[])::text[])")
-    )
+    private static let chainAndNames = withNames(chains: "home = $2")
+    private static let chainsAndNames = withNames(chains: "home = ANY((SELECT $2::text[])::text[])")
 
     private static func withNames(chains: String) -> RowStatement {
         nameStatement(after: 2) {
@@ -226,9 +225,8 @@ extension CommitPlan {
         }
     }
 
-    private static let (pinHere, pinAtHome) = (
-        pin("signed_date = (SELECT $1::bigint)"), pin("signed_date = $1 AND home = $6")
-    )
+    private static let pinHere = pin("signed_date = (SELECT $1::bigint)")
+    private static let pinAtHome = pin("signed_date = $1 AND home = $6")
 
     private static func pin(_ place: String) -> String {
         """

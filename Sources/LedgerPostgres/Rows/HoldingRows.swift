@@ -6,9 +6,8 @@ import PurchaseLedger
 // Holdings: the chains that each customer ever owned. The chains themselves say who owns them now.
 
 extension LoadPlan {
-    private static let (holderOfOne, holdersOfSome) = (
-        holders("= $3"), holders("= ANY((SELECT $3::text[])::text[])")
-    )
+    private static let holderOfOne = holders("= $3")
+    private static let holdersOfSome = holders("= ANY((SELECT $3::text[])::text[])")
 
     /// Each customer once, then each chain once. `OFFSET 0` keeps the planner from looking through all chains.
     private static func holders(_ homes: String) -> String {

@@ -75,6 +75,7 @@ enum PackedDocument {
 
     /// The parts that a content names; none if it is damaged.
     static func parts(of content: [UInt8]) -> Set<PartName> {
+        // Any error means damage, which is found when the document is restored.
         let places: [DocumentCodec.Place<PartName>]? = try? DocumentCodec.places(in: content)
         return Set(
             (places ?? []).map { place in

@@ -137,7 +137,7 @@ enum RecordSearch {
     /// The values of a key in a cursor, which is a JSON array of them; `nil` if it is none.
     private static func place(_ cursor: ScanCursor) -> [PostgresValue]? {
         // A cursor that is not of this form begins at the beginning.
-        guard let words = (try? JSONValue(parsing: cursor.rawValue.utf8))?.array, words.count == 4,
+        guard let words = JSONValue(readable: cursor.rawValue.utf8)?.array, words.count == 4,
             let owner = words[1].integer, case let texts = words.compactMap(\.string), texts.count == 3
         else { return nil }
         return [.text(texts[0]), .integer(owner), .text(texts[1]), .text(texts[2])]

@@ -97,8 +97,8 @@ extension SQLiteLedgerSession {
     }
 
     func put(_ record: CustomerRecord) throws {
-        let customer = record.customer
         let old = try customer(record.customer)
+        let customer = record.customer
         let app = StoredValue.integer(try addedApp(customer.bundleId))
         let number = customer.number.stored
         if old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt {

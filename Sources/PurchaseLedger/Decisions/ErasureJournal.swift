@@ -118,7 +118,6 @@ struct ErasureNote: RecordValue {
 
     /// The number in a stored note; 0 for none, and for one that cannot be read, so that no erasure is passed over.
     static func number(_ record: LedgerRecord?) -> Int64 {
-        // Any error means that it cannot be read.
-        record.flatMap { try? ErasureNote($0) }?.number ?? 0
+        ErasureNote(readable: record)?.number ?? 0
     }
 }

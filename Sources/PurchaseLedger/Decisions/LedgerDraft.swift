@@ -226,8 +226,7 @@ extension LedgerDraft {
     /// A job as it is stored or decided by now; `nil` if there is none, or none that can be read: then one that is put
     /// takes its place.
     mutating func job(_ id: Job.ID) -> Job? {
-        // Any error means that this version cannot read it.
-        record(id.key).flatMap { try? Job($0) }
+        Job(readable: record(id.key))
     }
 }
 

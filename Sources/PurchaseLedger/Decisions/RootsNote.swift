@@ -16,7 +16,8 @@ struct RootsNote: RecordValue {
     /// The roots as they are stored. Members that another version adds stay.
     private var entries: [JSONValue]
 
-    private static let (root, isSimulated) = ("root", "isSimulated")
+    private static let root = "root"
+    private static let isSimulated = "isSimulated"
 
     /// An empty note: either no document was recorded since roots were replaced, or the note is new.
     init(in scope: LedgerScope) {
@@ -26,8 +27,7 @@ struct RootsNote: RecordValue {
 
     @inline(never)
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        // Any error means another form.
-        guard case .scope(let scope) = record.key.owner, let entries = (try? JSONValue(parsing: record.payload))?.array
+        guard case .scope(let scope) = record.key.owner, let entries = JSONValue(readable: record.payload)?.array
         else {
             let app = record.key.owner.bundleId ?? ""
             throw LedgerStorageError(
@@ -153,7 +153,7 @@ extension LedgerDraft {
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {
         // A note that cannot be read is written anew.
         let notes = scopes.map { scope in
-            record(RootsNote.key(scope)).flatMap { try? RootsNote($0) } ?? RootsNote(in: scope)
+            RootsNote(readable: record(RootsNote.key(scope))) ?? RootsNote(in: scope)
         }
         let noted = Set(notes.flatMap(\.anchors))
         let kept = noted.intersection(trusted).areMixed ? [] : noted.intersection(trusted)

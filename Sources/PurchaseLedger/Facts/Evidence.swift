@@ -224,6 +224,7 @@ extension DocumentDigest {
     public init(_ document: [UInt8], _ kind: Evidence.Kind?) {
         switch kind ?? (document.first == 0x30 ? .receipt : .transaction) {
         case .receipt:
+            // A receipt that is damaged, or of another form, has the digest of all its bytes.
             self.init((try? SignedReceipt(decoding: document)).map { $0.payload } ?? document[...])
         case .transaction, .renewalInfo, .appTransaction, .notification:
             self.init(document.lastIndex(of: UInt8(ascii: ".")).map { document[..<$0] } ?? document[...])

@@ -84,7 +84,7 @@ extension JSONValue {
     /// The elements of a JSON array; none for null or for other JSON; `nil` if the value is not JSON.
     package static func array(_ stored: StoredValue) -> [JSONValue]? {
         guard case .text(let text) = stored else { return stored == .null ? [] : nil }
-        return (try? JSONValue(parsing: text.utf8)).map { $0.array ?? [] }
+        return JSONValue(readable: text.utf8).map { $0.array ?? [] }
     }
 }
 

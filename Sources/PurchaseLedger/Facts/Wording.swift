@@ -22,7 +22,7 @@ public struct Wording: Hashable, Sendable {
     /// - Returns: `nil` for other kinds of documents, and for a payload that is no JSON object.
     package init?(_ kind: Evidence.Kind, payload: [UInt8]) {
         // A payload that was verified is JSON.
-        guard kind == .transaction || kind == .renewalInfo, let json = try? JSONValue(parsing: payload),
+        guard kind == .transaction || kind == .renewalInfo, let json = JSONValue(readable: payload),
             case .object(let members) = json
         else { return nil }
         let said = JSONValue.object(members.filter { $0.name != "signedDate" }).inOrder

@@ -95,7 +95,7 @@ extension Ledger {
             let kind = record.key.kind
             if Job.kinds.contains(kind) {
                 jobs.add(record)
-            } else if RecordKind.forms[kind] == nil, let job = try? Job(record) {
+            } else if RecordKind.forms[kind] == nil, let job = Job(readable: record) {
                 // Any error means that it is no job.
                 jobs.items.append(job)
             }
@@ -147,7 +147,7 @@ extension LedgerDraft {
     /// - Returns: The job as it is stored during the lease; `nil` if the record cannot be read.
     fileprivate mutating func lease(_ record: LedgerRecord, until end: Timestamp, orLeaveUntil pause: Timestamp) -> Job?
     {
-        guard var job = try? Job(record) else {
+        guard var job = Job(readable: record) else {
             var record = record
             record.dueAt = pause
             put(record)

@@ -86,7 +86,7 @@ public struct LedgerCopy: Sendable {
             if begun != nil || writer.isNoted { try await target.note(nil) }
             return Report(copied: writer.counts, compared: compared)
         } catch {
-            // What has begun ends before this does.
+            // What has begun ends before this does. The first error is thrown.
             try? await writer.finish()
             guard let difference = error as? LedgerWalk.Difference else { throw error }
             throw Self.difference(difference.subject)
@@ -217,7 +217,8 @@ private struct CopyWriter {
     private var commit: Task<Void, any Error>?
     /// The documents of several chains that were added with the first of them.
     private var shared: Set<Provenance> = []
-    private var (written, nextAdaptation) = (0, firstAdaptation)
+    private var written = 0
+    private var nextAdaptation = firstAdaptation
 
     /// After so many records the target adapts to its size for the first time, and then whenever there are twice as
     /// many: a database reads thousands of rows quickly, however it plans that.

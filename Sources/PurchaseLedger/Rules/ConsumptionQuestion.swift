@@ -127,6 +127,7 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
 
     /// The request that a job is about; `nil` if the job is of another kind.
     public init?(_ job: Job) {
+        // Any error means that the payload has another form.
         guard job.id.kind == .consumption, let question = try? JSONValue(parsing: job.payload).decode(Self.self) else {
             return nil
         }

@@ -9,6 +9,7 @@ package struct RefundNote: Codable, Hashable, Sendable {
 
     /// - Returns: `nil` if the job is of another kind, or about a request.
     package init?(_ job: Job) {
+        // Any error means that the payload has another form.
         guard job.id.kind == .consumption, ConsumptionQuestion(job) == nil,
             let note = try? JSONValue(parsing: job.payload).decode(Self.self)
         else { return nil }

@@ -154,6 +154,16 @@ public protocol RecordValue: Sendable {
     var record: LedgerRecord { get }
 }
 
+extension RecordValue {
+    /// Reads a value, for callers to whom a record that cannot be read is the same as none.
+    ///
+    /// - Returns: `nil` if there is no record, or it is not in the form that this version knows.
+    init?(readable record: LedgerRecord?) {
+        guard let record else { return nil }
+        do { try self.init(record) } catch { return nil }
+    }
+}
+
 extension LedgerStorageError {
     /// The payload of a record is not in the form of its kind: `damaged`.
     package init(unreadable key: RecordKey) {
@@ -180,8 +190,7 @@ package struct LinedPayload {
 
     /// - Returns: `nil` if the payload has another form.
     package init?(_ payload: [UInt8]) {
-        // Any error means another form.
-        guard let end = payload.firstIndex(of: Self.newline), let line = try? JSONValue(parsing: payload[..<end])
+        guard let end = payload.firstIndex(of: Self.newline), let line = JSONValue(readable: payload[..<end])
         else { return nil }
         self.line = line
         rest = Array(payload[(end + 1)...])

@@ -19,7 +19,8 @@ public struct UnfinishedCopy: Hashable, Sendable {
 }
 
 extension UnfinishedCopy: RecordValue {
-    private static let (source, beganAt) = ("source", "beganAt")
+    private static let source = "source"
+    private static let beganAt = "beganAt"
 
     /// The key of the record of a copy into this ledger.
     public static let key = RecordKey(RecordKind(rawValue: "unfinishedCopy"), "", of: .ledger)
@@ -27,8 +28,7 @@ extension UnfinishedCopy: RecordValue {
     /// Reads the copy of a record.
     @inline(never)
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        // Any error means another form.
-        guard let payload = try? JSONValue(parsing: record.payload), let source = payload[Self.source]?.string,
+        guard let payload = JSONValue(readable: record.payload), let source = payload[Self.source]?.string,
             let beganAt = payload[Self.beganAt]?.integer
         else { throw LedgerStorageError(unreadable: record.key) }
         self.init(source: source, beganAt: Timestamp(milliseconds: beganAt))

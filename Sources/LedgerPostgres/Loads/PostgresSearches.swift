@@ -179,11 +179,14 @@ extension PostgresLedgerStorage {
     /// Adds the tables of quarters. If that fails, the next attempt does it: the user may not own the tables, another
     /// server is faster or busy, or this is not Citus's coordinator.
     public func prepare(at now: Timestamp) async {
+        // See above.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
-        guard let answers = try? await requests.read(Quarters.search(at: now)),
-            let missing = try? Quarters.missing(answers)
-        else { return }
-        missingQuarters.withLock { $0 = missing }
+        do {
+            let missing = try Quarters.missing(try await requests.read(Quarters.search(at: now)))
+            missingQuarters.withLock { $0 = missing }
+        } catch {
+            // The tables that were missing before are named until the search succeeds.
+        }
     }
 
     public var condition: StorageCondition {

@@ -130,6 +130,7 @@ extension EventFeed {
         do {
             _ = try await requests.pool.run(.transaction(EventSequencer.number(answers[1], after: last)))
         } catch let failure as PostgresFailure where failure.isConflict || failure.isWorthAnotherConnection {
+            // After a cancellation the caller tries again at once.
             try? await clock.sleep(for: .milliseconds(5))
             return true
         }
@@ -142,12 +143,15 @@ extension EventFeed {
     /// meanwhile, the next reader does it.
     func numberSoon() {
         let begins = state.withLock { state in
-            defer { (state.isRunning, state.isNeeded) = (true, true) }
-            return !state.isRunning
+            let isRunning = state.isRunning
+            state.isRunning = true
+            state.isNeeded = true
+            return !isRunning
         }
         guard begins else { return }
         Task {
             while state.withLock({ $0.next() }) {
+                // Nobody cancels this task.
                 try? await clock.sleep(for: Self.pause)
                 guard !requests.pool.isClosed else { return }
                 // Another server that is at it may be ahead of the last commit: then the next commit is not.
