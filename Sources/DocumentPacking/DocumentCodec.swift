@@ -158,8 +158,8 @@ extension DocumentCodec {
 
     /// The document as decoding would restore it.
     private func document() throws -> ArraySlice<UInt8> {
-        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (place: Place<Int64>) in
-            switch place {
+        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (reference: Reference<Int64>) in
+            switch reference {
             case .sharedBlobs(let index), .documents(let index): blobs[Int(index)].bytes
             }
         }[...]
@@ -170,7 +170,7 @@ extension DocumentCodec {
 
 extension DocumentCodec {
     /// What a blob is, and the name of its row.
-    package enum Place<Name: BlobName> {
+    package enum Reference<Name: BlobName> {
         /// A header or a certificate.
         case sharedBlobs(Name)
         /// A token that is a document of its own.
@@ -180,7 +180,7 @@ extension DocumentCodec {
     /// The places of a document's blobs.
     ///
     /// - Throws: `LedgerStorageError` if `content` is damaged.
-    package static func places<Name: BlobName>(in content: [UInt8]) throws -> [Place<Name>] {
+    package static func references<Name: BlobName>(in content: [UInt8]) throws -> [Reference<Name>] {
         guard content.first != Form.plain.rawValue else { return [] }
         let parts = try Parts<Name>(content)
         return parts.blobs.enumerated().map { index, blob in
@@ -193,7 +193,7 @@ extension DocumentCodec {
     /// - Parameter blob: Reads what is stored in a place.
     /// - Throws: Errors of `blob`, and `LedgerStorageError` if `content` is damaged.
     package static func decode<Name: BlobName>(
-        _ content: [UInt8], blob: (Place<Name>) throws -> ArraySlice<UInt8>
+        _ content: [UInt8], blob: (Reference<Name>) throws -> ArraySlice<UInt8>
     ) throws -> [UInt8] {
         guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
         let parts = try Parts<Name>(content)

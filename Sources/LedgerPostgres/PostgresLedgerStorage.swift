@@ -15,7 +15,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let feed: EventFeed
     private let clock: ContinuousClock
     private let limits: PostgresLimits
-    private let works: GroupQueue<WaitingWork, LedgerKey>
+    private let works: GroupQueue<PendingCommit, LedgerKey>
     private let loads: GroupQueue<WaitingLoad, LedgerKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
@@ -126,7 +126,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
             // Each node of Citus fails over by itself, which this identity does not show.
             showsIdentity = identity != nil && !isDistributed
             feed = EventFeed(
-                requests, clock: clock, patience: limits.counter, isDistributed: isDistributed,
+                requests, clock: clock, lockLimit: limits.counter, isDistributed: isDistributed,
                 showsIdentity: showsIdentity)
             let width = max(1, settings.connections)
             let shares = settings.sharesStatements && !isDistributed
@@ -182,7 +182,7 @@ extension PostgresLedgerStorage {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try await withCheckedThrowingContinuation { continuation in
-            let work = WaitingWork(query, decide) { continuation.resume(with: $0) }
+            let work = PendingCommit(query, decide) { continuation.resume(with: $0) }
             works.add(work, query.keys, isAlone: !query.keys.allSatisfy(\.isFoldable)) { await self.run($0) }
         }
     }
@@ -202,7 +202,7 @@ extension PostgresLedgerStorage {
         do {
             let queries = group.map(\.query)
             let (_, loaded) = try await inOneEpoch {
-                try await self.loaded(queries.footprint, queries, in: $0, limit: limit)
+                try await self.loaded(queries.readSet, queries, in: $0, limit: limit)
             }
             for load in group { load.answer(Result { try LedgerSnapshot(load.query, loaded) }) }
         } catch  where group.count > 1 && Self.isOfOne(error) && start.duration(to: clock.now) < limits.group {
@@ -218,7 +218,7 @@ extension PostgresLedgerStorage {
     ///
     /// If that fails because of one of them, the halves are decided about again, so that no work fails for another one.
     /// After a time-out each of them is, all at once: halves would wait for each other, and time out too.
-    func run(_ group: [WaitingWork]) async {
+    func run(_ group: [PendingCommit]) async {
         await run(group, group.count > 1 ? (limits.sharedRead, limits.sharedLock) : (nil, nil))
     }
 
@@ -226,7 +226,7 @@ extension PostgresLedgerStorage {
     /// the session.
     private typealias Waits = (read: Duration?, lock: Duration?)
 
-    private func run(_ group: [WaitingWork], _ waits: Waits) async {
+    private func run(_ group: [PendingCommit], _ waits: Waits) async {
         let start = clock.now
         var conflicts = 0
         var losses = 0
@@ -278,16 +278,16 @@ extension PostgresLedgerStorage {
     /// - Parameter looksAllUp: Whether to look all documents up.
     /// - Returns: Those that must be alone, without an answer.
     private func attempt(
-        _ group: [WaitingWork], _ waits: Waits, in epoch: Int, looksAllUp: Bool
-    ) async throws -> [WaitingWork] {
+        _ group: [PendingCommit], _ waits: Waits, in epoch: Int, looksAllUp: Bool
+    ) async throws -> [PendingCommit] {
         var queries = group.map(\.query)
-        var footprint = queries.footprint
+        var readSet = queries.readSet
         let new = looksAllUp ? [] : repeats.presumedNew(of: queries)
         for _ in 0..<Self.mostLoads {
             let loaded: LoadedRecords
-            (footprint, loaded) = try await self.loaded(
-                footprint, queries, except: new, in: epoch, limit: waits.read)
-            var pass = GroupPass(group, queries, footprint, loaded)
+            (readSet, loaded) = try await self.loaded(
+                readSet, queries, except: new, in: epoch, limit: waits.read)
+            var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
                 // The key of a document tells whether it is there only if it is stored now.
@@ -306,7 +306,7 @@ extension PostgresLedgerStorage {
                 return pass.alone
             }
             queries = pass.queries
-            footprint.formUnion(pass.needs)
+            readSet.formUnion(pass.needs)
         }
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
@@ -322,27 +322,27 @@ extension PostgresLedgerStorage {
     ///   - limit: How long each statement may take.
     /// - Throws: Also `PostgresFailure.outdated`, as do those below that are given an epoch.
     func loaded(
-        _ wanted: Footprint, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int,
+        _ wanted: ReadSet, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int,
         limit: Duration? = nil
-    ) async throws -> (Footprint, LoadedRecords) {
-        var footprint = wanted
+    ) async throws -> (ReadSet, LoadedRecords) {
+        var readSet = wanted
         for _ in 0..<Self.mostLoads {
-            let scopes = try await scopeNumbers(footprint.apps, footprint.scopes, in: epoch)
-            let plan = LoadPlan(footprint, except: new, scopes, homes: isDistributed ? homes(footprint, queries) : nil)
+            let scopes = try await scopeNumbers(readSet.apps, readSet.scopes, in: epoch)
+            let plan = LoadPlan(readSet, except: new, scopes, homes: isDistributed ? homes(readSet, queries) : nil)
             var loaded = try plan.records(try await read(plan.statements, in: epoch, limit))
-            guard try await addParts(to: &loaded, &footprint, in: epoch, limit) else { continue }
+            guard try await addParts(to: &loaded, &readSet, in: epoch, limit) else { continue }
             if let homes = loaded.homes { knownHomes.note(homes) }
-            let leads = loaded.leads(of: queries)
-            footprint.keys.formUnion(loaded.chains.keys.map(LedgerKey.chain))
-            if footprint.contains(leads) { return (footprint, loaded) }
-            footprint.formUnion(leads)
+            let dependencies = loaded.dependencies(of: queries)
+            readSet.keys.formUnion(loaded.chains.keys.map(LedgerKey.chain))
+            if readSet.contains(dependencies) { return (readSet, loaded) }
+            readSet.formUnion(dependencies)
         }
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
     /// The homes of documents to load, as far as they are known.
-    private func homes(_ footprint: Footprint, _ queries: [LedgerQuery]) -> [Provenance: String] {
-        let names = footprint.keys.compactMap { key -> Provenance? in
+    private func homes(_ readSet: ReadSet, _ queries: [LedgerQuery]) -> [Provenance: String] {
+        let names = readSet.keys.compactMap { key -> Provenance? in
             switch key {
             case .document(let name), .content(let name): name
             default: nil
@@ -356,17 +356,17 @@ extension PostgresLedgerStorage {
     /// - Returns: False if a part is gone: then its document is gone too, unless it is damaged, and all must be loaded
     ///   again.
     private func addParts(
-        to loaded: inout LoadedRecords, _ footprint: inout Footprint, in epoch: Int, _ limit: Duration?
+        to loaded: inout LoadedRecords, _ readSet: inout ReadSet, in epoch: Int, _ limit: Duration?
     ) async throws -> Bool {
         for _ in 0..<Self.mostLoads {
-            let known = footprint.leads.compactMap { if case .part(let part) = $0 { part } else { nil } }
-            let further = Footprint(leads: Set(loaded.parts(besides: Set(known)).map(Lead.part)))
-            guard !further.leads.isEmpty else { return true }
-            footprint.formUnion(further)
+            let known = readSet.dependencies.compactMap { if case .part(let part) = $0 { part } else { nil } }
+            let further = ReadSet(dependencies: Set(loaded.parts(besides: Set(known)).map(Dependency.part)))
+            guard !further.dependencies.isEmpty else { return true }
+            readSet.formUnion(further)
             let plan = LoadPlan(further, ScopeNumbers(), homes: isDistributed ? [:] : nil)
             let found = try plan.records(try await read(plan.statements, in: epoch, limit)).parts
             loaded.parts.merge(found) { first, _ in first }
-            guard found.count == further.leads.count else { return false }
+            guard found.count == further.dependencies.count else { return false }
         }
         return true
     }

@@ -106,7 +106,7 @@ import Testing
         let runs = Atomic(0)
         let group = (2..<10).map { number in
             let entry = Entry(number: number, chains: [number % 4])
-            return WaitingWork(
+            return PendingCommit(
                 entry.query,
                 { snapshot in
                     if runs.add(1, ordering: .relaxed).oldValue == 0 {
@@ -133,7 +133,7 @@ import Testing
         let outcomes = Outcomes()
         let group = (0..<8).map { number in
             let entry = Entry(number: number, chains: [number])
-            return WaitingWork(
+            return PendingCommit(
                 entry.query,
                 { snapshot in
                     if number == 5 { throw CancellationError() }
@@ -150,12 +150,12 @@ import Testing
         let storage = try await TestPostgres.database().storage()
         let (outcomes, entry) = (Outcomes(), Entry(number: 7, chains: [1]))
         let group = [
-            WaitingWork(entry.query, entry.decide, answer: outcomes.note(7)),
-            WaitingWork(
+            PendingCommit(entry.query, entry.decide, answer: outcomes.note(7)),
+            PendingCommit(
                 Entry(number: 8, chains: [0]).query,
                 { $0.query.keys.count == 1 ? .load(entry.query) : Entry(number: 8, chains: [0, 1]).decide($0) },
                 answer: outcomes.note(8)),
-            WaitingWork(
+            PendingCommit(
                 LedgerQuery(),
                 { _ in
                     var changes = LedgerChanges()
@@ -176,7 +176,7 @@ import Testing
             guard let other = EachChange.all[isOfRecords ? "customers" : "records"] else { continue }
             for works in [[(changes, keys), other], [other, (changes, keys)]] {
                 var draft = GroupDraft(LoadedRecords())
-                for (changes, keys) in works { draft.add(changes, writing: keys, lookedAt: Footprint()) }
+                for (changes, keys) in works { draft.add(changes, writing: keys, reading: ReadSet()) }
                 let alone = Mirror(reflecting: changes).descendant(member).map { "\($0)" }
                 #expect(Mirror(reflecting: draft.changes).descendant(member).map { "\($0)" } == alone, "\(member)")
                 #expect(draft.writes == keys.union(other.keys), "\(member)")
@@ -188,7 +188,7 @@ import Testing
         let scope = LedgerScope(bundleId: "com.example", environment: .production)
         for (member, (changes, keys)) in EachChange.all where member != "marks" {
             var draft = GroupDraft(LoadedRecords())
-            draft.add(changes, writing: keys, lookedAt: Footprint())
+            draft.add(changes, writing: keys, reading: ReadSet())
             let isOfCustomers = ["customers", "erasedCustomers"].contains(member)
             // What is displaced is found by its name.
             let expected: Set<LedgerScope> = isOfCustomers || member == "displacedDocuments" ? [] : [scope]
@@ -214,7 +214,7 @@ import Testing
         ]
         #expect(changes.keys.filter { !$0.isFoldable } == [])
         var draft = GroupDraft(LoadedRecords())
-        draft.add(changes, writing: changes.keys, lookedAt: Footprint())
+        draft.add(changes, writing: changes.keys, reading: ReadSet())
         let query = LedgerQuery([
             .chain(key), .customerID(id), .holdings(id, .production), .document(evidence.provenance),
             .wording(WordingKey(wording, about: key)), .record(record),
@@ -238,7 +238,7 @@ import Testing
         let query = LedgerQuery([
             .chain(key), .wording(WordingKey(wording, about: key)), .document(documents[1].provenance),
         ])
-        let work = WaitingWork(
+        let work = PendingCommit(
             query,
             { _ in
                 var changes = LedgerChanges()
@@ -249,7 +249,7 @@ import Testing
                 changes.displacedDocuments = [documents[0].provenance]
                 return .commit(changes, ())
             }, answer: { _ in })
-        var pass = GroupPass([work], [query], [query].footprint, LoadedRecords())
+        var pass = GroupPass([work], [query], [query].readSet, LoadedRecords())
         pass.decide(numbers: [:])
         #expect(pass.isComplete)
     }
@@ -306,7 +306,7 @@ import Testing
         for (chains, count) in [[here], [missing], [here, missing]].flatMap({ keys in (1...9).map { (keys, $0) } }) {
             let names = documents.prefix(count).map(\.provenance)
             let query = LedgerQuery(chains.map(LedgerKey.chain) + names.map(LedgerKey.document))
-            #expect(LoadPlan([query].footprint, ScopeNumbers(), homes: nil).statements.count == 1)
+            #expect(LoadPlan([query].readSet, ScopeNumbers(), homes: nil).statements.count == 1)
             let found = try await storage.load(query)
             #expect(Set(found.chains.keys) == Set(chains).intersection([here]))
             #expect(found.names == Set(names.enumerated().filter { $0.offset % 2 == 1 }.map(\.element)))

@@ -52,9 +52,9 @@ import Testing
         for range in [0..<50, 50..<400] {
             try await Self.sell(range, through: storage)
             let query = LedgerQuery.holdings(of: [Self.id], in: [.production])
-            let footprint = [query].footprint
-            let scopes = try await storage.scopeNumbers(footprint.apps, footprint.scopes, in: 0)
-            let plan = LoadPlan(footprint, scopes, homes: nil)
+            let readSet = [query].readSet
+            let scopes = try await storage.scopeNumbers(readSet.apps, readSet.scopes, in: 0)
+            let plan = LoadPlan(readSet, scopes, homes: nil)
             let answers = try await storage.requests.read(plan.statements)
             #expect(answers.flatMap(\.rows).count == 1 + range.upperBound)
             sizes.append(answers.flatMap(\.rows).joined().reduce(0) { $0 + ($1.size) })

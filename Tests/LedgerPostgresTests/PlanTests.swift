@@ -62,13 +62,13 @@ import Testing
                 signedDate: Timestamp(milliseconds: now + Int64(number)),
                 digest: DocumentDigest(Array("\(number)".utf8)))
         }
-        var footprint = Footprint(keys: Set(names.map(LedgerKey.content)))
+        var readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
         for name in names {
-            footprint.leads.formUnion([.part(.document(name)), .part(.piece(Array(name.digest.bytes.prefix(16))))])
+            readSet.dependencies.formUnion([.part(.document(name)), .part(.piece(Array(name.digest.bytes.prefix(16))))])
         }
-        footprint.keys.formUnion((0..<count).map { .evidence(ChainKey("\($0)", in: scope)) })
+        readSet.keys.formUnion((0..<count).map { .evidence(ChainKey("\($0)", in: scope)) })
         // There are no chains, so that their table is read whole.
-        let statements = LoadPlan(footprint, ScopeNumbers(), homes: nil).statements.filter {
+        let statements = LoadPlan(readSet, ScopeNumbers(), homes: nil).statements.filter {
             !$0.sql.contains("quittance.chains")
         }
         #expect(statements.count == 4)

@@ -69,7 +69,7 @@ import Testing
             let outcomes = Mutex([Int: Int]())
             await storages.randomElement(using: &random)?.run(
                 works.enumerated().map { place, sent in
-                    WaitingWork(sent.query, sent.decide) { outcome in
+                    PendingCommit(sent.query, sent.decide) { outcome in
                         outcomes.withLock { $0[place] = try? outcome.get() }
                     }
                 })
@@ -86,7 +86,7 @@ import Testing
         let runs = Mutex([Int: Int]())
         await storage.run(
             (1...8).map { Sent($0) }.map { sent in
-                WaitingWork(
+                PendingCommit(
                     sent.query,
                     { snapshot in
                         runs.withLock { $0[sent.number, default: 0] += 1 }

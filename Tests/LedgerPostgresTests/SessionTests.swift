@@ -212,9 +212,9 @@ import Testing
     }
 
     /// A work that adds an entry to a chain.
-    private static func work(on chain: Int, _ failures: Failures) -> WaitingWork {
+    private static func work(on chain: Int, _ failures: Failures) -> PendingCommit {
         let key = TroubleTests.key(chain)
-        return WaitingWork(LedgerQuery([.chain(key)])) { snapshot in
+        return PendingCommit(LedgerQuery([.chain(key)])) { snapshot in
             var (changes, record) = (LedgerChanges(), snapshot.chains[key] ?? ChainRecord(key))
             record.ownerChanges.append(Timestamp(milliseconds: 1))
             changes.chains = [record]

@@ -51,12 +51,12 @@ struct CommitPlan {
         _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool
     ) throws -> [PostgresStatement] {
         let changes = group.changes
-        let footprint = group.footprint
+        let readSet = group.readSet
         var plan = CommitPlan(loaded: group.before, scopes: scopes, stamp: stamp, isDistributed: isDistributed)
-        plan.putCustomers(group.after, footprint.keys.customerIDs)
+        plan.putCustomers(group.after, readSet.keys.customerIDs)
         plan.putHoldings(group.after)
-        try plan.putChains(changes.chains, touched: group.writes.chains, footprint.keys.chains)
-        plan.putRecords(changes, footprint.keys)
+        try plan.putChains(changes.chains, writeSet: group.writes.chains, readSet: readSet.keys.chains)
+        plan.putRecords(changes, readSet.keys)
         try plan.putDocuments(changes)
         plan.append(changes.events)
         plan.insertNumbered(changes.events)
@@ -72,8 +72,8 @@ struct CommitPlan {
     ///   - written: What the changes write.
     static func needs(
         of changes: LedgerChanges, _ written: Set<LedgerKey>, _ loaded: LoadedRecords
-    ) -> Footprint {
-        var needs = Footprint()
+    ) -> ReadSet {
+        var needs = ReadSet()
         for key in written {
             switch key {
             // All rows of a customer change together.

@@ -11,7 +11,7 @@ struct GroupDraft {
     /// All changes, of which a later one replaces an earlier one.
     private(set) var changes = LedgerChanges()
     /// What the works looked at: it must not change until the commit.
-    private(set) var footprint = Footprint()
+    private(set) var readSet = ReadSet()
     /// What the changes write.
     private(set) var writes: Set<LedgerKey> = []
 
@@ -26,9 +26,9 @@ struct GroupDraft {
     ///   - written: Its ``PurchaseLedger/LedgerChanges/keys``.
     ///   - looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one state
     ///     of the database, which need not last.
-    mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, lookedAt looked: Footprint) {
+    mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
-        footprint.formUnion(looked)
+        readSet.formUnion(read)
         writes.formUnion(written)
         after.apply(new)
         changes.add(new)

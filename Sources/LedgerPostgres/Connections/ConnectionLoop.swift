@@ -320,7 +320,7 @@ extension ConnectionLoop {
             case .success(let pooled):
                 if !state.isClosed || !state.waiting.isEmpty { state.idle.append(pooled) }
                 // Looking for a host that answers does not count as waiting for a connection.
-                for place in state.waiting.indices { state.waiting[place].since = clock.now }
+                for index in state.waiting.indices { state.waiting[index].since = clock.now }
             case .failure(let failure): state.failure = failure
             }
         }

@@ -102,13 +102,13 @@ final class ConnectionOpener: Sendable {
         let first = state.withLock { $0.host }
         let deadline = clock.now.advanced(by: Self.limit)
         var messages: [String] = []
-        for place in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
+        for index in (0..<hosts.count).map({ (first + $0) % hosts.count }) where clock.now < deadline {
             do throws(PostgresFailure) {
                 let connection = try PostgresConnection(
-                    options, to: hosts[place], usesNames: usesNames, schema: schema, clock: clock)
+                    options, to: hosts[index], usesNames: usesNames, schema: schema, clock: clock)
                 let session = try DatabaseIdentity.ask(
                     connection, limits, until: clock.now.advanced(by: Self.limit), clock)
-                state.withLock { $0.host = place }
+                state.withLock { $0.host = index }
                 return (connection, session)
             } catch {
                 messages.append(secrets.remove(from: error.message))

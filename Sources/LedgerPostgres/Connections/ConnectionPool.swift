@@ -34,10 +34,10 @@ final class ConnectionPool: Sendable {
         let width = max(1, settings.connections)
         let count = min(width, max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         var loops: [ConnectionLoop] = []
-        for place in 0..<count {
+        for index in 0..<count {
             loops.append(
                 try ConnectionLoop(
-                    opener, width: width * (place + 1) / count - width * place / count,
+                    opener, width: width * (index + 1) / count - width * index / count,
                     waitingLimit: Self.waitingLimit / count, clock: clock))
         }
         self.loops = loops

@@ -196,11 +196,11 @@ extension PostgresSettings {
             && [0, count].contains(names.count) && [0, count].contains(addresses.count)
             && [0, 1, count].contains(ports.count)
         guard count > 1, isListed else { return [PostgresHost([], seconds)] }
-        return (0..<count).map { place in
-            let port = ports.count > 1 ? ports[place] : ports.first ?? ""
+        return (0..<count).map { index in
+            let port = ports.count > 1 ? ports[index] : ports.first ?? ""
             var options = [("port", port.isEmpty ? environment["port"] ?? "5432" : port)]
-            if !names.isEmpty { options.append(("host", names[place])) }
-            if !addresses.isEmpty { options.append(("hostaddr", addresses[place])) }
+            if !names.isEmpty { options.append(("host", names[index])) }
+            if !addresses.isEmpty { options.append(("hostaddr", addresses[index])) }
             return PostgresHost(options, seconds)
         }
     }

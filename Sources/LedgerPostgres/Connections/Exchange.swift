@@ -14,7 +14,7 @@ struct Exchange {
     }
 
     var expected: [Expected] = []
-    private var place = 0
+    private var index = 0
     private var rows: [[PostgresRows]]
     private var failures: [PostgresFailure?]
     /// Why statements could not be prepared. What uses them then fails with an error that says nothing.
@@ -27,15 +27,15 @@ struct Exchange {
         failures = Array(repeating: nil, count: count)
     }
 
-    var isComplete: Bool { place == expected.count }
+    var isComplete: Bool { index == expected.count }
 
-    var current: Expected? { place < expected.count ? expected[place] : nil }
+    var current: Expected? { index < expected.count ? expected[index] : nil }
 
     /// - Returns: False if no statement has begun, so that this would go on for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }
         isBetween = true
-        if case .sync = current {} else { place += 1 }
+        if case .sync = current {} else { index += 1 }
         return true
     }
 
@@ -45,7 +45,7 @@ struct Exchange {
         isBetween = false
         // Statements that libpq reported no result for were not run.
         while let current {
-            place += 1
+            index += 1
             guard case .sync(let number) = current else { continue }
             if let number, let warning { failures[number] = failures[number] ?? .unconfirmed(warning) }
             return
@@ -76,7 +76,7 @@ struct Exchange {
     /// are late, it is because of the first of them.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
-        for case .sync(let number?) in expected.dropFirst(place) { open.insert(number) }
+        for case .sync(let number?) in expected.dropFirst(index) { open.insert(number) }
         let unanswered = open.filter { failures[$0] == nil }.sorted()
         for number in unanswered {
             if number != unanswered.first, case .late = failure {

@@ -106,9 +106,9 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
             var left: [Waiting] = []
             var blocked = state.held
             var isClosed = false
-            for (place, waiting) in state.waiting.enumerated() {
+            for (index, waiting) in state.waiting.enumerated() {
                 guard !isClosed, items.count < largest else {
-                    left += state.waiting[place...]
+                    left += state.waiting[index...]
                     break
                 }
                 if blocked.isDisjoint(with: waiting.keys), items.isEmpty || !waiting.isAlone {

@@ -508,10 +508,10 @@ extension PostgresConnection {
         let formats = Array(repeating: Int32(1), count: values.count)
         return all.withUnsafeBufferPointer { buffer in
             buffer.withMemoryRebound(to: CChar.self) { buffer in
-                var place = 0
+                var offset = 0
                 let pointers = lengths.map { length -> UnsafePointer<CChar>? in
-                    defer { place += length ?? 0 }
-                    return length == nil ? nil : buffer.baseAddress.map { $0 + place }
+                    defer { offset += length ?? 0 }
+                    return length == nil ? nil : buffer.baseAddress.map { $0 + offset }
                 }
                 return pointers.withUnsafeBufferPointer {
                     body($0.baseAddress, lengths.map { Int32(clamping: $0 ?? 0) }, formats)

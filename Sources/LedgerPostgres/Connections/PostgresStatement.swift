@@ -23,11 +23,11 @@ struct PostgresStatement: Sendable {
     ///   - sql: The text up to the column with the keys.
     ///   - parameters: Its parameters besides.
     init(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) {
-        let place = "$\(parameters.count + 1)"
+        let placeholder = "$\(parameters.count + 1)"
         if keys.count == 1 {
-            self.init("\(sql) = \(place)", parameters + keys.map { .text($0) })
+            self.init("\(sql) = \(placeholder)", parameters + keys.map { .text($0) })
         } else {
-            self.init("\(sql) = ANY((SELECT \(place)::text[])::text[])", parameters + [.texts(keys)])
+            self.init("\(sql) = ANY((SELECT \(placeholder)::text[])::text[])", parameters + [.texts(keys)])
         }
     }
 

@@ -76,11 +76,11 @@ extension PostgresValue {
         bytes.append(bigEndian: Int32(clamping: elements.count))
         bytes.append(bigEndian: Int32(1))
         for element in elements {
-            let place = bytes.count
+            let offset = bytes.count
             bytes.append(bigEndian: Int32(-1))
             guard let length = element.append(to: &bytes) else { continue }
             withUnsafeBytes(of: Int32(clamping: length).bigEndian) {
-                bytes.replaceSubrange(place..<(place + 4), with: $0)
+                bytes.replaceSubrange(offset..<(offset + 4), with: $0)
             }
         }
     }

@@ -10,7 +10,7 @@ final class EventFeed: Sendable {
     private let clock: ContinuousClock
     private let isDistributed: Bool
     /// Bounds the wait for the counter.
-    private let patience: PostgresStatement
+    private let lockLimit: PostgresStatement
     /// Whether the database says which one it is, so that what was found in it is not taken for true of another one.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
@@ -45,14 +45,14 @@ final class EventFeed: Sendable {
     }
 
     /// - Parameters:
-    ///   - patience: How long a reader waits for the counter.
+    ///   - lockLimit: How long a reader waits for the counter.
     ///   - isDistributed: Whether Citus distributes the tables.
     ///   - showsIdentity: Whether the database says which one it is.
     init(
-        _ requests: RepeatedRequests, clock: ContinuousClock, patience: Duration, isDistributed: Bool,
+        _ requests: RepeatedRequests, clock: ContinuousClock, lockLimit: Duration, isDistributed: Bool,
         showsIdentity: Bool
     ) {
-        self.patience = .lockLimit(patience)
+        self.lockLimit = .lockLimit(lockLimit)
         self.requests = requests
         self.clock = clock
         self.isDistributed = isDistributed
@@ -89,7 +89,7 @@ extension EventFeed {
     /// - Returns: Whether there may be more.
     private func numberBatch() async throws -> Bool {
         let epoch = requests.pool.epoch
-        let lock = [patience, EventSequencer.lock]
+        let lock = [lockLimit, EventSequencer.lock]
         let answers: [PostgresRows]
         do {
             answers = try await requests.send(.transaction(lock + moving(in: epoch)).during(epoch))
@@ -230,7 +230,7 @@ extension EventFeed {
             EventSearch.epochs(app),
         ]
         let answers = try await requests.read(statements, during: epoch)
-        func number(_ place: Int) throws -> Int64 { try answers[place].map { try $0.next(Int64.self) }.first ?? 0 }
+        func number(_ index: Int) throws -> Int64 { try answers[index].map { try $0.next(Int64.self) }.first ?? 0 }
         let erased = try number(0)
         let last = try number(1)
         let waiting = try WaitingEvents(answers[3])
@@ -265,7 +265,7 @@ extension EventFeed {
     /// Begins another epoch of each app.
     func beginEpoch() async throws {
         try await number()
-        let lock = [patience, EventSequencer.lock]
+        let lock = [lockLimit, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
         // A number that another server gives meanwhile counts as one that was lost.

@@ -87,23 +87,23 @@ extension CommitPlan {
         for (bundleId, epochs) in epochs.sorted(by: { $0.key < $1.key }) {
             let app = PostgresValue.integer(scopes.app(bundleId))
             add("DELETE FROM quittance.epochs WHERE app = $1", [app])
-            for (place, epoch) in epochs.all.enumerated() {
+            for (index, epoch) in epochs.all.enumerated() {
                 add(
                     "INSERT INTO quittance.epochs (app, place, id, last) VALUES ($1, $2, $3, $4)",
-                    [app, .integer(Int64(place)), .text(epoch.id), epoch.last.parameter])
+                    [app, .integer(Int64(index)), .text(epoch.id), epoch.last.parameter])
             }
         }
     }
 
     /// The events of a chain are ordered by its version, those of one commit by their place.
     mutating func append(_ events: [LedgerEvent]) {
-        for (place, event) in events.enumerated() where event.cursor == nil {
+        for (index, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
             let version = chain.map { (loaded.chains[$0]?.version ?? 0) + 1 } ?? stamp
             let key: [PostgresValue] = [
                 event.recordedAt.parameter, .text(chain?.name ?? ""),
                 (chain == nil ? EventSource.noChain : .chain).value, .integer(scopes.scope(event.scope)),
-                .integer(version), .integer(Int64(place)),
+                .integer(version), .integer(Int64(index)),
             ]
             add(Self.insert, key + event.values)
         }
@@ -319,10 +319,10 @@ extension EventSequencer {
     /// Removes the events that ``oldest`` found.
     static func remove(_ rows: PostgresRows) -> [PostgresStatement] {
         let key = EventColumns.key + ["added"]
-        let places = key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
+        let conditions = key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
         return rows.rows.map { row in
             PostgresStatement(
-                "DELETE FROM quittance.outbox WHERE \(places)",
+                "DELETE FROM quittance.outbox WHERE \(conditions)",
                 row.dropFirst().prefix(EventColumns.key.count) + row.suffix(1))
         }
     }

@@ -21,12 +21,12 @@ struct LoadPlan {
     ///   - new: Documents not to look up.
     ///   - homes: The homes of documents, if Citus distributes the tables.
     init(
-        _ footprint: Footprint, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
+        _ readSet: ReadSet, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
         homes: [Provenance: String]?
     ) {
         self.scopes = scopes
         self.homes = homes
-        let wanted = Wanted(footprint)
+        let wanted = Wanted(readSet)
         let chains = together(wanted.chains, \.scope)
         let names = Array(wanted.names.subtracting(new))
         if shares, let (scope, keys) = chains.first, chains.count == 1, !names.isEmpty {
@@ -51,14 +51,14 @@ struct LoadPlan {
             for part in wanted.parts { load(part) }
             for key in wanted.evidence { loadEvidenceAtHome(for: key) }
         }
-        for place in wanted.places { load(place) }
+        for location in wanted.locations { load(location) }
         for key in wanted.records { load(key) }
     }
 
     /// The keys that share a statement.
-    private func together<Key, Place: Hashable>(_ keys: Set<Key>, _ place: (Key) -> Place) -> [(Place, [Key])] {
-        guard shares, keys.count > 1 else { return keys.map { (place($0), [$0]) } }
-        return Dictionary(grouping: keys, by: place).map { ($0.key, $0.value) }
+    private func together<Key, Group: Hashable>(_ keys: Set<Key>, _ group: (Key) -> Group) -> [(Group, [Key])] {
+        guard shares, keys.count > 1 else { return keys.map { (group($0), [$0]) } }
+        return Dictionary(grouping: keys, by: group).map { ($0.key, $0.value) }
     }
 
     mutating func add(_ statement: PostgresStatement, _ read: @escaping Reader) {
@@ -80,7 +80,7 @@ struct LoadPlan {
     }
 }
 
-/// What a footprint names, by what can share a statement.
+/// What a read set names, by what can share a statement.
 private struct Wanted {
     var chains: Set<ChainKey> = []
     var transactions: [TransactionKey] = []
@@ -97,16 +97,16 @@ private struct Wanted {
     var contents: Set<Provenance> = []
     var parts: Set<PartName> = []
     var evidence: Set<ChainKey> = []
-    var places: [DocumentPlace] = []
+    var locations: [DocumentLocation] = []
     var records: [RecordKey] = []
 
-    init(_ footprint: Footprint) {
-        for key in footprint.keys { add(key) }
-        for lead in footprint.leads {
-            switch lead {
+    init(_ readSet: ReadSet) {
+        for key in readSet.keys { add(key) }
+        for dependency in readSet.dependencies {
+            switch dependency {
             case .holdings(let customer, let environment): holdings[customer, default: []].insert(environment)
             case .part(let part): parts.insert(part)
-            case .place(let place): places.append(place)
+            case .location(let location): locations.append(location)
             }
         }
     }

@@ -4,17 +4,17 @@ import AppStoreModel
 import PurchaseLedger
 
 /// What to load: what queries name, what that leads to, and what their changes need.
-struct Footprint: Hashable {
+struct ReadSet: Hashable {
     var keys: Set<LedgerKey> = []
-    var leads: Set<Lead> = []
+    var dependencies: Set<Dependency> = []
 
-    mutating func formUnion(_ other: Footprint) {
+    mutating func formUnion(_ other: ReadSet) {
         keys.formUnion(other.keys)
-        leads.formUnion(other.leads)
+        dependencies.formUnion(other.dependencies)
     }
 
-    func contains(_ other: Footprint) -> Bool {
-        other.keys.isSubset(of: keys) && other.leads.isSubset(of: leads)
+    func contains(_ other: ReadSet) -> Bool {
+        other.keys.isSubset(of: keys) && other.dependencies.isSubset(of: dependencies)
     }
 
     var scopes: Set<LedgerScope> { Set(keys.compactMap(\.scope)) }
@@ -23,13 +23,13 @@ struct Footprint: Hashable {
 }
 
 /// What rows lead to besides keys.
-enum Lead: Hashable {
+enum Dependency: Hashable {
     /// The names of the chains that a customer may own in an environment, on several nodes.
     case holdings(Customer, Environment)
     /// What packed documents name.
     case part(PartName)
     /// A document that is evidence for chains with other homes, to find out for which.
-    case place(DocumentPlace)
+    case location(DocumentLocation)
 }
 
 /// What was loaded in one state of the database. A record that is not there does not exist.
@@ -47,9 +47,9 @@ struct LoadedRecords {
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
     /// Where the evidence for each chain is that is not at the chain's home, if Citus distributes the tables.
-    var mentions: [ChainKey: [DocumentPlace]] = [:]
-    /// The chains that each document at a place is evidence for.
-    var subjects: [DocumentPlace: Set<ChainKey>] = [:]
+    var mentions: [ChainKey: [DocumentLocation]] = [:]
+    /// The chains that each document at a location is evidence for.
+    var subjects: [DocumentLocation: Set<ChainKey>] = [:]
     /// The homes of documents, as far as they are known; `nil` unless Citus distributes the tables.
     var homes: [Provenance: String]?
     var records: [RecordKey: Versioned<LedgerRecord>] = [:]

@@ -7,15 +7,15 @@ import PurchaseLedger
 
 extension LoadedRecords {
     /// What the loaded records lead to: chains of transactions and of customers, owners, parts of documents.
-    func leads(of queries: [LedgerQuery]) -> Footprint {
-        var found = Footprint()
+    func dependencies(of queries: [LedgerQuery]) -> ReadSet {
+        var found = ReadSet()
         for query in queries {
             found.keys.formUnion(chainsFound(for: query).map(LedgerKey.chain))
             // A single node has loaded them with their customers.
-            if homes != nil { found.leads.formUnion(query.keys.compactMap(holdings)) }
+            if homes != nil { found.dependencies.formUnion(query.keys.compactMap(holdings)) }
         }
-        found.leads.formUnion(parts(besides: []).map(Lead.part))
-        found.leads.formUnion(mentions.values.joined().map(Lead.place))
+        found.dependencies.formUnion(parts(besides: []).map(Dependency.part))
+        found.dependencies.formUnion(mentions.values.joined().map(Dependency.location))
         guard queries.contains(where: \.owners) else { return found }
         let known = Set(customers.values.map(\.record.customer))
         let owners = Set(chains.values.flatMap(\.record.owners).map(\.customer))
@@ -23,7 +23,7 @@ extension LoadedRecords {
         return found
     }
 
-    private func holdings(_ key: LedgerKey) -> Lead? {
+    private func holdings(_ key: LedgerKey) -> Dependency? {
         guard case .holdings(let id, let environment) = key else { return nil }
         return customers[id].map { .holdings($0.record.customer, environment) }
     }

@@ -39,9 +39,9 @@ extension PostgresLedgerStorage {
     ) async throws -> ScanPage<StoredDocument> {
         try await translated {
             let search = DocumentSearch.statement(selection, after: cursor, limit: limit)
-            let places = try await self.requests.read(search).map { try $0.place() }
-            if self.isDistributed { self.knownHomes.note(places) }
-            let names = places.map(\.name)
+            let locations = try await self.requests.read(search).map { try $0.location() }
+            if self.isDistributed { self.knownHomes.note(locations) }
+            let names = locations.map(\.name)
             let found = try await self.documents(names)
             let isLast = selection != .all || names.count < max(1, limit)
             return ScanPage(
@@ -54,8 +54,8 @@ extension PostgresLedgerStorage {
     /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
     /// read.
     private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
-        let footprint = Footprint(keys: Set(names.map(LedgerKey.content)))
-        let (_, loaded) = try await inOneEpoch { try await self.loaded(footprint, [LedgerQuery()], in: $0) }
+        let readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
+        let (_, loaded) = try await inOneEpoch { try await self.loaded(readSet, [LedgerQuery()], in: $0) }
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 

@@ -79,14 +79,14 @@ extension CommitPlan {
 
     /// - Parameters:
     ///   - changed: The changed records, of which a later one replaces an earlier one.
-    ///   - touched: The chains whose version is incremented.
-    ///   - looked: The chains that were looked at.
-    mutating func putChains(_ changed: [ChainRecord], touched: Set<ChainKey>, _ looked: Set<ChainKey>) throws {
+    ///   - writeSet: The chains whose version is incremented.
+    ///   - readSet: The chains that the decision depends on.
+    mutating func putChains(_ changed: [ChainRecord], writeSet: Set<ChainKey>, readSet: Set<ChainKey>) throws {
         let records = Dictionary(changed.map { ($0.key, $0) }) { $1 }
-        for key in touched.union(looked).sorted() {
+        for key in writeSet.union(readSet).sorted() {
             let old = loaded.chains[key]
             let name = scopes.key(key)
-            if touched.contains(key) {
+            if writeSet.contains(key) {
                 let new = records[key] ?? old?.record ?? ChainRecord(key)
                 let instants = [(new.report?.nextChange).parameter, (new.report?.asOf).parameter]
                 let state = PostgresValue.bytes(try ChainCoding.encode(new))
@@ -125,10 +125,10 @@ extension Chain {
         guard residue == old.residue else { return Array(transactions.keys) }
         let facts = transactions.values
         let oldFacts = old.transactions.values
-        return transactions.indices.filter { place in
-            guard let oldPlace = old.transactions.index(forKey: transactions.keys[place]) else { return true }
-            return facts[place].signed?.provenance != oldFacts[oldPlace].signed?.provenance
-                || facts[place].receipt?.provenance != oldFacts[oldPlace].receipt?.provenance
+        return transactions.indices.filter { index in
+            guard let oldIndex = old.transactions.index(forKey: transactions.keys[index]) else { return true }
+            return facts[index].signed?.provenance != oldFacts[oldIndex].signed?.provenance
+                || facts[index].receipt?.provenance != oldFacts[oldIndex].receipt?.provenance
         }.map { transactions.keys[$0] }
     }
 }
@@ -183,10 +183,10 @@ enum ChainSearch {
     /// The chains after a cursor, which is the number of a scope, a space and an id.
     private static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         let words = (cursor?.rawValue ?? "").split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
-        let place = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)
+        let start = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)
         return PostgresStatement(
             keys + " WHERE (home, scope) > ($1, $2) ORDER BY home, scope LIMIT $3",
-            [.text(place.0), .integer(place.1), limit.parameter])
+            [.text(start.0), .integer(start.1), limit.parameter])
     }
 
     static func found(_ rows: PostgresRows) throws -> [(key: ChainKey, cursor: ScanCursor)] {

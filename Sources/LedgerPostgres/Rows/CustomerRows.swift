@@ -58,19 +58,19 @@ extension CommitPlan {
         many: """
             WITH kept AS MATERIALIZED (
                 SELECT (SELECT 1 FROM quittance.customers
-                        WHERE customers.home = looked.home AND customers.app = looked.app
-                            AND customers.version = looked.version FOR SHARE) AS found
-                FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS looked (home, app, version))
+                        WHERE customers.home = wanted.home AND customers.app = wanted.app
+                            AND customers.version = wanted.version FOR SHARE) AS found
+                FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS wanted (home, app, version))
             SELECT CASE WHEN count(found) < count(*) THEN quittance.conflict(count(*)) END FROM kept
             """, [.text, .integer, .integer])
 
     /// - Parameters:
     ///   - after: The loaded records as they are to be.
-    ///   - looked: The ids that were looked up.
-    mutating func putCustomers(_ after: LoadedRecords, _ looked: Set<CustomerID>) {
+    ///   - readSet: The ids that were looked up.
+    mutating func putCustomers(_ after: LoadedRecords, _ readSet: Set<CustomerID>) {
         let rows = after.customers
         let gained = loaded.holdings(gainedBy: after)
-        let ids = Set(rows.keys).union(loaded.customers.keys).union(looked)
+        let ids = Set(rows.keys).union(loaded.customers.keys).union(readSet)
         for id in ids.sorted(by: { ($0.bundleId, $0.id) < ($1.bundleId, $1.id) }) {
             let name: [PostgresValue] = [.text(id.id), .integer(scopes.app(id.bundleId))]
             let old = loaded.customers[id]

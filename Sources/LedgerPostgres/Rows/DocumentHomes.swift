@@ -36,9 +36,9 @@ extension LoadPlan {
             }
         }
         add(Self.mentions, chain) { rows, loaded in
-            let places = try rows.map { try $0.place() }
-            loaded.mentions[key] = places
-            for place in places { loaded.homes?[place.name] = place.home }
+            let locations = try rows.map { try $0.location() }
+            loaded.mentions[key] = locations
+            for location in locations { loaded.homes?[location.name] = location.home }
         }
     }
 
@@ -49,9 +49,9 @@ extension LoadPlan {
         """
 
     /// Loads the chains that a document is evidence for. It may have been detached, see ``Schema``.
-    mutating func load(_ place: DocumentPlace) {
-        add(Self.subjects, place.key) { rows, loaded in
-            loaded.subjects[place] = try rows.map { row in
+    mutating func load(_ location: DocumentLocation) {
+        add(Self.subjects, location.key) { rows, loaded in
+            loaded.subjects[location] = try rows.map { row in
                 let chain = try row.next(String?.self)
                 let scope = try row.scope()
                 let also = try row.texts().compactMap { ChainName.key($0, scope.bundleId) }
@@ -64,19 +64,19 @@ extension LoadPlan {
 extension LoadedRecords {
     /// Adds the documents that are not at the home of their chain.
     mutating func addMentionedEvidence() {
-        for (key, places) in mentions {
+        for (key, locations) in mentions {
             var found = Dictionary((evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
-            for place in places where found[place.name] == nil {
-                found[place.name] = subjects[place].map { DocumentReference(place.name, about: $0) }
+            for location in locations where found[location.name] == nil {
+                found[location.name] = subjects[location].map { DocumentReference(location.name, about: $0) }
             }
             evidence[key] = found.values.sorted { $0.name < $1.name }
         }
     }
 
     /// Where the documents are that are evidence for a chain, also those that were not found.
-    fileprivate func places(of key: ChainKey) -> [DocumentPlace] {
+    fileprivate func locations(of key: ChainKey) -> [DocumentLocation] {
         (evidence[key] ?? []).compactMap { document in
-            homes?[document.name].map { DocumentPlace(name: document.name, home: $0) }
+            homes?[document.name].map { DocumentLocation(name: document.name, home: $0) }
         } + (mentions[key] ?? [])
     }
 }
@@ -103,22 +103,22 @@ extension CommitPlan {
 
     /// - Parameter isStored: Whether it is there already, and only gets further chains.
     mutating func putAtHome(_ new: NewDocument, isStored: Bool) {
-        let place = DocumentPlace(new.evidence)
+        let location = DocumentLocation(new.evidence)
         let chains = new.chains.sorted()
         if isStored {
             // It stays until the commit.
-            for chain in chains { add(Self.addChain, place.key + [.text(ChainName.text(chain))]) }
+            for chain in chains { add(Self.addChain, location.key + [.text(ChainName.text(chain))]) }
             if new.evidence.parts.isEmpty { pin(new.evidence, unless: new.wordingKey) }
         } else {
             insert(new)
-            if chains.count > 1 { add(Self.setChains, place.key + [.texts(chains.map(ChainName.text))]) }
-            if chains.count == 1, chains[0].name == place.home { return }
+            if chains.count > 1 { add(Self.setChains, location.key + [.texts(chains.map(ChainName.text))]) }
+            if chains.count == 1, chains[0].name == location.home { return }
         }
-        for chain in chains { mention(place, for: chain) }
+        for chain in chains { mention(location, for: chain) }
     }
 
-    private mutating func mention(_ place: DocumentPlace, for chain: ChainKey) {
-        add(Self.mention, scopes.key(chain) + place.name.key + [.text(place.home)])
+    private mutating func mention(_ location: DocumentLocation, for chain: ChainKey) {
+        add(Self.mention, scopes.key(chain) + location.name.key + [.text(location.home)])
     }
 
     private mutating func removeMentions(of key: ChainKey) {
@@ -126,12 +126,13 @@ extension CommitPlan {
     }
 
     /// The documents that are evidence for some chains once others were stored, each with those chains.
-    private func places(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentPlace, [ChainKey])] {
-        var found: [DocumentPlace: Set<ChainKey>] = [:]
+    private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
+    {
+        var found: [DocumentLocation: Set<ChainKey>] = [:]
         for key in keys {
-            for place in loaded.places(of: key) { found[place, default: []].insert(key) }
+            for location in loaded.locations(of: key) { found[location, default: []].insert(key) }
             for document in new where document.chains.contains(key) {
-                found[DocumentPlace(document.evidence), default: []].insert(key)
+                found[DocumentLocation(document.evidence), default: []].insert(key)
             }
         }
         return found.sorted { $0.key < $1.key }.map { ($0.key, $0.value.sorted()) }
@@ -147,9 +148,9 @@ extension CommitPlan {
     mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
         let scope = PostgresValue.integer(scopes.scope(old.scope))
         let names = [old, new].map { PostgresValue.text(ChainName.text($0)) }
-        for (place, _) in places(of: [old], documents) {
-            add(Self.moveChain, place.key + [.text(old.name), scope, .text(new.name)] + names)
-            mention(place, for: new)
+        for (location, _) in locations(of: [old], documents) {
+            add(Self.moveChain, location.key + [.text(old.name), scope, .text(new.name)] + names)
+            mention(location, for: new)
         }
         removeMentions(of: old)
     }
@@ -168,15 +169,15 @@ extension CommitPlan {
     /// Removes some chains from their documents, and those documents that are then evidence for none: two statements
     /// for a document of one chain. The first one locks it, so that the other one sees what other commits made of it.
     mutating func eraseEvidenceAtHome(for keys: Set<ChainKey>, _ documents: [NewDocument]) {
-        let places = places(of: keys, documents)
-        for (place, keys) in places {
+        let locations = locations(of: keys, documents)
+        for (location, keys) in locations {
             for key in keys {
                 let scope = PostgresValue.integer(scopes.scope(key.scope))
-                add(Self.removeChain, place.key + [.text(key.name), scope, .text(ChainName.text(key))])
+                add(Self.removeChain, location.key + [.text(key.name), scope, .text(ChainName.text(key))])
             }
         }
         for key in keys.sorted() { removeMentions(of: key) }
-        for (place, _) in places { add(Self.removeUnlessNeeded, place.key) }
+        for (location, _) in locations { add(Self.removeUnlessNeeded, location.key) }
     }
 }
 

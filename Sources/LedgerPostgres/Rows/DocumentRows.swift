@@ -228,10 +228,10 @@ extension CommitPlan {
     private static let pinHere = pin("signed_date = (SELECT $1::bigint)")
     private static let pinAtHome = pin("signed_date = $1 AND home = $6")
 
-    private static func pin(_ place: String) -> String {
+    private static func pin(_ condition: String) -> String {
         """
         UPDATE quittance.documents SET wording = coalesce(wording, $3::bigint), is_pinned = 1
-        WHERE \(place) AND digest = $2 AND coalesce(wording, $3::bigint) IS NOT NULL
+        WHERE \(condition) AND digest = $2 AND coalesce(wording, $3::bigint) IS NOT NULL
             AND (wording IS NULL OR $3::bigint IS NULL OR chain IS DISTINCT FROM $4 OR scope IS DISTINCT FROM $5)
         """
     }
@@ -334,8 +334,8 @@ enum DocumentSearch {
                 ORDER BY signed_date DESC, digest DESC LIMIT $4
                 """, [max(0, count).parameter, kind.parameter, environment.parameter, max(0, limit).parameter])
         }
-        let place = cursor.flatMap { Provenance($0.rawValue) }
-        let key = place?.key ?? [.integer(.min), .bytes([])]
+        let start = cursor.flatMap { Provenance($0.rawValue) }
+        let key = start?.key ?? [.integer(.min), .bytes([])]
         return PostgresStatement(
             """
             SELECT signed_date, digest, home FROM quittance.documents WHERE (signed_date, digest) > ($1, $2)

@@ -136,18 +136,18 @@ struct FieldWriter: FieldCoder {
 
 struct FieldReader: FieldCoder {
     private let bytes: [UInt8]
-    private var place: Int
+    private var offset: Int
     /// What is left of the layout.
     private var entries: ArraySlice<Int> = []
-    /// The place of each field's value, by number, and its type in the two lowest bits; 0 if it is absent.
+    /// The offset of each field's value, by number, and its type in the two lowest bits; 0 if it is absent.
     private var values = [Int](repeating: 0, count: FieldNumbers.names.count + 1)
 
     static let damaged = LedgerStorageError(.damaged, "A chain of the ledger cannot be read")
 
-    /// - Parameter start: The place of the first byte to read, not 0.
+    /// - Parameter start: The offset of the first byte to read, not 0.
     init(_ bytes: [UInt8], from start: Int) {
         self.bytes = bytes
-        place = start
+        offset = start
     }
 
     /// Finds all values, then reads each when its field asks for it, whatever order they were written in.
@@ -157,14 +157,14 @@ struct FieldReader: FieldCoder {
         for number in values.indices { values[number] = 0 }
         while case let head = try count(), head != 0 {
             // A later version may have more fields.
-            if (1..<values.count).contains(head >> 2) { values[head >> 2] = place << 2 | head & 3 }
+            if (1..<values.count).contains(head >> 2) { values[head >> 2] = offset << 2 | head & 3 }
             try skip(head & 3)
         }
-        let end = place
+        let end = offset
         var fields = blank
         entries = Fields.layout.entries[...]
         try fields.fields(&self)
-        place = end
+        offset = end
         return fields
     }
 
@@ -194,7 +194,7 @@ struct FieldReader: FieldCoder {
     private mutating func stored(_ number: Int) throws -> StoredValue {
         let value = values[number]
         guard value != 0 else { return .null }
-        place = value >> 2
+        offset = value >> 2
         switch value & 3 {
         case 1: return .integer(try integer())
         case 2: return .text(try text())
@@ -213,7 +213,7 @@ struct FieldReader: FieldCoder {
     /// The number of items that follow. Each takes a byte at least.
     mutating func items() throws -> Range<Int> {
         let count = try count()
-        guard count <= bytes.count - place else { throw Self.damaged }
+        guard count <= bytes.count - offset else { throw Self.damaged }
         return 0..<count
     }
 
@@ -234,17 +234,17 @@ struct FieldReader: FieldCoder {
     /// Passes over bytes that begin with their count.
     private mutating func range() throws -> Range<Int> {
         let count = try count()
-        guard count <= bytes.count - place else { throw Self.damaged }
-        defer { place += count }
-        return place..<(place + count)
+        guard count <= bytes.count - offset else { throw Self.damaged }
+        defer { offset += count }
+        return offset..<(offset + count)
     }
 
     private mutating func bits() throws -> UInt64 {
         var value: UInt64 = 0
         for shift in stride(from: UInt64(0), to: 70, by: 7) {
-            guard place < bytes.count else { break }
-            let byte = bytes[place]
-            place += 1
+            guard offset < bytes.count else { break }
+            let byte = bytes[offset]
+            offset += 1
             value |= UInt64(byte & 0x7f) << shift
             if byte < 0x80 { return value }
         }

@@ -60,11 +60,11 @@ extension CommitPlan {
         "records", key: ["kind", "owner", "home", "name"],
         values: [("due_at", "", nil), ("entries", "", nil), ("payload", "", "''::bytea")])
 
-    /// - Parameter looked: What was looked at: also the records that are written.
-    mutating func putRecords(_ changes: LedgerChanges, _ looked: Set<LedgerKey>) {
+    /// - Parameter readSet: The keys that the decision depends on; those of the written records are among them.
+    mutating func putRecords(_ changes: LedgerChanges, _ readSet: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
-        let keys = looked.compactMap { if case .record(let key) = $0 { key } else { nil } }
-        for key in keys.sorted(by: { $0.place.lexicographicallyPrecedes($1.place) }) {
+        let keys = readSet.compactMap { if case .record(let key) = $0 { key } else { nil } }
+        for key in keys.sorted(by: { $0.sortKey.lexicographicallyPrecedes($1.sortKey) }) {
             let name = scopes.key(key)
             let old = loaded.records[key]
             if let old, new[key] == nil, !changes.erasedRecords.contains(key) {
@@ -105,7 +105,7 @@ enum RecordSearch {
         }
         return statement(
             selection, scopes, where: "(kind, owner, home, name) > ($1, $2, $3, $4)",
-            cursor.flatMap(place) ?? [.text(""), .integer(.min), .text(""), .text("")],
+            cursor.flatMap(start) ?? [.text(""), .integer(.min), .text(""), .text("")],
             orderedBy: "kind, owner, home, name", limit: max(1, limit))
     }
 
@@ -135,7 +135,7 @@ enum RecordSearch {
     }
 
     /// The values of a key in a cursor, which is a JSON array of them; `nil` if it is none.
-    private static func place(_ cursor: ScanCursor) -> [PostgresValue]? {
+    private static func start(_ cursor: ScanCursor) -> [PostgresValue]? {
         // A cursor that is not of this form begins at the beginning.
         guard let words = JSONValue(readable: cursor.rawValue.utf8)?.array, words.count == 4,
             let owner = words[1].integer, case let texts = words.compactMap(\.string), texts.count == 3

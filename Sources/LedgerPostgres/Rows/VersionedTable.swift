@@ -20,13 +20,13 @@ struct VersionedTable: Sendable {
     init(_ name: String, key: [String], values: [(name: String, cast: String, empty: String?)]) {
         let table = "quittance.\(name)"
         let version = key.count + 1
-        let places = key.indices.map { "$\($0 + 1)" }
+        let placeholders = key.indices.map { "$\($0 + 1)" }
         let parameters = ["$\(version)"] + values.enumerated().map { "$\(version + $0 + 1)\($1.cast)" }
         let columns = ["version"] + values.map(\.name)
-        let isKey = zip(key, places).map { "\($0) = \($1)" }.joined(separator: " AND ")
+        let isKey = zip(key, placeholders).map { "\($0) = \($1)" }.joined(separator: " AND ")
         let isLoaded = "\(isKey) AND version = $\(version)"
         let set = zip(columns, parameters).map { "\($0) = \($1)" }.joined(separator: ", ")
-        insert = Self.insert(into: table, key + columns, places + parameters)
+        insert = Self.insert(into: table, key + columns, placeholders + parameters)
         update = """
             WITH met AS (
                 UPDATE \(table) SET \(set) WHERE \(isKey) AND version = $\(version + columns.count) RETURNING 1)
@@ -35,7 +35,7 @@ struct VersionedTable: Sendable {
         delete = "WITH met AS (DELETE FROM \(table) WHERE \(isLoaded) RETURNING 1) \(Conflict.unlessAny("met"))"
         check = "WITH met AS (SELECT 1 FROM \(table) WHERE \(isLoaded) FOR SHARE) \(Conflict.unlessAny("met"))"
         let needed = [("version", "0")] + values.compactMap { value in value.empty.map { (value.name, $0) } }
-        take = Self.insert(into: table, key + needed.map(\.0), places + needed.map(\.1))
+        take = Self.insert(into: table, key + needed.map(\.0), placeholders + needed.map(\.1))
         giveBack = "DELETE FROM \(table) WHERE \(isKey)"
     }
 

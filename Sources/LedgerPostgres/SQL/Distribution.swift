@@ -79,7 +79,7 @@ enum Distribution {
 
     /// What only distributed tables have. `also` names the chains that a document is evidence for besides `chain`, as
     /// `DocumentHomes` does; `mentions.document` is the home of the document. So the one is found from the home of
-    /// the other, see ``DocumentPlace``. A write of `confirmations` waits for the standby of one node.
+    /// the other, see ``DocumentLocation``. A write of `confirmations` waits for the standby of one node.
     static let additions = [
         "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
         "ALTER TABLE quittance.mentions ADD COLUMN IF NOT EXISTS document text COLLATE \"C\"",

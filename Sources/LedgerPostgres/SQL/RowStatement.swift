@@ -45,8 +45,8 @@ struct RowStatement: Sendable {
     /// Rows of parameters, separated by commas.
     private static func rows(_ count: Int, _ columns: [ColumnType], after parameters: Int = 0) -> String {
         (0..<count).map { row in
-            let values = columns.enumerated().map { place, type in
-                "$\(parameters + row * columns.count + place + 1)::\(type.rawValue)"
+            let values = columns.enumerated().map { column, type in
+                "$\(parameters + row * columns.count + column + 1)::\(type.rawValue)"
             }
             return "(\(values.joined(separator: ", ")))"
         }.joined(separator: ", ")
@@ -59,9 +59,9 @@ struct RowStatement: Sendable {
         into table: String, _ columns: [(name: String, type: ColumnType)], _ conflict: String = ""
     ) -> RowStatement {
         let start = "INSERT INTO \(table) (\(columns.map(\.name).joined(separator: ", ")))"
-        let places = columns.indices.map { "$\($0 + 1)" }
+        let placeholders = columns.indices.map { "$\($0 + 1)" }
         // In the list of columns, the arrays are read in step. `FROM unnest(…)` would copy all rows first.
-        let arrays = zip(places, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
+        let arrays = zip(placeholders, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         let types = columns.map(\.type)
         return RowStatement(
             fewRows: (1...longestList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
@@ -85,7 +85,7 @@ struct RowStatement: Sendable {
         guard rows.count > fewRows.count else {
             return PostgresStatement(fewRows[max(0, rows.count - 1)], parameters + rows.flatMap(\.self))
         }
-        let arrays = columns.enumerated().map { place, type in PostgresValue.list(type, rows.map { $0[place] }) }
+        let arrays = columns.enumerated().map { column, type in PostgresValue.list(type, rows.map { $0[column] }) }
         return PostgresStatement(many, parameters + arrays)
     }
 }

@@ -100,7 +100,7 @@ final class LedgerFile: Sendable {
             log = log ?? found
             return log ?? found
         }
-        for (place, path) in paths.enumerated() where found[place] != expected[place] { throw Self.replaced(path) }
+        for (index, path) in paths.enumerated() where found[index] != expected[index] { throw Self.replaced(path) }
     }
 
     /// Whether permissions allow writing the file and its folder.

@@ -118,12 +118,12 @@ struct LedgerLog {
 extension LedgerLog {
     /// What the operator must know about a damaged log that is still in its place, as a sentence.
     func sentence(about damage: LogDamage) -> String {
-        let place = damage.frame.map { "in frame \($0)" } ?? "in its header"
+        let location = damage.frame.map { "in frame \($0)" } ?? "in its header"
         let loss =
             damage.frame == nil
             ? "what was in it is lost"
             : "what was acknowledged from there on is lost, at least \(damage.transactions) transactions"
-        return "\(log) is damaged \(place): \(loss). docs/ledger.md says how to get it back."
+        return "\(log) is damaged \(location): \(loss). docs/ledger.md says how to get it back."
     }
 
     /// What the operator must know about the copies of damaged logs, as a sentence; `nil` if there are none.

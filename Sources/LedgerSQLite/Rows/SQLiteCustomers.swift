@@ -51,8 +51,8 @@ extension SQLiteLedgerSession {
         guard !ids.isEmpty else { return [:] }
         let last = try lastCustomer()
         var numbers: [CustomerID: Int64] = [:]
-        for (place, id) in ids.sorted(by: { ($0.id, $0.bundleId) < ($1.id, $1.bundleId) }).enumerated() {
-            let number = last &+ Int64(place) &+ 1
+        for (index, id) in ids.sorted(by: { ($0.id, $0.bundleId) < ($1.id, $1.bundleId) }).enumerated() {
+            let number = last &+ Int64(index) &+ 1
             numbers[id] = number
             customers[Customer(number: number, bundleId: id.bundleId)] = .some(nil)
         }
@@ -114,10 +114,10 @@ extension SQLiteLedgerSession {
         if kept < oldIDs.count {
             try run("DELETE FROM customerIds WHERE customer = ? AND place > ?", [number, kept.stored])
         }
-        for (place, id) in record.ids.enumerated().dropFirst(kept) {
+        for (index, id) in record.ids.enumerated().dropFirst(kept) {
             try run(
                 "INSERT INTO customerIds (customer, place, app, id) VALUES (?, ?, ?, ?)",
-                [number, (place + 1).stored, app, .text(id)])
+                [number, (index + 1).stored, app, .text(id)])
         }
         customers[customer] = record
     }

@@ -80,10 +80,10 @@ extension SQLiteLedgerSession {
     private func put(_ epochs: EventEpochs, of bundleId: String) throws {
         let app = StoredValue.integer(try addedApp(bundleId))
         try run("DELETE FROM epochs WHERE app = ?", [app])
-        for (place, epoch) in epochs.all.enumerated() {
+        for (index, epoch) in epochs.all.enumerated() {
             try run(
                 "INSERT INTO epochs (app, place, id, last) VALUES (?, ?, ?, ?)",
-                [app, .integer(Int64(place)), epoch.id.stored, epoch.last.stored])
+                [app, .integer(Int64(index)), epoch.id.stored, epoch.last.stored])
         }
     }
 

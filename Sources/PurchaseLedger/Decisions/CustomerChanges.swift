@@ -44,8 +44,8 @@ extension LedgerDraft {
             let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
             record.owners.removeAll { $0.customer == other.customer }
             link(&record, to: customer.customer, reason)
-            if reason == .claim, let place = record.owners.firstIndex(where: { $0.customer == customer.customer }) {
-                record.owners[place].reason = Open(.claim)
+            if reason == .claim, let index = record.owners.firstIndex(where: { $0.customer == customer.customer }) {
+                record.owners[index].reason = Open(.claim)
             }
             put(record)
         }

@@ -132,13 +132,13 @@ extension Chain {
     /// is signed again, for example after its refund, does not change the account. Receipts contain no token.
     var account: CustomerID? {
         let facts = transactions.values
-        var latest: (place: (Timestamp, Provenance), token: String)?
+        var latest: (sortKey: (Timestamp, Provenance), token: String)?
         for index in facts.indices {
             guard let token = facts[index].signed?.appAccountToken, let provenance = facts[index].signed?.provenance
             else { continue }
-            let place = (facts[index].signed?.purchaseDate ?? .distantPast, provenance)
-            if let latest, latest.place >= place { continue }
-            latest = (place, token)
+            let sortKey = (facts[index].signed?.purchaseDate ?? .distantPast, provenance)
+            if let latest, latest.sortKey >= sortKey { continue }
+            latest = (sortKey, token)
         }
         return (latest?.token ?? renewal?.appAccountToken).map { CustomerID($0, of: key.scope.bundleId) }
     }

@@ -371,7 +371,7 @@ extension [NewDocument] {
         let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
         var ordered: [NewDocument] = []
         var placed: Set<Provenance> = []
-        for document in sorted(by: { $0.place < $1.place }) {
+        for document in sorted(by: { $0.sortKey < $1.sortKey }) {
             for evidence in document.evidence.parts + [document.evidence] {
                 guard placed.insert(evidence.provenance).inserted else { continue }
                 if let document = known[evidence.provenance] { ordered.append(document) }
@@ -383,7 +383,7 @@ extension [NewDocument] {
 
 extension NewDocument {
     /// Notifications first, which take their tokens with them; otherwise the order of arrival.
-    fileprivate var place: (Int, Timestamp, Provenance) {
+    fileprivate var sortKey: (Int, Timestamp, Provenance) {
         (evidence.parts.isEmpty ? 1 : 0, receivedAt, evidence.provenance)
     }
 }

@@ -144,14 +144,14 @@ private struct Timeline {
     /// Merges transactions with the same web order line item into one period.
     private mutating func findPeriods(in purchases: [TransactionStatement]) {
         entries.reserveCapacity(purchases.count)
-        var places: [String: Int] = [:]
+        var indexes: [String: Int] = [:]
         for index in purchases.indices where purchases[index].isSubscription {
             if let line = purchases[index].lineItem {
-                if let place = places[line] {
-                    entries[place].add(purchases[index])
+                if let known = indexes[line] {
+                    entries[known].add(purchases[index])
                     continue
                 }
-                places[line] = entries.count
+                indexes[line] = entries.count
             }
             entries.append(Entry(period: purchases[index]))
         }

@@ -52,7 +52,7 @@ public struct RecordKey: Hashable, Sendable {
     }
 
     /// Texts by which records are ordered, and which no two of them share.
-    package var place: [String] {
+    package var sortKey: [String] {
         let scope: [String] =
             switch owner {
             case .ledger: []

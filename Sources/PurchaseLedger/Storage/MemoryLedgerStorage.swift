@@ -81,10 +81,10 @@ public final class MemoryLedgerStorage: LedgerStorage {
             let due = records.sorted { $0.dueAt ?? now < $1.dueAt ?? now }
             return ScanPage(items: Array(due.prefix(max(0, limit))), next: nil)
         }
-        let places = records.map { (place: $0.key.place.joined(separator: "\u{0}"), record: $0) }
-        let rest = places.filter { $0.place > cursor?.rawValue ?? "" }.sorted { $0.place < $1.place }
+        let sorted = records.map { (sortKey: $0.key.sortKey.joined(separator: "\u{0}"), record: $0) }
+        let rest = sorted.filter { $0.sortKey > cursor?.rawValue ?? "" }.sorted { $0.sortKey < $1.sortKey }
         let page = rest.prefix(max(1, limit))
-        let next = page.count < rest.count ? page.last.map { ScanCursor(rawValue: $0.place) } : nil
+        let next = page.count < rest.count ? page.last.map { ScanCursor(rawValue: $0.sortKey) } : nil
         return ScanPage(items: page.map(\.record), next: next)
     }
 
@@ -107,7 +107,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
 private struct State {
     /// The documents in the order of their arrival; `nil` if erased.
     var documents: [Document?] = []
-    var places: [Provenance: Int] = [:]
+    var indexes: [Provenance: Int] = [:]
     var chains: [ChainKey: ChainRecord] = [:]
     /// The chains in the order in which they were first stored.
     var order: [ChainKey] = []
@@ -139,13 +139,13 @@ private struct State {
         var last: Int64 { events.last?.cursor?.number ?? erased }
 
         /// The index of the first event after a number.
-        func place(after number: Int64) -> Int {
-            var places = events.startIndex..<events.endIndex
-            while let middle = places.dropFirst(places.count / 2).first {
+        func index(after number: Int64) -> Int {
+            var range = events.startIndex..<events.endIndex
+            while let middle = range.dropFirst(range.count / 2).first {
                 let isBefore = events[middle].cursor?.number ?? 0 <= number
-                places = isBefore ? middle + 1..<places.upperBound : places.lowerBound..<middle
+                range = isBefore ? middle + 1..<range.upperBound : range.lowerBound..<middle
             }
-            return places.lowerBound
+            return range.lowerBound
         }
     }
 }
@@ -156,7 +156,7 @@ extension State: SnapshotSource {
     func load(_ query: LedgerQuery) throws -> LedgerSnapshot {
         var snapshot = try LedgerSnapshot(query, from: self)
         let new = query.keys.customerIDs.filter { snapshot.ids[$0] == nil }.sorted { $0.id < $1.id }
-        for (place, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(place) + 1 }
+        for (index, id) in new.enumerated() { snapshot.newNumbers[id] = lastNumber + Int64(index) + 1 }
         return snapshot
     }
 
@@ -176,9 +176,9 @@ extension State: SnapshotSource {
         chains.values.filter { $0.key.scope.environment == environment && $0.isOwned(by: customer) }
     }
 
-    func isStored(_ name: Provenance) -> Bool { places[name] != nil }
+    func isStored(_ name: Provenance) -> Bool { indexes[name] != nil }
 
-    func document(_ name: Provenance) -> StoredDocument? { places[name].flatMap { documents[$0]?.stored } }
+    func document(_ name: Provenance) -> StoredDocument? { indexes[name].flatMap { documents[$0]?.stored } }
 
     func documents(_ key: WordingKey) -> [WordedDocument] {
         let found = documents.lazy.compactMap(\.self).filter {
@@ -201,7 +201,7 @@ extension State {
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) throws -> EventPage {
         let list = list(of: bundleId)
         let start = try list.epochs.start(after: cursor, erased: list.erased, last: max(firstEvent, list.last))
-        let events = Array(list.events[list.place(after: start)...].prefix(limit))
+        let events = Array(list.events[list.index(after: start)...].prefix(limit))
         var names: [Customer: String] = [:]
         for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
         return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? list.epochs.cursor(start))
@@ -270,10 +270,10 @@ extension State {
     }
 
     private mutating func store(_ new: NewDocument) {
-        if let place = places[new.evidence.provenance] {
-            documents[place]?.store(again: new)
+        if let index = indexes[new.evidence.provenance] {
+            documents[index]?.store(again: new)
         } else {
-            places[new.evidence.provenance] = documents.count
+            indexes[new.evidence.provenance] = documents.count
             documents.append(Document(stored: StoredDocument(new), chains: new.chains))
         }
     }
@@ -281,10 +281,10 @@ extension State {
     /// Makes the documents of one chain evidence for another one. If there is no other one, erases the documents that
     /// are then evidence for no chain.
     private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
-        for place in documents.indices {
-            guard documents[place]?.chains.remove(old) != nil else { continue }
-            if let new { documents[place]?.chains.insert(new) }
-            guard let document = documents[place], document.chains.isEmpty else { continue }
+        for index in documents.indices {
+            guard documents[index]?.chains.remove(old) != nil else { continue }
+            if let new { documents[index]?.chains.insert(new) }
+            guard let document = documents[index], document.chains.isEmpty else { continue }
             erase(document.stored.name)
         }
     }
@@ -295,7 +295,7 @@ extension State {
     }
 
     private mutating func erase(_ name: Provenance) {
-        if let place = places.removeValue(forKey: name) { documents[place] = nil }
+        if let index = indexes.removeValue(forKey: name) { documents[index] = nil }
     }
 
     private mutating func append(_ event: LedgerEvent) {
@@ -303,9 +303,9 @@ extension State {
         var list = list(of: event.scope.bundleId)
         let number = event.cursor?.number ?? max(firstEvent, list.last) + 1
         event.cursor = list.epochs.cursor(number)
-        let place = list.place(after: number)
-        guard place == 0 || list.events[place - 1].cursor != event.cursor else { return }
-        list.events.insert(event, at: place)
+        let index = list.index(after: number)
+        guard index == 0 || list.events[index - 1].cursor != event.cursor else { return }
+        list.events.insert(event, at: index)
         events[event.scope.bundleId] = list
     }
 

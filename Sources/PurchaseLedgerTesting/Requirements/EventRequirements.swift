@@ -24,12 +24,12 @@ extension LedgerStorageContract {
             try trial.expect(
                 try await trial.page(of: "com.example.two", after: nil).events.map(\.unplaced), is: [other],
                 "Another app's events")
-            for (place, event) in all.enumerated() {
+            for (index, event) in all.enumerated() {
                 for limit in [0, 2, 100] {
                     let page = try await trial.page(after: event.cursor, limit: limit)
-                    try trial.expect(page.events, is: Array(all[(place + 1)...].prefix(limit)), "After \(place)")
+                    try trial.expect(page.events, is: Array(all[(index + 1)...].prefix(limit)), "After \(index)")
                     let rest = try await trial.page(after: page.next).events
-                    try trial.expect(rest, is: Array(all[(place + 1 + page.events.count)...]), "After the page")
+                    try trial.expect(rest, is: Array(all[(index + 1 + page.events.count)...]), "After the page")
                 }
             }
         },
@@ -103,13 +103,13 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: erased, "How many were erased before \(before), at most \(limit)")
                 let expected = Array(all.suffix(left))
                 try trial.expect(try await trial.page(after: nil).events, is: expected, "Events that are left")
-                for (place, event) in all.enumerated() {
-                    if place + 1 >= all.count - left {
+                for (index, event) in all.enumerated() {
+                    if index + 1 >= all.count - left {
                         let rest = try await trial.page(after: event.cursor).events
-                        try trial.expect(rest, is: Array(all[(place + 1)...]), "After \(place)")
+                        try trial.expect(rest, is: Array(all[(index + 1)...]), "After \(index)")
                     } else {
                         guard case .expired(let oldest) = try await trial.error(after: event.cursor) else {
-                            throw Trial.Failure(message: "The cursor after \(place) did not expire.")
+                            throw Trial.Failure(message: "The cursor after \(index) did not expire.")
                         }
                         try trial.expect(try await trial.page(after: oldest).events, is: expected, "After the oldest")
                     }

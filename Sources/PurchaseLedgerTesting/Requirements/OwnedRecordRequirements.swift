@@ -64,11 +64,11 @@ extension LedgerStorageContract {
         Requirement("An erased record is neither loaded nor found, and the others stay") { trial in
             let records = ofAllOwners + [Sample.record("b", due: 1, entries: ["x"])]
             try await trial.commit { $0.records = records }
-            for (place, record) in records.enumerated() {
+            for (index, record) in records.enumerated() {
                 try await trial.commit(trial.second) {
                     $0.erasedRecords = [record.key, Sample.record("never stored").key]
                 }
-                let rest = records.dropFirst(place + 1)
+                let rest = records.dropFirst(index + 1)
                 try trial.expect(Set(try await trial.scan(RecordSelection())), is: Set(rest), "The records")
             }
             try trial.expect(try await trial.scan(RecordSelection(entry: "x")), is: [], "Records with the entry")

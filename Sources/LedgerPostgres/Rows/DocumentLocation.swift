@@ -4,16 +4,16 @@ import PurchaseLedger
 import Synchronization
 
 /// A document's name, and the home of its row.
-struct DocumentPlace: Hashable, Comparable {
+struct DocumentLocation: Hashable, Comparable {
     let name: Provenance
     let home: String
 
-    static func < (one: DocumentPlace, other: DocumentPlace) -> Bool { one.name < other.name }
+    static func < (one: DocumentLocation, other: DocumentLocation) -> Bool { one.name < other.name }
 
     var key: [PostgresValue] { name.key + [.text(home)] }
 }
 
-extension DocumentPlace {
+extension DocumentLocation {
     init(_ evidence: Evidence) { self.init(name: evidence.provenance, home: evidence.home) }
 }
 
@@ -37,7 +37,7 @@ extension PostgresRow {
     /// A document's name.
     mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
 
-    mutating func place() throws -> DocumentPlace { DocumentPlace(name: try name(), home: try next()) }
+    mutating func location() throws -> DocumentLocation { DocumentLocation(name: try name(), home: try next()) }
 }
 
 /// The homes of documents that were found lately. A document's home never changes, so that what is remembered is right,
@@ -48,7 +48,9 @@ final class KnownHomes: Sendable {
 
     private let homes = Mutex([Provenance: String]())
 
-    func note(_ places: [DocumentPlace]) { note(Dictionary(places.map { ($0.name, $0.home) }) { first, _ in first }) }
+    func note(_ locations: [DocumentLocation]) {
+        note(Dictionary(locations.map { ($0.name, $0.home) }) { first, _ in first })
+    }
 
     func note(_ found: [Provenance: String]) {
         homes.withLock { homes in
