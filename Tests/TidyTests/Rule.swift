@@ -31,7 +31,8 @@ extension Rule {
     }
 
     static let all = [
-        clock, randomness, output, traps, verified, outgoing, licence, purpose, shippedColumns, columns, documentation,
+        clock, randomness, output, traps, verified, outgoing, tuples, ignoredErrors, licence, purpose, shippedColumns,
+        columns, documentation,
     ]
 
     private static let clock = forbids(
@@ -76,6 +77,27 @@ extension Rule {
         "nothing traps on purpose", in: \.isShipped,
         bad: ["try! f()", #"fatalError("never")"#, "preconditionFailure()", "x as! Int"],
         good: ["try? f()", "x as? Int"])
+
+    private static let tuples = forbids(
+        #"(?:(?<!: )\((?:[^()\n]|\([^()\n]*\))*,(?:[^()\n]|\([^()\n]*\))*\)|(?:let|var) \([^()\n]*\): .*) = \("#,
+        "each value is assigned on a line of its own", in: \.isShipped,
+        bad: ["(a, b) = (1, 2)", "    let (a, b) = (\n", "f { ($0.a, $0.b) = ([], true) }", "var (a, b): (A, B) = (c, d)"],
+        good: ["let (a, b) = f()", "var a: (A, B) = (1, 2)", "for (a, b) in c {}", "return (a, b) == (1, 2)"])
+
+    /// The reason may also stand in front of several lines that have it in common.
+    private static let ignoredErrors = Rule(
+        name: "an ignored error has its reason beside it", applies: \.isShipped,
+        violations: { file in
+            let lines = file.lines
+            return lines.indices.filter { index in
+                let line = lines[index]
+                guard line.contains("try? "), SourceFile(String(line)).code.contains("try? ") else { return false }
+                let paragraph = lines[max(0, index - 4)...index].split(separator: "").last ?? []
+                return !paragraph.contains { $0.contains("//") }
+            }.map { "line \($0 + 1)" }
+        },
+        bad: ["let a = try? f()", "// A reason.\n\nlet a = try? f()", "// A reason.\n1\n2\n3\n4\nlet a = try? f()"],
+        good: ["// A reason.\nlet a = try? f()", "let a = try? f()  // A reason.", "// Because.\na()\nlet b = try? f()"])
 
     private static let verified = forbids(
         #"\bVerified(<[^\n(]*>)?(\.init)?\("#, "only the verifier makes a Verified",
