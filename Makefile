@@ -42,13 +42,13 @@ soak: setup-tests
 # A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
 # SEED=7 DAYS=365 CUSTOMERS=12 choose another.
 simulation: setup
-	swift build -c release --product quittance
-	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --seed $(SEED) --days $(DAYS) --customers $(CUSTOMERS)
+	swift build -c release --product simulate-check
+	"$$(swift build -c release --show-bin-path)/simulate-check" --seed $(SEED) --days $(DAYS) --customers $(CUSTOMERS)
 
 # Two virtual hours with ten customers a second, to see whether work piles up.
 load: setup
-	swift build -c release --product quittance
-	"$$(swift build -c release --show-bin-path)/quittance" simulate --check --load --seed $(SEED)
+	swift build -c release --product simulate-check
+	"$$(swift build -c release --show-bin-path)/simulate-check" --load --seed $(SEED)
 
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
 rulebook: setup-tests

@@ -41,7 +41,7 @@ import Testing
         await #expect(throws: SimulationFailure.self) { _ = try await simulation.run() }
     }
 
-    /// `quittance simulate --check --load` is the same with two hours and ten customers a second.
+    /// `make load` is the same with two hours and ten customers a second.
     @Test func `while customers buy without a pause nothing piles up, and no more than one request a worker is open`()
         async throws
     {

@@ -120,34 +120,7 @@ struct Simulate: AsyncParsableCommand {
         help: "Make new keys in the folder of --out. A ledger that knows the old ones refuses what they sign.")
     var makesNewKeys = false
 
-    @Flag(
-        help: """
-            Run no simulator: check Quittance itself. Customers live through --days while deliveries are lost, storage \
-            stops and the App Store is down, and each day their entitlements are compared with what was sold. \
-            --seed chooses the course of events.
-            """)
-    var check = false
-
-    @Flag(
-        help: """
-            With --check: two hours in which ten customers buy in each second, on a SQLite file. It says whether work \
-            piles up.
-            """)
-    var load = false
-
-    @Option(help: "How many days a --check takes, in the customers' time. Default: 365.")
-    var days: Int?
-
-    @Option(help: "How many customers a --check has. Default: 12.")
-    var customers: Int?
-
     func validate() throws {
-        guard days ?? 1 > 0, customers ?? 1 > 0 else {
-            throw ValidationError("--days and --customers take numbers above 0.")
-        }
-        guard check || days == nil && customers == nil && !load else {
-            throw ValidationError("--days, --customers and --load are for --check.")
-        }
         guard ServerConfiguration.isHostname(host) else {
             throw ValidationError("--host takes \(ServerConfiguration.expectedHostname).")
         }
@@ -188,8 +161,6 @@ struct Simulate: AsyncParsableCommand {
     }
 
     func run() async throws {
-        if check, load { return try await runLoad() }
-        if check { return try await runCheck() }
         ServerSignals.ignoreHangup()
         let format = try Self.logFormat()
         var logger = Logger(label: "quittance") { _ in
