@@ -15,6 +15,35 @@ let postgres = TargetDependencyCondition.when(traits: ["PostgreSQL"])
 let sqlite = TargetDependencyCondition.when(traits: ["SQLite"])
 let server = TargetDependencyCondition.when(traits: ["Server"])
 
+// The products of other packages.
+let argumentParser = Target.Dependency.product(
+    name: "ArgumentParser", package: "swift-argument-parser", condition: server)
+let asn1 = Target.Dependency.product(name: "SwiftASN1", package: "swift-asn1")
+let asyncHTTPClient = Target.Dependency.product(
+    name: "AsyncHTTPClient", package: "async-http-client", condition: server)
+let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras = Target.Dependency.product(name: "CryptoExtras", package: "swift-crypto")
+let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condition: sqlite)
+let grdbSQLite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift", condition: sqlite)
+let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types", condition: server)
+let hummingbird = Target.Dependency.product(name: "Hummingbird", package: "hummingbird", condition: server)
+let hummingbirdCore = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird", condition: server)
+let hummingbirdTesting = Target.Dependency.product(name: "HummingbirdTesting", package: "hummingbird")
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log", condition: server)
+let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio", condition: server)
+let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio", condition: server)
+let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: server)
+let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio", condition: server)
+let serviceLifecycle = Target.Dependency.product(
+    name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server)
+let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server)
+let x509 = Target.Dependency.product(name: "X509", package: "swift-certificates")
+let certificates = [crypto, cryptoExtras, asn1, x509]
+let network = [
+    asyncHTTPClient, httpTypes, hummingbird, hummingbirdCore, logging, nioCore, nioHTTP1, nioPosix,
+    serviceLifecycle, unixSignals,
+]
+
 let package = Package(
     name: "quittance",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
@@ -57,23 +86,8 @@ let package = Package(
     targets: [
         .target(name: "AppStoreModel"),
         .target(name: "ReceiptCoding", dependencies: ["AppStoreModel"]),
-        .target(
-            name: "AppStoreTrust",
-            dependencies: [
-                "AppStoreModel",
-                "ReceiptCoding",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
-        .target(
-            name: "PurchaseLedger",
-            dependencies: [
-                "AppStoreModel", "AppStoreTrust", "ReceiptCoding", .product(name: "Crypto", package: "swift-crypto"),
-            ]
-        ),
+        .target(name: "AppStoreTrust", dependencies: ["AppStoreModel", "ReceiptCoding"] + certificates),
+        .target(name: "PurchaseLedger", dependencies: ["AppStoreModel", "AppStoreTrust", "ReceiptCoding", crypto]),
         .target(name: "PurchaseLedgerTesting", dependencies: ["AppStoreModel", "PurchaseLedger"]),
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "DeflateCoding", dependencies: ["CZlib"]),
@@ -86,125 +100,44 @@ let package = Package(
             name: "LedgerPostgres",
             dependencies: [
                 "AppStoreModel", .target(name: "CLibPQ", condition: postgres), "DocumentPacking", "PurchaseLedger",
-            ]
-        ),
+            ]),
         .target(
             name: "LedgerSQLite",
-            dependencies: [
-                "AppStoreModel", "DocumentPacking", "PurchaseLedger",
-                .product(name: "GRDB", package: "GRDB.swift", condition: sqlite),
-                .product(name: "GRDBSQLite", package: "GRDB.swift", condition: sqlite),
-            ]
-        ),
-        .target(
-            name: "AppStoreAPI",
-            dependencies: ["AppStoreModel", .product(name: "Crypto", package: "swift-crypto")]
-        ),
+            dependencies: ["AppStoreModel", "DocumentPacking", "PurchaseLedger", grdb, grdbSQLite]),
+        .target(name: "AppStoreAPI", dependencies: ["AppStoreModel", crypto]),
         .target(
             name: "AppStoreSimulator",
-            dependencies: [
-                "AppStoreAPI",
-                "AppStoreModel",
-                "ReceiptCoding",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
+            dependencies: ["AppStoreAPI", "AppStoreModel", "ReceiptCoding"] + certificates),
         .target(
             name: "Reconciliation",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "InputForms", "PurchaseLedger", "ReceiptCoding",
-            ]
-        ),
+            ]),
         .target(
             name: "LedgerSimulation",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
-            ]
-        ),
-        .target(
-            name: "OutgoingHTTP",
-            dependencies: [
-                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
-                .product(name: "NIOCore", package: "swift-nio", condition: server),
-                .product(name: "NIOPosix", package: "swift-nio", condition: server),
-            ]
-        ),
+            ]),
+        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix]),
         .target(
             name: "PurchaseServer",
             dependencies: [
-                "AppStoreAPI",
-                "AppStoreModel",
-                "AppStoreTrust",
-                "InputForms",
-                "OutgoingHTTP",
-                "PurchaseLedger",
-                "ReceiptCoding",
-                "Reconciliation",
-                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
-                .product(name: "Hummingbird", package: "hummingbird", condition: server),
-                .product(name: "HummingbirdCore", package: "hummingbird", condition: server),
-                .product(name: "Logging", package: "swift-log", condition: server),
-                .product(name: "NIOCore", package: "swift-nio", condition: server),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
-                .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: server),
-                .product(name: "NIOPosix", package: "swift-nio", condition: server),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
-            ]
-        ),
+                "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "InputForms", "OutgoingHTTP", "PurchaseLedger",
+                "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes,
+            ] + network),
         .target(
             name: "SimulatorServer",
-            dependencies: [
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "OutgoingHTTP",
-                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types", condition: server),
-                .product(name: "Hummingbird", package: "hummingbird", condition: server),
-                .product(name: "HummingbirdCore", package: "hummingbird", condition: server),
-                .product(name: "Logging", package: "swift-log", condition: server),
-                .product(name: "NIOCore", package: "swift-nio", condition: server),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
-                .product(name: "NIOPosix", package: "swift-nio", condition: server),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
-            ]
-        ),
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "OutgoingHTTP", crypto] + network),
         .target(name: "CBuildCommit"),
         .executableTarget(
             name: "quittance",
             dependencies: [
-                "AppStoreAPI",
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "CBuildCommit",
-                "InputForms",
-                .target(name: "LedgerPostgres", condition: postgres),
-                "LedgerSQLite",
-                "LedgerSimulation",
-                "OutgoingHTTP",
-                "PurchaseLedger",
-                "PurchaseServer",
-                "ReceiptCoding",
-                "Reconciliation",
-                "SimulatorServer",
-                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: server),
-                .product(name: "AsyncHTTPClient", package: "async-http-client", condition: server),
-                .product(name: "Logging", package: "swift-log", condition: server),
-                .product(name: "NIOCore", package: "swift-nio", condition: server),
-                .product(name: "NIOHTTP1", package: "swift-nio", condition: server),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server),
-            ]
-        ),
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "CBuildCommit", "InputForms",
+                .target(name: "LedgerPostgres", condition: postgres), "LedgerSQLite", "OutgoingHTTP", "PurchaseLedger",
+                "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer", argumentParser, asyncHTTPClient,
+                logging, nioCore, nioHTTP1, serviceLifecycle, unixSignals,
+            ]),
         .target(name: "TestData", path: "Tests/TestData"),
         .target(name: "TestPostgres", dependencies: ["TestProcess"], path: "Tests/TestPostgres"),
         .target(name: "TestProcess", path: "Tests/TestProcess"),
@@ -217,30 +150,23 @@ let package = Package(
             path: "Tests/TestWorld"),
         .target(
             name: "HostileVectors",
-            dependencies: [
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "ReceiptCoding",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ],
-            path: "Tests/HostileVectors"
-        ),
+            dependencies: ["AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "ReceiptCoding"] + certificates,
+            path: "Tests/HostileVectors"),
         .executableTarget(name: "make-vectors", dependencies: ["HostileVectors"], path: "Tests/MakeVectors"),
         .executableTarget(
-            name: "make-signing-fixture", dependencies: ["AppStoreModel", "AppStoreSimulator"],
+            name: "make-signing-fixture",
+            dependencies: ["AppStoreModel", "AppStoreSimulator"],
             path: "Tests/MakeSigningFixture"),
+        .executableTarget(
+            name: "simulate-check", dependencies: ["LedgerSQLite", "LedgerSimulation", argumentParser],
+            path: "Tests/SimulateCheck"),
         .testTarget(name: "TidyTests"),
         .testTarget(
             name: "ArticleTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
                 "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation", "TestWorld",
-            ]
-        ),
+            ]),
         .testTarget(name: "AppStoreModelTests", dependencies: ["AppStoreModel", "AppStoreSimulator", "TestData"]),
         .testTarget(
             name: "ReceiptCodingTests",
@@ -253,146 +179,67 @@ let package = Package(
         .testTarget(
             name: "AppStoreTrustTests",
             dependencies: [
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "HostileVectors",
-                "ReceiptCoding",
-                "TestData",
-                "TestProcess",
-                "TestWorld",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "ReceiptCoding", "TestData",
+                "TestProcess", "TestWorld",
+            ] + certificates),
         .testTarget(
             name: "AppStoreAPITests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "PurchaseServer", "TestData", "TestProcess",
-                .product(name: "Crypto", package: "swift-crypto"),
-            ]
-        ),
+                crypto,
+            ]),
         .testTarget(
             name: "AppStoreSimulatorTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger", "ReceiptCoding", "TestData",
-                "TestWorld",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
+                "TestWorld", crypto, asn1, x509,
+            ]),
         .testTarget(
             name: "PurchaseLedgerTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "HostileVectors", "PurchaseLedger",
-                "PurchaseLedgerTesting",
-                "ReceiptCoding",
-                "TestData",
-                "TestProcess",
-                "TestWorld",
-            ]
-        ),
+                "PurchaseLedgerTesting", "ReceiptCoding", "TestData", "TestProcess", "TestWorld",
+            ]),
         .testTarget(
             name: "LedgerPostgresTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "DocumentPacking", "LedgerPostgres",
                 "LedgerSQLite", "LedgerSimulation", "PurchaseLedger", "PurchaseLedgerTesting", "TestData",
-                "TestPostgres", "TestProcess", "TestWorld", .product(name: "GRDB", package: "GRDB.swift"),
-            ]
-        ),
+                "TestPostgres", "TestProcess", "TestWorld", grdb,
+            ]),
         .testTarget(
             name: "LedgerSQLiteTests",
             dependencies: [
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "LedgerSQLite",
-                "PurchaseLedger",
-                "PurchaseLedgerTesting",
-                "ReceiptCoding",
-                "TestData",
-                "TestProcess",
-                "TestWorld",
-                .product(name: "GRDB", package: "GRDB.swift"),
-            ]
-        ),
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseLedgerTesting", "ReceiptCoding", "TestData", "TestProcess", "TestWorld", grdb,
+            ]),
         .testTarget(
             name: "ReconciliationTests",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSimulation",
                 "PurchaseLedger", "PurchaseLedgerTesting", "ReceiptCoding", "Reconciliation", "TestData", "TestWorld",
-            ]
-        ),
+            ]),
         .testTarget(
             name: "PurchaseServerTests",
             dependencies: [
-                "AppStoreAPI",
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "LedgerSQLite",
-                "PurchaseLedger",
-                "PurchaseLedgerTesting",
-                "PurchaseServer",
-                "ReceiptCoding",
-                "Reconciliation",
-                "TestData",
-                "TestProcess",
-                "TestWorld",
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "HTTPTypes", package: "swift-http-types"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdTesting", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
-            ]
-        ),
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
+                "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation", "TestData", "TestProcess",
+                "TestWorld", crypto, httpTypes, hummingbird, hummingbirdTesting, logging, nioCore, nioPosix, asn1, x509,
+            ]),
         .testTarget(
             name: "SimulatorServerTests",
             dependencies: [
-                "AppStoreAPI",
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "PurchaseLedger",
-                "PurchaseServer",
-                "ReceiptCoding", "Reconciliation",
-                "SimulatorServer",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-            ]
-        ),
+                "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
+                "PurchaseServer", "ReceiptCoding", "Reconciliation", "SimulatorServer", asyncHTTPClient, hummingbird,
+                logging, nioCore, nioHTTP1, nioPosix, serviceLifecycle,
+            ]),
         .testTarget(
             name: "QuittanceTests",
             dependencies: [
-                "AppStoreModel",
-                "AppStoreSimulator",
-                "AppStoreTrust",
-                "LedgerSQLite",
-                "PurchaseLedger",
-                "TestData",
-                "TestPostgres",
-                "TestProcess",
-                "TestWorld",
-                "quittance",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
-            ]
-        ),
+                "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger", "TestData",
+                "TestPostgres", "TestProcess", "TestWorld", "quittance", asyncHTTPClient, grdb, nioCore, nioHTTP1,
+                nioPosix,
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )

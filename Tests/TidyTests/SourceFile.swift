@@ -37,7 +37,8 @@ struct SourceFile: Sendable {
 /// A target of the manifest with its sources.
 struct SourceTarget: Sendable, CustomTestStringConvertible {
     let name: String
-    /// The string literals of its declaration in the manifest: its dependencies, and others that name no module.
+    /// The string literals of its declaration in the manifest and of the products that it names: its dependencies, and
+    /// others that name no module.
     let quoted: Set<String>
     let files: [SourceFile]
 
@@ -69,10 +70,15 @@ extension SourceTarget {
         guard let manifest = try? String(contentsOf: root.appending(path: "Package.swift"), encoding: .utf8) else {
             return []
         }
+        // A product is a constant of the manifest, and so is a list of products.
+        var products: [String: String] = [:]
+        for match in manifest.matches(#"\nlet (\w+) = (Target\.Dependency[^)]*\)|\[[^\]]*\])"#) {
+            products[match[1]] = match[2].naming(products)
+        }
         return manifest.matches(
             #"\.(?:target|executableTarget|testTarget)\(\s*name: "([^"]+)"[\s\S]*?(?=\n {8}\.|\n {4}\])"#
         )
-        .map { SourceTarget(name: $0[1], declaration: $0[0]) }
+        .map { SourceTarget(name: $0[1], declaration: $0[0].naming(products)) }
     }()
 
     private init(name: String, declaration: String) {
@@ -107,6 +113,11 @@ extension String {
                 return range.location == NSNotFound ? "" : text.substring(with: range)
             }
         }
+    }
+
+    /// The text, followed by what its words stand for.
+    fileprivate func naming(_ values: [String: String]) -> String {
+        self + matches(#"\b[a-z]\w*"#).compactMap { values[$0[0]] }.joined()
     }
 
     /// The text without the matches of a pattern.
