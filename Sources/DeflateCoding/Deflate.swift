@@ -13,7 +13,9 @@ package enum Deflate {
     /// - Returns: `nil` if zlib has no memory.
     package static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         withStream { stream in
-            let (level, memory, strategy) = (Z_DEFAULT_COMPRESSION, Int32(MAX_MEM_LEVEL), Z_DEFAULT_STRATEGY)
+            let level = Z_DEFAULT_COMPRESSION
+            let memory = Int32(MAX_MEM_LEVEL)
+            let strategy = Z_DEFAULT_STRATEGY
             guard
                 deflateInit2_(stream, level, Z_DEFLATED, bare, memory, strategy, ZLIB_VERSION, streamSize) == Z_OK
             else { return nil }

@@ -239,7 +239,8 @@ extension DocumentCodec {
         _ rest: [UInt8], _ blobs: ArraySlice<(gap: Int, name: Name)>, _ blob: (Name) throws -> ArraySlice<UInt8>
     ) throws -> [UInt8] {
         var parts: [ArraySlice<UInt8>] = []
-        var (position, count) = (0, rest.count)
+        var position = 0
+        var count = rest.count
         for (gap, name) in blobs {
             guard gap <= rest.count - position else { throw BlobReader.damaged }
             parts.append(rest[position..<position + gap])

@@ -73,7 +73,8 @@ struct Auditor {
         consenting: Set<String>, unheard: Set<String>, isExact: Bool, in world: World
     ) -> String? {
         for (id, requests) in consumptionRequests(in: world) {
-            let (question, answers) = (questions[id], accepted[id] ?? [])
+            let question = questions[id]
+            let answers = accepted[id] ?? []
             let customer = requests.first?.customer ?? ""
             let consents = consenting.contains(customer)
             if !consents, !answers.isEmpty { return "\(id) was answered without consent" }
@@ -116,7 +117,8 @@ struct Auditor {
     /// The consumption requests about each transaction, in their order. After a decision, and a day after the first
     /// time, the App Store asks about another one.
     static func consumptionRequests(in world: World) -> [String: [Request]] {
-        var (requests, open) = ([String: [Request]](), [String: Request]())
+        var requests = [String: [Request]]()
+        var open = [String: Request]()
         for occurrence in world.occurrences {
             guard let id = occurrence.transaction?.transactionId else { continue }
             switch occurrence.notice.type {

@@ -33,7 +33,9 @@ final class Trouble: Sendable {
 
     func set(storage: Double, refusesWrites: Bool = false, isAPIDown: Bool, lie: Lie? = nil) {
         state.withLock { state in
-            (state.storage, state.refusesWrites, state.isAPIDown) = (storage, refusesWrites, isAPIDown)
+            state.storage = storage
+            state.refusesWrites = refusesWrites
+            state.isAPIDown = isAPIDown
             state.lie = lie
         }
     }
@@ -90,7 +92,8 @@ final class StoppingStorage: ForwardingStorage {
     private let trouble: Trouble
 
     init(around inner: any LedgerStorage, _ trouble: Trouble) {
-        (self.inner, self.trouble) = (inner, trouble)
+        self.inner = inner
+        self.trouble = trouble
     }
 
     func willForward() throws {

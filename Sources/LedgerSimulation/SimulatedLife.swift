@@ -48,7 +48,8 @@ struct SimulatedLife {
     /// What the app says about each product if the App Store asks how it was used.
     static var consumption: [String: ConsumptionInformation] {
         var information = ConsumptionInformation()
-        (information.deliveryStatus, information.sampleContentProvided) = (Open(.delivered), false)
+        information.deliveryStatus = Open(.delivered)
+        information.sampleContentProvided = false
         information.refundPreference = Open(.decline)
         return Dictionary(uniqueKeysWithValues: catalogue.products.map { ($0.id, information) })
     }

@@ -23,7 +23,9 @@ public struct LoadPlan: Hashable, Sendable {
     public var losses = 0.1
 
     public init(seed: UInt64, customers: Int, seconds: Int) {
-        (self.seed, self.customers, self.seconds) = (seed, customers, seconds)
+        self.seed = seed
+        self.customers = customers
+        self.seconds = seconds
     }
 }
 
@@ -71,7 +73,9 @@ public struct SimulatedLoad {
     public init(_ plan: LoadPlan, on storage: any LedgerStorage) throws {
         self.plan = plan
         let world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: clock.now)
-        let (authority, key, clock) = (try StoreAuthority.fixture(), try StoreKey(seed: plan.seed), clock)
+        let authority = try StoreAuthority.fixture()
+        let key = try StoreKey(seed: plan.seed)
+        let clock = clock
         var store = SimulatedStore(world, WorldSigner(authority), key, seed: plan.seed)
         store.world.sandboxSpeed = .oneHour
         store.notificationURLs = [.production: "production", .sandbox: "sandbox"]

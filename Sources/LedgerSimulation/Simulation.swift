@@ -25,7 +25,9 @@ public struct SimulationPlan: Hashable, Sendable {
     public var asks = true
 
     public init(seed: UInt64, days: Int, customers: Int) {
-        (self.seed, self.days, self.customers) = (seed, days, customers)
+        self.seed = seed
+        self.days = days
+        self.customers = customers
     }
 }
 
@@ -117,7 +119,8 @@ public struct Simulation {
     ///
     /// - Parameter storage: An empty storage.
     public init(_ plan: SimulationPlan, on storage: any LedgerStorage = MemoryLedgerStorage()) throws {
-        (self.plan, steadyStorage) = (plan, storage)
+        self.plan = plan
+        steadyStorage = storage
         random = SeededRandom(seed: plan.seed)
         var world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: Self.start)
         world.sandboxSpeed = .oneHour
@@ -148,7 +151,10 @@ public struct Simulation {
     /// Ten times as bad as a network is.
     private static var faults: Faults {
         var faults = Faults.unkind
-        (faults.losses, faults.duplicates, faults.reorderings, faults.delays) = (0.3, 0.3, 0.5, 0.3)
+        faults.losses = 0.3
+        faults.duplicates = 0.3
+        faults.reorderings = 0.5
+        faults.delays = 0.3
         return faults
     }
 
@@ -166,7 +172,8 @@ public struct Simulation {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
         }
-        (report.requests, report.lies) = (trouble.requests, trouble.lies)
+        report.requests = trouble.requests
+        report.lies = trouble.lies
         report.consumptionRequests = Auditor.consumptionRequests(in: await transport.store.world).values
             .reduce(0) { $0 + $1.count }
         report.consumptionAnswers = trouble.answers.values.reduce(0) { $0 + $1.count }
@@ -238,7 +245,8 @@ extension Simulation {
 
     /// The app records the consent of the customers who give it.
     private func recordConsent() async throws {
-        let (ledger, world) = (Ledger(storage: steadyStorage), await transport.store.world)
+        let ledger = Ledger(storage: steadyStorage)
+        let world = await transport.store.world
         for customer in life.consenting.compactMap({ world.customers[$0] }) {
             guard let account = customer.appAccountToken else { continue }
             let scope = LedgerScope(bundleId: Self.bundleId, environment: customer.environment)
@@ -270,7 +278,8 @@ extension Simulation {
 
     /// Time passes in the App Store, and its notifications are delivered.
     private mutating func pass(_ milliseconds: Int64, acts: Int = 0) async throws {
-        let (life, before) = (life, random)
+        let life = life
+        let before = random
         let (deliveries, waiting, after) = try await transport.update { store in
             var random = before
             let end = store.world.now.milliseconds + milliseconds
@@ -334,7 +343,8 @@ extension Simulation {
     private static let mostJobs = 10_000
 
     private mutating func start() async throws {
-        let (clock, key) = (clock, key)
+        let clock = clock
+        let key = key
         let client = AppStoreClient(
             bundleId: Self.bundleId, key: key,
             transport: InterruptedTransport(inner: transport, trouble: trouble, clock: clock), now: { clock.now },
@@ -392,7 +402,8 @@ extension Simulation {
 
     /// Compares the answers to consumption requests with what the App Store asked.
     private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
-        var (questions, place) = ([String: ConsumptionQuestion](), ScanCursor?.none)
+        var questions = [String: ConsumptionQuestion]()
+        var place = ScanCursor?.none
         repeat {
             let page = try await Ledger(storage: steadyStorage).jobs(after: place, limit: 10_000)
             for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
@@ -419,7 +430,8 @@ extension Simulation {
 
     /// A contradiction between the events and the state; `nil` if there is none.
     private mutating func contradiction() async throws -> String? {
-        var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
+        var events = [LedgerEvent]()
+        var cursor = EventCursor?.none
         while true {
             let page = try await steadyStorage.events(of: Self.bundleId, after: cursor, limit: 10_000)
             events += page.events
@@ -427,7 +439,8 @@ extension Simulation {
             if page.events.isEmpty { break }
         }
         report.events = events.count
-        var (chains, place) = ([ChainKey](), ScanCursor?.none)
+        var chains = [ChainKey]()
+        var place = ScanCursor?.none
         repeat {
             let page = try await steadyStorage.chains(.all, after: place, limit: 10_000)
             chains += page.items

@@ -107,7 +107,8 @@ struct Trial: Sendable {
         fill(&changes)
         changes.erasedCustomers = Set(erased.map(\.customer))
         let ids = erased.flatMap { record in record.ids.map { CustomerID($0, of: record.customer.bundleId) } }
-        let (query, decided) = (LedgerQuery(changes.keys.union(ids.map(LedgerKey.customerID))), changes)
+        let query = LedgerQuery(changes.keys.union(ids.map(LedgerKey.customerID)))
+        let decided = changes
         try await (handle ?? first).commit(query) { _ in .commit(decided, ()) }
     }
 

@@ -35,10 +35,12 @@ struct DERWriter {
         if count < 0x80 {
             write(byte: UInt8(count))
         } else {
-            var (rest, bytes) = (count, UInt8(0))
+            var rest = count
+            var bytes = UInt8(0)
             while rest > 0 {
                 write(byte: UInt8(truncatingIfNeeded: rest))
-                (rest, bytes) = (rest >> 8, bytes + 1)
+                rest = rest >> 8
+                bytes = bytes + 1
             }
             write(byte: 0x80 | bytes)
         }

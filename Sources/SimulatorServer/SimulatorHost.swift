@@ -19,7 +19,9 @@ package actor SimulatorHost {
         _ simulator: Simulator, wall: @escaping @Sendable () -> Timestamp,
         keepTime: @escaping @Sendable (Timestamp) -> Void = { _ in }
     ) {
-        (self.simulator, self.wall, self.keepTime) = (simulator, wall, keepTime)
+        self.simulator = simulator
+        self.wall = wall
+        self.keepTime = keepTime
         kept = simulator.store.world.now
         clock = SharedClock(simulator.clock, wall: wall)
     }

@@ -62,7 +62,8 @@ public final class AppStoreClient: Sendable {
         share: Int = 100, transport: any AppStoreTransport, now: @escaping @Sendable () -> Timestamp,
         sleep: @escaping @Sendable (Duration) async throws -> Void, random: any RandomNumberGenerator & Sendable
     ) {
-        (self.bundleId, self.share) = (bundleId, share)
+        self.bundleId = bundleId
+        self.share = share
         self.environments = environments.intersection([.production, .sandbox])
         self.transport = transport
         self.now = now
@@ -75,7 +76,8 @@ public final class AppStoreClient: Sendable {
     public func replaceKey(by key: InAppPurchaseKey) {
         state.withLock { state in
             state.token = BearerToken(key, for: bundleId)
-            (state.refusedByProduction, state.isAcceptedByProduction) = (nil, false)
+            state.refusedByProduction = nil
+            state.isAcceptedByProduction = false
         }
     }
 
@@ -100,7 +102,8 @@ public final class AppStoreClient: Sendable {
     ) async throws(AppStoreAPIError) -> Answer {
         try require(endpoint, environment)
         let end = now().adding(limit)
-        var (attempt, hasNewToken) = (1, false)
+        var attempt = 1
+        var hasNewToken = false
         while true {
             do throws(AppStoreAPIError) {
                 return try await attempted(endpoint, environment, until: end)

@@ -22,7 +22,8 @@ package struct BearerToken: Sendable {
 
     /// - Parameter bundleId: The app.
     package init(_ key: InAppPurchaseKey, for bundleId: String) {
-        (self.key, self.bundleId) = (key, bundleId)
+        self.key = key
+        self.bundleId = bundleId
     }
 
     /// The token for a request at this time. A clock that was set back makes a new one.
@@ -38,7 +39,8 @@ package struct BearerToken: Sendable {
             ("bid", .string(bundleId)),
         ]
         let new = try key.token(.object(claims.map { JSONValue.Member($0, $1) }))
-        (text, signed) = (new, seconds)
+        text = new
+        signed = seconds
         return new
     }
 

@@ -89,7 +89,8 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
         private var isAtEnd = false
 
         init(pages: Pages, cursor: String?) {
-            (self.pages, self.cursor) = (pages, cursor)
+            self.pages = pages
+            self.cursor = cursor
         }
 
         public mutating func next(

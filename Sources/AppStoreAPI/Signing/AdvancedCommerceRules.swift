@@ -8,7 +8,9 @@ import AppStoreModel
 /// Checks single values of a request.
 private struct AdvancedCommerceRules {
     /// Apple's longest texts, in characters.
-    static let (description, displayName, SKU) = (45, 30, 128)
+    static let description = 45
+    static let displayName = 30
+    static let SKU = 128
     /// The most periods of an offer.
     static let offerPeriods = 12
     /// The only version of these requests.

@@ -34,8 +34,11 @@ extension StoreKitSigner {
         ])
         var signed = RealtimeResponseBody.PromotionalOfferSignatureV1()
         signed.encodedSignature = try encodedSignature(of: text)
-        (signed.productId, signed.offerIdentifier) = (offer.productId, offer.offerIdentifier)
-        (signed.nonce, signed.timestamp, signed.keyId) = (nonce, now, key.id)
+        signed.productId = offer.productId
+        signed.offerIdentifier = offer.offerIdentifier
+        signed.nonce = nonce
+        signed.timestamp = now
+        signed.keyId = key.id
         signed.appAccountToken = appAccountToken
         return signed
     }

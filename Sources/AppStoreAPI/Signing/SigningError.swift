@@ -25,11 +25,14 @@ public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
     public var message: String
 
     init(_ code: Code, _ member: String, _ message: String) {
-        (self.code, self.member, self.message) = (code, member, message)
+        self.code = code
+        self.member = member
+        self.message = message
     }
 
     init(_ code: Code, _ message: String) {
-        (self.code, self.message) = (code, message)
+        self.code = code
+        self.message = message
     }
 
     /// The message, with the member in front.

@@ -38,7 +38,8 @@ package enum Base64 {
             letters.withUnsafeBufferPointer { letters in
                 [UInt8](unsafeUninitializedCapacity: blocks * 4 + 3) { text, count in
                     for block in 0..<blocks {
-                        let (input, output) = (block &* 3, block &* 4)
+                        let input = block &* 3
+                        let output = block &* 4
                         let bits = Int(bytes[input]) << 16 | Int(bytes[input &+ 1]) << 8 | Int(bytes[input &+ 2])
                         text[output] = letters[bits >> 18]
                         text[output &+ 1] = letters[bits >> 12 & 63]

@@ -249,7 +249,8 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
     private(set) var count = 0
 
     init(output: EncodedOutput, number: Int) {
-        (self.output, self.number) = (output, number)
+        self.output = output
+        self.number = number
     }
 
     var codingPath: [any CodingKey] { [] }

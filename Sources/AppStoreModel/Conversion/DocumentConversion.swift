@@ -46,7 +46,9 @@ extension VerifyReceiptResponse {
         }
         result.add(pendingRenewalInfo ?? [], "pending_renewal_info", context)
         var rest = self
-        (rest.receipt, rest.latestReceiptInfo, rest.pendingRenewalInfo) = (nil, nil, nil)
+        rest.receipt = nil
+        rest.latestReceiptInfo = nil
+        rest.pendingRenewalInfo = nil
         var returned = VerifyReceiptResponse(status: .valid)
         if result.value.names(environment) { returned.environment = environment }
         result.leftovers += AppStoreModel.leftovers(of: rest, notIn: returned)
@@ -200,7 +202,8 @@ extension VerifyTransactionReceiptResponse {
             result.value.renewalInfo = [pending.modern(in: .init(environment: environment)).value]
         }
         var rest = VerifyTransactionReceiptResponse()
-        (rest.latestReceipt, rest.unknownMembers) = (latestReceipt, unknownMembers)
+        rest.latestReceipt = latestReceipt
+        rest.unknownMembers = unknownMembers
         if result.value.transactions.isEmpty { rest.cancellationReason = cancellationReason }
         if !result.value.names(environment) { rest.environment = environment }
         if status != .valid { rest.status = status }
@@ -240,17 +243,21 @@ extension ResponseBodyV1 {
             renewal.originalTransactionId = originalTransactionId
             renewal.environment = environment
             result.value.renewalInfo = [renewal]
-            (rest.autoRenewStatus, rest.autoRenewProductId, rest.expirationIntent) = (nil, nil, nil)
+            rest.autoRenewStatus = nil
+            rest.autoRenewProductId = nil
+            rest.expirationIntent = nil
             rest.originalTransactionId = nil
         }
         if result.value.transactions.contains(where: { $0.bundleId == bid }) { rest.bid = nil }
         if modernEnvironment != nil, result.value.names(environment) { rest.environment = nil }
-        (rest.latestReceiptInfo, rest.latestExpiredReceiptInfo) = (nil, nil)
+        rest.latestReceiptInfo = nil
+        rest.latestExpiredReceiptInfo = nil
         let unified = rest.unifiedReceipt
         rest.unifiedReceipt = nil
         result.leftovers += AppStoreModel.leftovers(of: rest, notIn: ResponseBodyV1())
         if var unified {
-            (unified.latestReceiptInfo, unified.pendingRenewalInfo) = (nil, nil)
+            unified.latestReceiptInfo = nil
+            unified.pendingRenewalInfo = nil
             if result.value.names(unified.environment) { unified.environment = nil }
             if unified.status == .valid { unified.status = nil }
             result.leftovers += AppStoreModel.leftovers(of: unified, notIn: UnifiedReceipt()).below("unified_receipt")

@@ -87,7 +87,9 @@ struct LegacyReader: LegacyVisitor {
     }
 
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?) {
-        let (gmt, milliseconds, pacific) = (take(names.gmt), take(names.milliseconds), take(names.pacific))
+        let gmt = take(names.gmt)
+        let milliseconds = take(names.milliseconds)
+        let pacific = take(names.pacific)
         // Only the milliseconds are exact; the Pacific text is ambiguous for one hour a year.
         if let milliseconds {
             value = milliseconds.looseInstant

@@ -90,7 +90,11 @@ extension SimulatedStore {
 
 extension UploadMessageRequestBody {
     /// The longest texts, in characters, and the most bullet points: Apple's numbers.
-    private static let (headerLength, bodyLength, altTextLength, bulletLength, bullets) = (66, 144, 150, 66, 5)
+    private static let headerLength = 66
+    private static let bodyLength = 144
+    private static let altTextLength = 150
+    private static let bulletLength = 66
+    private static let bullets = 5
 
     /// The identifiers of all images.
     fileprivate var images: [String] {

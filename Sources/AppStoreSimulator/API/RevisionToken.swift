@@ -41,7 +41,8 @@ struct RevisionToken: Hashable, Sendable {
         guard parts.count == 4, parts[0] == list.rawValue, parts[1] == customer.appTransactionId,
             let date = Int64(parts[2]), let change = UInt64(parts[3])
         else { throw StoreRefusal(.invalidRequestRevision) }
-        (self.date, self.change) = (date, change)
+        self.date = date
+        self.change = change
     }
 }
 

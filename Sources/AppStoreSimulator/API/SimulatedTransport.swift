@@ -11,7 +11,8 @@ public actor SimulatedTransport: AppStoreTransport {
 
     /// - Parameter wall: Returns the time of the client's wall clock, by which it makes its tokens.
     public init(_ store: SimulatedStore, wall: @escaping @Sendable () -> Timestamp) {
-        (self.store, self.wall) = (store, wall)
+        self.store = store
+        self.wall = wall
     }
 
     /// Changes the store, or asks it for something, between two requests.

@@ -44,7 +44,8 @@ extension SimulatedStore {
     }
 
     /// `status` of an order that exists, and of one that does not.
-    private static let (knownOrder, unknownOrder) = (0, 1)
+    private static let knownOrder = 0
+    private static let unknownOrder = 1
 
     func lookUpOrder(_ call: StoreCall) throws -> StoreResponse {
         let isOrderId = (1...64).contains(call.id.utf8.count) && call.id.allSatisfy { $0.isASCII && !$0.isWhitespace }

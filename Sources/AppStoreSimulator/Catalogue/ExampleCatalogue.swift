@@ -9,7 +9,9 @@ extension StoreCatalogue {
     public static func example(bundleId: String, appAppleId: Int64) -> StoreCatalogue {
         var catalogue = StoreCatalogue(bundleId: bundleId, appAppleId: appAppleId)
         catalogue.graceDays = .sixteen
-        let (week, month, year) = (Period(1, .week), Period(1, .month), Period(1, .year))
+        let week = Period(1, .week)
+        let month = Period(1, .month)
+        let year = Period(1, .year)
         let trial = StoreOffer(type: .introductory, payment: .freeTrial, period: week, price: StorePrice(milliunits: 0))
         var monthly = catalogue.subscription("pro.monthly", 4990, level: 2, month)
         monthly.plan?.introductoryOffer = trial

@@ -17,7 +17,11 @@ struct ControlRoute: Sendable {
         _ method: String, _ path: String, _ summary: String, _ members: [(name: String, meaning: String)] = [],
         _ act: @escaping @Sendable (inout Simulator, ControlArguments, _ wall: Timestamp) throws -> ControlResult
     ) {
-        (self.method, self.path, self.summary, self.members, self.act) = (method, path, summary, members, act)
+        self.method = method
+        self.path = path
+        self.summary = summary
+        self.members = members
+        self.act = act
     }
 }
 
@@ -41,7 +45,9 @@ public struct ControlResponse: Hashable, Sendable {
     public var body: [UInt8]
 
     init(_ status: Int, _ type: String, _ body: [UInt8]) {
-        (self.status, self.type, self.body) = (status, type, body)
+        self.status = status
+        self.type = type
+        self.body = body
     }
 
     init(_ status: Int = 200, json value: JSONValue) {

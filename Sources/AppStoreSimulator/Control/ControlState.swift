@@ -13,7 +13,9 @@ struct ClockState: Encodable {
     var speed: Double
 
     init(_ now: Timestamp, speed: Double) {
-        (self.now, date, self.speed) = (now, now.iso8601, speed)
+        self.now = now
+        date = now.iso8601
+        self.speed = speed
     }
 }
 

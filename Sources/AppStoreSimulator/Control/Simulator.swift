@@ -91,7 +91,9 @@ public struct SimulatorRoots: Hashable, Sendable {
         guard let intermediate = authority.receipts.first?.certificates.dropFirst().first else {
             throw SimulatorError("The authority has no intermediate certificate of receipts")
         }
-        (tokens, receipts, receiptIntermediate) = (roots[0], roots[1], intermediate)
+        tokens = roots[0]
+        receipts = roots[1]
+        receiptIntermediate = intermediate
         validity = try authority.validity
     }
 }

@@ -29,7 +29,8 @@ public struct TurnableClock: Hashable, Sendable {
     ///   - speed: A number out of its range becomes the nearest in it.
     ///   - wall: The time of the wall clock.
     public init(start: Timestamp, end: Timestamp, speed: Double, at wall: Timestamp) {
-        (self.start, wallStart) = (start, wall)
+        self.start = start
+        wallStart = wall
         self.end = min(end, Self.latestEnd)
         self.speed = Self.bounded(speed)
     }

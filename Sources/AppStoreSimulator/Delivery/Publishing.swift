@@ -32,7 +32,8 @@ extension SimulatedStore {
     }
 
     /// Words that Apple does not use, as Apple's next version might.
-    private static let (unknownType, unknownSubtype) = ("SIMULATED_NEW_TYPE", "SIMULATED_NEW_SUBTYPE")
+    private static let unknownType = "SIMULATED_NEW_TYPE"
+    private static let unknownSubtype = "SIMULATED_NEW_SUBTYPE"
     private static let unknownMember = JSONValue.Member("simulatedNewMember", .object([]))
 
     private mutating func publishV1(_ occurrence: Occurrence) {

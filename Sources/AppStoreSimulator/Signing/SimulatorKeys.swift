@@ -16,7 +16,8 @@ public struct SimulatorKeys: Sendable {
 
     /// The keys of these signers and of this client.
     public init(_ authority: StoreAuthority, _ key: StoreKey) {
-        (self.authority, self.key) = (authority, key)
+        self.authority = authority
+        self.key = key
     }
 }
 

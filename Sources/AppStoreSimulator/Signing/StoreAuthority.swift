@@ -37,7 +37,8 @@ public struct StoreAuthority: Sendable {
         let authority = try CertificateAuthority(from: start)
         let tokens = authority.tokens.withLongLife
         let receipts = authority.receipts.withLongLife
-        let (token, receipt) = (try SigningChain(tokens), try SigningChain(receipts))
+        let token = try SigningChain(tokens)
+        let receipt = try SigningChain(receipts)
         self.init(
             tokens: [
                 token,

@@ -92,7 +92,8 @@ struct Agenda: Sendable {
     }
 
     private func precedes(_ left: Int, _ right: Int) -> Bool {
-        let (one, other) = (heap[left], heap[right])
+        let one = heap[left]
+        let other = heap[right]
         return one.entry.date != other.entry.date ? one.entry.date < other.entry.date : one.order < other.order
     }
 }

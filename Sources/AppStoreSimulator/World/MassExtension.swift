@@ -25,7 +25,8 @@ public struct MassExtension: Hashable, Sendable {
     }
 
     /// How long the App Store takes. Apple says hours to days; the sandbox is not to be waited for.
-    private static let (minutes, sandboxMinutes): (Int64, Int64) = (120, 1)
+    private static let minutes: Int64 = 120
+    private static let sandboxMinutes: Int64 = 1
 
     /// When it is carried out that was asked for at this time.
     func due(from now: Timestamp) -> Timestamp {

@@ -23,7 +23,8 @@ extension SubscriptionChain {
         state = .active
         runningOffer = offerThatGoesOn(after: sale.offer)
         nextOffer = nil
-        (askedPrice, priceIncreaseStatus) = (nil, nil)
+        askedPrice = nil
+        priceIncreaseStatus = nil
         plannedEnd = nil
         agreedPrice = sale.agreedPrice
         renewal = renewalInfo(after: sale, transaction)

@@ -42,7 +42,8 @@ extension World {
                 let sale = try? nextSale(of: chain, name)
             else { continue }
             let ids = newIds(chain.current.environment)
-            let (now, speed) = (now, speed(of: chain))
+            let now = now
+            let speed = speed(of: chain)
             try change(id) { chain throws(ImpossibleEvent) in try chain.recover(sale, ids, at: now, speed) }
         }
     }

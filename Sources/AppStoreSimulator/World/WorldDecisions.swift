@@ -83,7 +83,8 @@ extension World {
         guard extensionRefusal(subscription) == nil, (1...90).contains(days) else {
             throw ImpossibleEvent(description: "Subscription \(subscription) cannot be extended by \(days) days")
         }
-        let (now, speed) = (now, try speed(of: self.subscription(subscription)))
+        let now = now
+        let speed = try speed(of: self.subscription(subscription))
         try change(subscription) { chain throws(ImpossibleEvent) in
             try chain.extend(until: speed.extended(chain.end, byDays: days), at: now)
         }
@@ -101,7 +102,8 @@ extension World {
         of product: String, days: Int, in environment: Environment, request: String, countries: [String]? = nil
     ) -> NotificationSummary {
         var summary = NotificationSummary()
-        var (succeeded, failed): (Int64, Int64) = (0, 0)
+        var succeeded: Int64 = 0
+        var failed: Int64 = 0
         let concerned = subscriptions.filter { _, chain in
             chain.current.productId == product && chain.current.environment == environment && chain.sharedFrom == nil
                 && chain.isRunning && countries?.contains(chain.current.storefront ?? "") != false

@@ -13,7 +13,8 @@ extension World {
     public mutating func transactionOnDevice(_ id: String) -> JWSTransactionDecodedPayload? {
         guard var transaction = transaction(id), let customer = customer(ofTransaction: id) else { return nil }
         let (nonce, proof) = deviceVerification(of: customer)
-        (transaction.deviceVerificationNonce, transaction.deviceVerification) = (nonce, proof)
+        transaction.deviceVerificationNonce = nonce
+        transaction.deviceVerification = proof
         return transaction
     }
 
@@ -27,7 +28,8 @@ extension World {
         // As in receipts.
         app.versionExternalIdentifier = customer.environment == .production ? catalogue.appAppleId &+ 1 : 0
         let (nonce, proof) = deviceVerification(of: customer)
-        (app.deviceVerificationNonce, app.deviceVerification) = (nonce, proof)
+        app.deviceVerificationNonce = nonce
+        app.deviceVerification = proof
         return app
     }
 

@@ -125,7 +125,8 @@ extension World {
         of id: String, to sale: Sale, _ plan: SubscriptionPlan
     ) throws(ImpossibleEvent) -> String {
         let chain = try subscription(id)
-        let (now, speed) = (now, speed(of: chain))
+        let now = now
+        let speed = speed(of: chain)
         let ids = newIds(chain.current.environment)
         switch planChange(of: chain, to: sale, plan) {
         case .resubscribe:

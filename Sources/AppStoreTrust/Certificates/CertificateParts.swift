@@ -34,7 +34,9 @@ struct CertificateParts {
     }
 
     private init(signed: ASN1Node, algorithm: ASN1Node, signature: ArraySlice<UInt8>) {
-        (self.signed, self.algorithm, self.signature) = (signed, algorithm, signature)
+        self.signed = signed
+        self.algorithm = algorithm
+        self.signature = signature
     }
 
     /// The algorithm inside the signed part, which RFC 5280 calls `signature`. It follows the optional version and the

@@ -39,8 +39,11 @@ struct PurchaseCertificate {
     private init(parsing der: ArraySlice<UInt8>) throws {
         let parts = try CertificateParts(try DER.parse(der))
         let body = try TBSCertificate(parts.signed)
-        (issuer, subject, validity) = (body.issuer, body.subject, body.validity)
-        (key, extensions) = (try Self.key(body.key), body.extensions)
+        issuer = body.issuer
+        subject = body.subject
+        validity = body.validity
+        key = try Self.key(body.key)
+        extensions = body.extensions
         signedBytes = parts.signed.encodedBytes
         signature = parts.signature
         guard let algorithm = Self.algorithms[body.algorithm] else {

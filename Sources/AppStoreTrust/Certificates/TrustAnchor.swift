@@ -14,7 +14,8 @@ package struct TrustAnchor: Hashable, Sendable {
 
     /// Makes the anchor that was stored with these values.
     package init(name: String, isSimulated: Bool = false) {
-        (self.name, self.isSimulated) = (name, isSimulated)
+        self.name = name
+        self.isSimulated = isSimulated
     }
 
     /// Any root that a version of this library knows as Apple's: documents of Apple's next root are no others.

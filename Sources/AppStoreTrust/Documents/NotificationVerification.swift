@@ -35,7 +35,8 @@ extension AppStoreVerifier {
     package func verify(
         partsOf notification: Verified<ResponseBodyV2DecodedPayload>, at now: Timestamp
     ) async throws(VerificationError) -> VerifiedNotification {
-        let (data, appData) = (notification.payload.data, notification.payload.appData)
+        let data = notification.payload.data
+        let appData = notification.payload.appData
         let parts = VerifiedNotification(
             notification: notification,
             transaction: try await part(data?.signedTransactionInfo, "data.signedTransactionInfo", at: now),

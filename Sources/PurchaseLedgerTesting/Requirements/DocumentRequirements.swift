@@ -42,7 +42,8 @@ extension LedgerStorageContract {
         },
         Requirement("A document that is stored already does not change, and becomes evidence for more chains") {
             trial in
-            let (first, second) = (Array("e30.e30.AA".utf8), Array("e30.e30.BB".utf8))
+            let first = Array("e30.e30.AA".utf8)
+            let second = Array("e30.e30.BB".utf8)
             let stored = Sample.newDocument(Sample.evidence(first, .transaction), for: [1], at: 1)
             try await trial.commit { ($0.documents, $0.chains) = ([stored], [Sample.chain(1)]) }
             // The same name with another signature.
@@ -226,7 +227,8 @@ extension LedgerStorageContract {
             try await trial.commit { changes in
                 var erased = ChainRecord(Sample.key(3))
                 erased.erasedAt = Sample.time(1)
-                (changes.chains, changes.erasedChains) = ([erased], [Sample.key(3)])
+                changes.chains = [erased]
+                changes.erasedChains = [Sample.key(3)]
             }
             let expected = Set((0..<20).map { Sample.key($0) } + facts.map(\.key))
             for limit in [1, 7, 1000] {
@@ -238,11 +240,13 @@ extension LedgerStorageContract {
             }
         },
         Requirement("A scan finds each customer once, with all of its ids, while others come and go") { trial in
-            var (kept, gone) = ([CustomerRecord](), [CustomerRecord]())
+            var kept = [CustomerRecord]()
+            var gone = [CustomerRecord]()
             for number in 0..<12 {
                 let app = number % 3 == 0 ? Sample.otherApp.bundleId : Sample.production.bundleId
                 var record = try await trial.customer("id \(number)", "alias \(number)", of: app)
-                (record.isEstablished, record.consentedAt) = (number % 2 == 0, number % 4 == 0 ? Sample.time(1) : nil)
+                record.isEstablished = number % 2 == 0
+                record.consentedAt = number % 4 == 0 ? Sample.time(1) : nil
                 try await trial.commit { [record] in $0.customers = [record] }
                 if number % 4 == 1 { gone.append(record) } else { kept.append(record) }
             }
@@ -278,7 +282,9 @@ extension Trial {
         _ next: (ScanCursor?, Int) async throws -> ScanPage<Item>, limit: Int,
         onPage: (Int) async throws -> Void
     ) async throws -> [Item] {
-        var (items, cursor, pages) = ([Item](), ScanCursor?.none, 0)
+        var items = [Item]()
+        var cursor = ScanCursor?.none
+        var pages = 0
         repeat {
             let page = try await next(cursor, limit)
             try expect(page.items.count <= limit, "A page has more than \(limit)")

@@ -156,7 +156,8 @@ extension LedgerStorageContract {
             try trial.expect(new, is: ["new", "new"], "New events")
         },
         Requirement("A page has the first id of each customer in its events, unless the customer was erased") { trial in
-            var (anna, bert) = (try await trial.customer("anna", "a"), try await trial.customer("bert"))
+            var anna = try await trial.customer("anna", "a")
+            var bert = try await trial.customer("bert")
             let cora = try await trial.customer("cora")
             try await trial.commit { changes in
                 changes.events = [anna, bert, cora, anna].map { Sample.event("", $0.customer) }
@@ -206,7 +207,8 @@ extension LedgerStorageContract {
         },
         Requirement("Marks of another ledger are only raised, and what is numbered since is above them") { trial in
             var marks = LedgerMarks()
-            (marks.lastCustomer, marks.lastEvent) = (5000, 70)
+            marks.lastCustomer = 5000
+            marks.lastEvent = 70
             marks.erasedEvents = ["com.example.one": 4, "com.example.two": 0]
             for raised in [marks, LedgerMarks(), marks] {
                 try await trial.commit { $0.marks = raised }
@@ -300,7 +302,8 @@ extension Trial {
 
     /// The events that a reader gets, page by page, until all are written.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
-        var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
+        var events = [LedgerEvent]()
+        var cursor = EventCursor?.none
         while true {
             let isLast = writing.isOver.withLock { $0 }
             let page = try await handle.events(of: "com.example.one", after: cursor, limit: 7)

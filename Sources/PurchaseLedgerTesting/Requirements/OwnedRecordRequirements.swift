@@ -163,7 +163,8 @@ extension LedgerStorageContract {
             }
         },
         Requirement("Of many workers, one gets each job") { trial in
-            let (count, kind) = (20, Job.Kind(rawValue: "kind"))
+            let count = 20
+            let kind = Job.Kind(rawValue: "kind")
             try await trial.commit { changes in changes.records = (0..<count).map { Sample.job("\($0)").record } }
             let leased = try await withThrowingTaskGroup(of: [Job].self) { group in
                 for worker in 0..<8 {
@@ -183,7 +184,8 @@ extension LedgerStorageContract {
             try trial.expect(leased.count + rest.count, is: count, "All jobs, after a last worker")
         },
         Requirement("A worker whose lease has ended changes nothing") { trial in
-            let (kind, ledgers) = (Job.Kind(rawValue: "kind"), trial.handles.map { Ledger(storage: $0) })
+            let kind = Job.Kind(rawValue: "kind")
+            let ledgers = trial.handles.map { Ledger(storage: $0) }
             try await trial.commit { $0.records = [Sample.job("a").record] }
             var jobs: [Job] = []
             for (worker, now) in [0, 10].enumerated() {
@@ -222,7 +224,8 @@ extension Trial {
     fileprivate func scan(
         _ selection: RecordSelection, pages: Int = 3, between: () async throws -> Void = {}
     ) async throws -> [LedgerRecord] {
-        var (found, cursor) = ([LedgerRecord](), ScanCursor?.none)
+        var found = [LedgerRecord]()
+        var cursor = ScanCursor?.none
         repeat {
             let page = try await second.records(selection, after: cursor, limit: pages)
             found += page.items

@@ -16,13 +16,16 @@ extension Sample {
 extension LedgerStorageContract {
     static let records = [
         Requirement("A record replaces every part of the stored one") { trial in
-            let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
+            let anna = try await trial.customer("anna")
+            let bert = try await trial.customer("bert")
             let owners = [
                 ChainRecord.Owner(bert.customer, .claim), ChainRecord.Owner(anna.customer, .appAccountToken),
             ]
-            var (reordered, tombstone) = (Sample.full(owners.reversed()), ChainRecord(Sample.key()))
+            var reordered = Sample.full(owners.reversed())
+            var tombstone = ChainRecord(Sample.key())
             reordered.owners[0].reason = Open(.claim)
-            (tombstone.erasedAt, tombstone.lastEventAt) = (Sample.time(1), Sample.time(2))
+            tombstone.erasedAt = Sample.time(1)
+            tombstone.lastEventAt = Sample.time(2)
             tombstone.chain.mergeResidue(Sample.statement("1"))
             var renewalOnly = ChainRecord(Sample.key())
             renewalOnly.chain.merge(Sample.renewal)
@@ -51,7 +54,8 @@ extension LedgerStorageContract {
         },
         Requirement("Statements are counted by chain, transaction and customer, about") { trial in
             let anna = try await trial.customer("anna")
-            var (long, old) = (Sample.chain(1, owners: [anna]), ChainRecord(Sample.key(2)))
+            var long = Sample.chain(1, owners: [anna])
+            var old = ChainRecord(Sample.key(2))
             for number in 0..<200 { long.chain.merge(Sample.statement("\(100 + number)")) }
             long.chain.merge(Sample.statement(Sample.key(2).name))
             long.chain.mergeResidue(Sample.statement("9"))
@@ -184,7 +188,8 @@ extension LedgerStorageContract {
             }
         },
         Requirement("All chains of a customer in an environment are loaded") { trial in
-            let (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert"))
+            let anna = try await trial.customer("anna")
+            let bert = try await trial.customer("bert")
             func expect(_ customer: CustomerRecord, _ environment: Environment, _ chains: [ChainRecord]) async throws {
                 for handle in trial.handles {
                     let id = CustomerID(customer.ids[0], of: "com.example.one")
@@ -225,7 +230,8 @@ extension LedgerStorageContract {
         },
         Requirement("An erased customer leaves only its chains, and its ids can be used for another one at once") {
             trial in
-            var (anna, bert) = (try await trial.customer("anna"), try await trial.customer("bert", "robert"))
+            var anna = try await trial.customer("anna")
+            var bert = try await trial.customer("bert", "robert")
             var chain = Sample.chain(owners: [bert])
             try await trial.commit { $0.chains = [chain] }
             anna.ids += bert.ids

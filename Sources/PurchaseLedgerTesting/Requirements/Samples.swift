@@ -95,7 +95,9 @@ extension Sample {
 
     private static var commitment: TransactionStatement.Commitment {
         var commitment = TransactionStatement.Commitment(billingPeriodNumber: 4)
-        (commitment.totalBillingPeriods, commitment.expiresDate, commitment.price) = (12, time(8), .min)
+        commitment.totalBillingPeriods = 12
+        commitment.expiresDate = time(8)
+        commitment.price = .min
         return commitment
     }
 
@@ -110,7 +112,8 @@ extension Sample {
         statement.knownSince = time(signed - 1)
         statement.type = Open(rawValue: text)
         statement.subscriptionGroup = text
-        (statement.purchaseDate, statement.expiresDate) = (ends[0], ends[1])
+        statement.purchaseDate = ends[0]
+        statement.expiresDate = ends[1]
         statement.quantity = .max
         statement.isUpgraded = true
         statement.revocation = revocation
@@ -119,8 +122,11 @@ extension Sample {
         statement.offerType = Open(rawValue: 99)
         statement.webOrderLineItemId = text
         statement.transactionReason = Open(rawValue: text)
-        (statement.price, statement.currency, statement.storefront) = (.max, text, text)
-        (statement.offerIdentifier, statement.offerPeriod) = (text, text)
+        statement.price = .max
+        statement.currency = text
+        statement.storefront = text
+        statement.offerIdentifier = text
+        statement.offerPeriod = text
         statement.offerDiscountType = Open(rawValue: text)
         statement.commitment = commitment
         statement.revokedSeats = .max
@@ -137,13 +143,16 @@ extension Sample {
         var renewal = RenewalFact(
             provenance: Provenance(signedDate: ends[0], digest: DocumentDigest([4])),
             chain: key().name)
-        (renewal.autoRenewProductId, renewal.appAccountToken) = (awkward[1], awkward[4])
+        renewal.autoRenewProductId = awkward[1]
+        renewal.appAccountToken = awkward[4]
         renewal.willRenew = false
         renewal.expirationIntent = Open(rawValue: 77)
         renewal.isInBillingRetry = true
-        (renewal.gracePeriodExpiresDate, renewal.renewalDate) = (time(4), time(6))
+        renewal.gracePeriodExpiresDate = time(4)
+        renewal.renewalDate = time(6)
         renewal.priceIncreaseStatus = Open(rawValue: 5)
-        (renewal.commitmentWillRenew, renewal.commitmentAutoRenewProductId) = (true, awkward[3])
+        renewal.commitmentWillRenew = true
+        renewal.commitmentAutoRenewProductId = awkward[3]
         return renewal
     }
 }
