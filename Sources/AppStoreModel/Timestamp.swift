@@ -26,6 +26,7 @@ extension Timestamp: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64
+        // What is no whole number is read as a fraction.
         if let whole = try? container.decode(Int64.self) {
             number = whole
         } else {

@@ -13,12 +13,10 @@ package enum Deflate {
     /// - Returns: `nil` if zlib has no memory.
     package static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         withStream { stream in
-            let level = Z_DEFAULT_COMPRESSION
-            let memory = Int32(MAX_MEM_LEVEL)
-            let strategy = Z_DEFAULT_STRATEGY
-            guard
-                deflateInit2_(stream, level, Z_DEFLATED, bare, memory, strategy, ZLIB_VERSION, streamSize) == Z_OK
-            else { return nil }
+            let code = deflateInit2_(
+                stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, bare, Int32(MAX_MEM_LEVEL), Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+                streamSize)
+            guard code == Z_OK else { return nil }
             defer { deflateEnd(stream) }
             return run(deflate, stream, bytes[...], capacity: Int(deflateBound(stream, UInt(bytes.count))))
         }

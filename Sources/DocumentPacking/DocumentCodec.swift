@@ -69,6 +69,7 @@ extension DocumentCodec {
     ///   byte.
     package init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
+        // A document that is no token, or that cannot be restored, is not taken apart.
         let token = (jws ?? (try? JWS(document))).flatMap { DocumentCodec($0, isDocument) }
         guard let codec = token ?? DocumentCodec(receipt: document),
             (try? codec.document().isSame(as: document[...])) == true
@@ -85,7 +86,7 @@ extension DocumentCodec {
     }
 
     private init?(receipt document: [UInt8]) {
-        guard let certificates = try? SignedReceipt(decoding: document).certificates else { return nil }
+        guard let certificates = SignedReceipt(validating: document)?.certificates else { return nil }
         let blobs = certificates.filter { $0.count >= Self.shortestBlob }.map { slice in
             Blob(range: slice.startIndex..<slice.endIndex, bytes: slice)
         }
@@ -158,7 +159,7 @@ extension DocumentCodec {
 
     /// The document as decoding would restore it.
     private func document() throws -> ArraySlice<UInt8> {
-        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (reference: Reference<Int64>) in
+        try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (reference: BlobReference<Int64>) in
             switch reference {
             case .sharedBlobs(let index), .documents(let index): blobs[Int(index)].bytes
             }
@@ -170,17 +171,17 @@ extension DocumentCodec {
 
 extension DocumentCodec {
     /// What a blob is, and the name of its row.
-    package enum Reference<Name: BlobName> {
+    package enum BlobReference<Name: BlobName> {
         /// A header or a certificate.
         case sharedBlobs(Name)
         /// A token that is a document of its own.
         case documents(Name)
     }
 
-    /// The places of a document's blobs.
+    /// The references to a document's blobs.
     ///
     /// - Throws: `LedgerStorageError` if `content` is damaged.
-    package static func references<Name: BlobName>(in content: [UInt8]) throws -> [Reference<Name>] {
+    package static func references<Name: BlobName>(in content: [UInt8]) throws -> [BlobReference<Name>] {
         guard content.first != Form.plain.rawValue else { return [] }
         let parts = try Parts<Name>(content)
         return parts.blobs.enumerated().map { index, blob in
@@ -190,10 +191,10 @@ extension DocumentCodec {
 
     /// Restores a document from its stored content.
     ///
-    /// - Parameter blob: Reads what is stored in a place.
+    /// - Parameter blob: Reads what a reference names.
     /// - Throws: Errors of `blob`, and `LedgerStorageError` if `content` is damaged.
     package static func decode<Name: BlobName>(
-        _ content: [UInt8], blob: (Reference<Name>) throws -> ArraySlice<UInt8>
+        _ content: [UInt8], blob: (BlobReference<Name>) throws -> ArraySlice<UInt8>
     ) throws -> [UInt8] {
         guard content.first != Form.plain.rawValue else { return Array(content.dropFirst()) }
         let parts = try Parts<Name>(content)

@@ -35,7 +35,7 @@ enum ReceiptText {
     ) -> (InputDocument, [InputStep])? {
         let text = text.map { $0 == UInt8(ascii: " ") ? UInt8(ascii: "+") : $0 }[...]
         // A receipt that is cut off is one in the other meaning too, and reported then.
-        guard let bytes = text.looseBase64, (try? SignedReceipt(decoding: bytes)) != nil else { return nil }
+        guard let bytes = text.looseBase64, SignedReceipt(validating: bytes) != nil else { return nil }
         return (.receipt(bytes), [.blanksForPlus] + spelling(text, characters.subtracting(.blank)))
     }
 
@@ -69,21 +69,20 @@ enum ReceiptText {
 
 extension ReceiptText {
     private static func isOld(_ bytes: ArraySlice<UInt8>) -> Bool {
-        // Any error means that this is another kind of text.
-        (try? TransactionReceipt(decoding: bytes)) != nil
+        TransactionReceipt(validating: bytes) != nil
     }
 
     /// The bytes of a receipt, without white space after it; `nil` if these are none.
     private static func receipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8>? {
         guard let head = Head(bytes), head.isReceipt else {
             // The first elements may be written in another way. Any error means that this is no receipt.
-            return (try? SignedReceipt(decoding: bytes)) == nil ? nil : bytes
+            return SignedReceipt(validating: bytes) == nil ? nil : bytes
         }
         guard let length = head.length else {
             // An indefinite length ends with two zeros. Something may follow them, so decoding decides.
             let text = bytes.trimmingWhiteSpace
             if text.ends(with: "\0\0") { return text }
-            guard (try? SignedReceipt(decoding: bytes)) != nil else { throw .receiptCut(bytes.count, of: nil) }
+            guard SignedReceipt(validating: bytes) != nil else { throw .receiptCut(bytes.count, of: nil) }
             return bytes
         }
         guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }

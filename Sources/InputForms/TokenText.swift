@@ -70,7 +70,7 @@ enum TokenText {
         let payload = token.split(separator: dot, omittingEmptySubsequences: false).last ?? []
         guard let json = payload.looseBase64 else { return .tokenCut(in: .payload) }
         // Whatever the error is, the payload does not end.
-        return (try? JSONValue(parsing: json)) == nil ? .tokenCut(in: .payload) : .tokenWithoutSignature
+        return JSONValue(readable: json) == nil ? .tokenCut(in: .payload) : .tokenWithoutSignature
     }
 
     /// Whether JSON, or the beginning of it, is the header of a token.

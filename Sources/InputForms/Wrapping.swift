@@ -58,7 +58,7 @@ struct Wrapping: Sendable {
         guard text.count >= 2, let quote = text.first, text.last == quote else { return nil }
         guard quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") else { return nil }
         // In single quotes, or with line ends inside, it is no JSON, and has no escapes of JSON.
-        if case .string(let inner) = try? JSONValue(parsing: text) { return Array(inner.utf8) }
+        if case .string(let inner) = JSONValue(readable: text) { return Array(inner.utf8) }
         return Array(text.dropFirst().dropLast())
     }
 

@@ -88,7 +88,7 @@ struct Auditor {
             let isAnswered = answers.contains { request.first <= $0 }
             // Notices take up to an hour to arrive, and outcomes are kept for 30 days.
             let age = world.now.milliseconds - request.first.milliseconds
-            let isOver = world.now >= request.last.advanced(by: patience(of: request) + .seconds(3600))
+            let isOver = world.now >= request.last.advanced(by: timeout(of: request) + .seconds(3600))
             guard isOver, age < 29 * 86_400_000 else { continue }
             switch question?.state {
             case .answered where isAnswered: break
@@ -102,7 +102,7 @@ struct Auditor {
     }
 
     /// How long Apple waits for an answer.
-    private static func patience(of request: Request) -> Duration {
+    private static func timeout(of request: Request) -> Duration {
         .seconds(request.environment == .sandbox ? 300 : 43_200)
     }
 
@@ -117,8 +117,8 @@ struct Auditor {
     /// The consumption requests about each transaction, in their order. After a decision, and a day after the first
     /// time, the App Store asks about another one.
     static func consumptionRequests(in world: World) -> [String: [Request]] {
-        var requests = [String: [Request]]()
-        var open = [String: Request]()
+        var requests: [String: [Request]] = [:]
+        var open: [String: Request] = [:]
         for occurrence in world.occurrences {
             guard let id = occurrence.transaction?.transactionId else { continue }
             switch occurrence.notice.type {
@@ -147,12 +147,12 @@ struct Auditor {
         let customers = outbox.entries.lazy.filter { entry in
             guard late.contains(entry.number) else { return false }
             guard let first = entry.attempts.first?.attemptDate else { return true }
-            return now.milliseconds - first.milliseconds < patience
+            return first.duration(to: now) < maxLateness
         }.compactMap(\.customer)
         return Set(customers)
     }
 
-    /// How long a late notification may stay unknown after its first attempt, in milliseconds: a day, and six hours,
+    /// How long a late notification may stay unknown after its first attempt: a day, and six hours,
     /// since a server works every three hours, and may meet a liar.
-    private static let patience: Int64 = 86_400_000 + 21_600_000
+    private static let maxLateness = Duration.seconds(30 * 3600)
 }

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import AppStoreSimulator
+import AppStoreTrust
 import PurchaseLedger
 
 /// Customers who buy, share, cancel, fail to pay, and ask for refunds at random, in a catalogue whose entitlements are
@@ -32,6 +33,14 @@ struct SimulatedLife {
         catalogue.add(StoreProduct(id: "coins", type: .consumable, price: StorePrice(milliunits: 990)))
         catalogue.graceDays = .three
         return catalogue
+    }
+
+    /// A verifier that trusts the authority of the catalogue's app.
+    static func verifier(_ authority: StoreAuthority) throws -> AppStoreVerifier {
+        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
+        return AppStoreVerifier(
+            apps: .only([AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)]),
+            environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
     /// What the same products grant in the ledger.
@@ -69,6 +78,14 @@ struct SimulatedLife {
 
     /// One of the things that customers, developers and the App Store do, if it is possible.
     func act(in world: inout World, _ random: inout some RandomNumberGenerator) {
+        do {
+            try attempt(in: &world, &random)
+        } catch {
+            // What is impossible in a customer's state does not happen.
+        }
+    }
+
+    private func attempt(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         let name = names.randomElement(using: &random) ?? ""
         let id = world.subscriptions(of: name).randomElement(using: &random) ?? ""
         let all = world.history(of: name).map { $0.transaction.transactionId ?? "" }
@@ -76,58 +93,58 @@ struct SimulatedLife {
         let newest = world.subscriptions[id]?.current.transactionId ?? transaction
         let plan = ["gold.month", "silver.month", "silver.week"].randomElement(using: &random) ?? ""
         switch Int.random(in: 0..<28, using: &random) {
-        case 0..<6: _ = try? world.buy(plan, by: name, PurchaseOptions(hasNewCard: true))
-        case 6: _ = try? world.buy(Self.book, by: name)
-        case 7: _ = try? world.buy(Self.season, by: name)
-        case 8: _ = try? world.buy("coins", by: name)
-        case 9, 10: try? world.cancel(id)
-        case 11: try? world.resume(id)
-        case 12, 13: try? world.breakBilling(of: name)
-        case 14, 15: try? world.fixBilling(of: name)
-        case 16: try? world.refund(newest)
-        case 17: try? world.refund(transaction)
-        case 18: try? world.reverseRefund(newest)
-        case 19: try? world.extend(id, days: 7)
-        case 20: requestRefund(of: newest, in: &world)
-        case 21: requestRefund(of: transaction, in: &world)
-        case 22: decideRefund(in: &world, &random)
-        case 23, 24: joinFamily(name, in: &world, &random)
-        case 25: askAgain(in: &world, &random)
-        case 26: insistOnRefund(in: &world, &random)
-        default: try? world.leaveFamily(name)
+        case 0..<6: try world.buy(plan, by: name, PurchaseOptions(hasNewCard: true))
+        case 6: try world.buy(Self.book, by: name)
+        case 7: try world.buy(Self.season, by: name)
+        case 8: try world.buy("coins", by: name)
+        case 9, 10: try world.cancel(id)
+        case 11: try world.resume(id)
+        case 12, 13: try world.breakBilling(of: name)
+        case 14, 15: try world.fixBilling(of: name)
+        case 16: try world.refund(newest)
+        case 17: try world.refund(transaction)
+        case 18: try world.reverseRefund(newest)
+        case 19: try world.extend(id, days: 7)
+        case 20: try requestRefund(of: newest, in: &world)
+        case 21: try requestRefund(of: transaction, in: &world)
+        case 22: try decideRefund(in: &world, &random)
+        case 23, 24: try joinFamily(name, in: &world, &random)
+        case 25: try askAgain(in: &world, &random)
+        case 26: try insistOnRefund(in: &world, &random)
+        default: try world.leaveFamily(name)
         }
     }
 
     /// Only who paid gets money back.
-    private func requestRefund(of transaction: String, in world: inout World) {
+    private func requestRefund(of transaction: String, in world: inout World) throws {
         guard world.transaction(transaction)?.inAppOwnershipType == .purchased else { return }
-        try? world.requestRefund(transaction)
+        try world.requestRefund(transaction)
     }
 
     /// The App Store decides about a refund in production. In the sandbox it does so by itself.
-    private func decideRefund(in world: inout World, _ random: inout some RandomNumberGenerator) {
+    private func decideRefund(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
-        if Bool.random(using: &random) { try? world.refund(id) } else { try? world.declineRefund(id) }
+        if Bool.random(using: &random) { try world.refund(id) } else { try world.declineRefund(id) }
     }
 
     /// The App Store asks the app once more.
-    private func askAgain(in world: inout World, _ random: inout some RandomNumberGenerator) {
+    private func askAgain(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
-        try? world.repeatConsumptionRequest(id)
+        try world.repeatConsumptionRequest(id)
     }
 
     /// The App Store declines a refund, and the customer asks for it again.
-    private func insistOnRefund(in world: inout World, _ random: inout some RandomNumberGenerator) {
+    private func insistOnRefund(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
-        try? world.declineRefund(id)
-        requestRefund(of: id, in: &world)
+        try world.declineRefund(id)
+        try requestRefund(of: id, in: &world)
     }
 
-    private func joinFamily(_ name: String, in world: inout World, _ random: inout some RandomNumberGenerator) {
+    private func joinFamily(_ name: String, in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         let environment = world.customers[name]?.environment
         let others = names.filter { $0 != name && world.customers[$0]?.environment == environment }
         guard let other = others.randomElement(using: &random) else { return }
-        try? world.makeFamily(of: [name, other])
+        try world.makeFamily(of: [name, other])
     }
 
     /// What a customer got from the family: transactions without the customer's account, which the app must present.

@@ -36,7 +36,7 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
     /// Requests to the App Store.
     public var requests = 0
     /// The most requests at one time.
-    public var mostInFlight = 0
+    public var maxInFlight = 0
     /// In each quarter of the time, the most jobs and chains that were still due after the server had done its work.
     public var due = [0, 0, 0, 0]
     /// Consumption requests that were answered.
@@ -46,7 +46,7 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
 
     /// One line.
     public var description: String {
-        "\(notifications) notifications, \(requests) requests, at most \(mostInFlight) at a time, \(answered) answers; "
+        "\(notifications) notifications, \(requests) requests, at most \(maxInFlight) at a time, \(answered) answers; "
             + "most work left over in each quarter of the time: \(due); \(jobs) jobs at the end"
     }
 }
@@ -85,13 +85,9 @@ public struct SimulatedLoad {
         var rules = LedgerRules(catalogues: ["com.example": SimulatedLife.entitlements])
         rules.asksAppStore = ["com.example"]
         let ledger = Ledger(storage: storage, rules: rules)
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-        let verifier = AppStoreVerifier(
-            apps: .only([AppIdentity(bundleId: "com.example", appAppleId: 1_500_000_001)]),
-            environments: Set(Self.scopes.map(\.environment)),
-            roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+        let verifier = try SimulatedLife.verifier(authority)
         let client = AppStoreClient(
-            bundleId: "com.example", key: try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem),
+            bundleId: "com.example", key: try InAppPurchaseKey(key),
             transport: CountingTransport(inner: transport, counter: counter), now: { clock.now }, sleep: { _ in },
             random: SeededRandom(seed: plan.seed))
         var reconcilers: [LedgerScope: Reconciler] = [:]
@@ -118,7 +114,7 @@ public struct SimulatedLoad {
             let quarter = second * report.due.count / plan.seconds
             report.due[quarter] = max(report.due[quarter], try await due())
         }
-        (report.requests, report.mostInFlight) = counter.state.withLock { ($0.requests, $0.mostInFlight) }
+        (report.requests, report.maxInFlight) = counter.state.withLock { ($0.requests, $0.maxInFlight) }
         try await countJobs()
         return report
     }
@@ -200,7 +196,7 @@ private final class RequestCounter: Sendable {
     struct State {
         var requests = 0
         var inFlight = 0
-        var mostInFlight = 0
+        var maxInFlight = 0
     }
 
     let state = Mutex(State())
@@ -216,7 +212,7 @@ private struct CountingTransport: AppStoreTransport {
         counter.state.withLock { state in
             state.requests += 1
             state.inFlight += 1
-            state.mostInFlight = max(state.mostInFlight, state.inFlight)
+            state.maxInFlight = max(state.maxInFlight, state.inFlight)
         }
         defer { counter.state.withLock { $0.inFlight -= 1 } }
         return try await inner.answer(to: request, in: environment, within: timeout)

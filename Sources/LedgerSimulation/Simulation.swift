@@ -89,7 +89,7 @@ public struct Simulation {
     private let plan: SimulationPlan
     private let clock: SimulationClock
     private let transport: SimulatedTransport
-    private let trouble: Trouble
+    private let injection: FaultInjection
     /// The storage that does not stop.
     private let steadyStorage: any LedgerStorage
     private let storage: StoppingStorage
@@ -135,12 +135,9 @@ public struct Simulation {
         clock = SimulationClock(Self.start)
         let clock = clock
         transport = SimulatedTransport(store, wall: { clock.now })
-        trouble = Trouble(seed: plan.seed &+ 1)
-        self.storage = StoppingStorage(around: UnsteadyStorage(around: storage), trouble)
-        let roots = try authority.roots.map { try TrustRoots(reading: $0) }
-        verifier = AppStoreVerifier(
-            apps: .only([AppIdentity(bundleId: Self.bundleId, appAppleId: 1_500_000_001)]),
-            environments: Set(Self.environments), roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
+        injection = FaultInjection(seed: plan.seed &+ 1)
+        self.storage = StoppingStorage(around: UnsteadyStorage(around: storage), injection)
+        verifier = try SimulatedLife.verifier(authority)
         key = try InAppPurchaseKey(storeKey)
     }
 
@@ -172,11 +169,11 @@ public struct Simulation {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
         }
-        report.requests = trouble.requests
-        report.lies = trouble.lies
+        report.requests = injection.requests
+        report.lies = injection.lies
         report.consumptionRequests = Auditor.consumptionRequests(in: await transport.store.world).values
             .reduce(0) { $0 + $1.count }
-        report.consumptionAnswers = trouble.answers.values.reduce(0) { $0 + $1.count }
+        report.consumptionAnswers = injection.answers.values.reduce(0) { $0 + $1.count }
         let entries = await transport.store.outbox.entries
         report.fewestRequests = Self.environments.reduce(0) { sum, environment in
             sum + (entries.count { $0.environment == environment } + 19) / 20
@@ -187,7 +184,7 @@ public struct Simulation {
 }
 
 extension InAppPurchaseKey {
-    fileprivate init(_ key: StoreKey) throws {
+    init(_ key: StoreKey) throws {
         try self.init(id: key.id, issuer: key.issuer, pem: key.pem)
     }
 }
@@ -200,17 +197,17 @@ private struct Finding: Error {
 // MARK: - A day
 
 extension Simulation {
-    /// A day in steps, with the troubles of that day.
+    /// A day in steps, with the faults of that day.
     private mutating func live(_ day: Int) async throws {
         let isDown = plan.isUnkind && Self.outage(around: day).contains(day % 14)
         let steps = Int(86_400_000 / Self.step)
         for step in 0..<steps {
-            if plan.isUnkind { try await makeTrouble(day, step, isAPIDown: isDown) }
+            if plan.isUnkind { try await injectFaults(day, step, isAPIDown: isDown) }
             try await pass(Self.step, acts: Int.random(in: 0...2, using: &random))
             await present()
             await work()
         }
-        trouble.set(storage: 0, isAPIDown: isDown)
+        injection.set(storage: 0, isAPIDown: isDown)
         clock.jump(by: 0)
     }
 
@@ -222,16 +219,16 @@ extension Simulation {
     private static func isHistoryHidden(on day: Int) -> Bool { day % 14 == outage(around: day).upperBound }
 
     /// What goes wrong in a step of a day.
-    private mutating func makeTrouble(_ day: Int, _ step: Int, isAPIDown: Bool) async throws {
+    private mutating func injectFaults(_ day: Int, _ step: Int, isAPIDown: Bool) async throws {
         let dice = Int.random(in: 0..<16, using: &random)
         var lie = dice % 4 == 1 ? Lie.allCases.randomElement(using: &random) : nil
         if Self.isHistoryHidden(on: day), step < 2 { lie = .tooEarly }
-        trouble.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
+        injection.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
         // The App Store sends late for some hours, and what it has not sent is not in the history.
         let delay: Int64 = dice == 5 ? 86_400 : Self.faults.longestDelay
         await transport.update { $0.faults.longestDelay = delay }
         // Back by a little, as a time server corrects it, or forwards, as after a pause of the machine.
-        clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.longestJump, using: &random))
+        clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.maxJump, using: &random))
         // The operator revokes the key in App Store Connect, and gives the server the new one some hours later.
         guard day % 9 == 4, step == 2 || step == 4 else { return }
         let next = try StoreKey(seed: plan.seed &+ UInt64(day) &+ 100)
@@ -241,7 +238,7 @@ extension Simulation {
     }
 
     /// How far the clock jumps forwards at most, in milliseconds: ten minutes.
-    private static let longestJump: Int64 = 600_000
+    private static let maxJump: Int64 = 600_000
 
     /// The app records the consent of the customers who give it.
     private func recordConsent() async throws {
@@ -332,7 +329,7 @@ extension Simulation {
         do {
             while try await ledger.publishDueChanges(at: clock.now) > 0 {}
             if reconcilers.isEmpty, plan.asks { try await start() }
-            if let runner { for _ in 0..<Self.mostJobs where try await !runner.workOnce() { break } }
+            if let runner { for _ in 0..<Self.maxJobs where try await !runner.workOnce() { break } }
         } catch {
             report.stops += 1
             reconcilers = [:]
@@ -340,14 +337,14 @@ extension Simulation {
     }
 
     /// More jobs in one go would be a loop without an end.
-    private static let mostJobs = 10_000
+    private static let maxJobs = 10_000
 
     private mutating func start() async throws {
         let clock = clock
         let key = key
         let client = AppStoreClient(
             bundleId: Self.bundleId, key: key,
-            transport: InterruptedTransport(inner: transport, trouble: trouble, clock: clock), now: { clock.now },
+            transport: InterruptedTransport(inner: transport, injection: injection, clock: clock), now: { clock.now },
             sleep: { _ in }, random: SeededRandom(seed: plan.seed &+ 2))
         for environment in Self.environments {
             let scope = LedgerScope(bundleId: Self.bundleId, environment: environment)
@@ -377,7 +374,7 @@ extension Simulation {
             await work()
         }
         let world = await transport.store.world
-        if !trouble.isAPIDown, !(plan.isUnkind && Self.isHistoryHidden(on: day)) {
+        if !injection.isAPIDown, !(plan.isUnkind && Self.isHistoryHidden(on: day)) {
             let unheard = Auditor.unheard(in: await transport.store.outbox, late, at: world.now)
             for (name, expected) in Auditor.entitlements(in: world) where before[name] == expected {
                 if !unheard.contains(name) { try await compare(name, expected, in: world) }
@@ -402,15 +399,15 @@ extension Simulation {
 
     /// Compares the answers to consumption requests with what the App Store asked.
     private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
-        var questions = [String: ConsumptionQuestion]()
-        var place = ScanCursor?.none
+        var questions: [String: ConsumptionQuestion] = [:]
+        var cursor = ScanCursor?.none
         repeat {
-            let page = try await Ledger(storage: steadyStorage).jobs(after: place, limit: 10_000)
+            let page = try await Ledger(storage: steadyStorage).jobs(after: cursor, limit: 10_000)
             for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
-            place = page.next
-        } while place != nil
+            cursor = page.next
+        } while cursor != nil
         let fault = Auditor.fault(
-            in: questions, trouble.answers, refused: trouble.refused, consenting: Set(life.consenting),
+            in: questions, injection.answers, refused: injection.refused, consenting: Set(life.consenting),
             unheard: unheard, isExact: !plan.isUnkind && plan.asks, in: world)
         if let fault { throw Finding(text: fault) }
     }
@@ -430,7 +427,7 @@ extension Simulation {
 
     /// A contradiction between the events and the state; `nil` if there is none.
     private mutating func contradiction() async throws -> String? {
-        var events = [LedgerEvent]()
+        var events: [LedgerEvent] = []
         var cursor = EventCursor?.none
         while true {
             let page = try await steadyStorage.events(of: Self.bundleId, after: cursor, limit: 10_000)
@@ -439,13 +436,13 @@ extension Simulation {
             if page.events.isEmpty { break }
         }
         report.events = events.count
-        var chains = [ChainKey]()
-        var place = ScanCursor?.none
+        var chains: [ChainKey] = []
+        var chainCursor = ScanCursor?.none
         repeat {
-            let page = try await steadyStorage.chains(.all, after: place, limit: 10_000)
+            let page = try await steadyStorage.chains(.all, after: chainCursor, limit: 10_000)
             chains += page.items
-            place = page.next
-        } while place != nil
+            chainCursor = page.next
+        } while chainCursor != nil
         let keys = Set(chains)
         return Auditor.contradiction(
             in: events, try await steadyStorage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains)

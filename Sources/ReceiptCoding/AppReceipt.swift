@@ -183,16 +183,14 @@ extension AppReceipt {
     /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or
     /// cannot be read.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
-        guard var attributes = try? BERReader.attributes(of: payload) else { return nil }
-        while !attributes.isAtEnd, let attribute = try? attributes.attribute(in: payload) {
-            guard attribute.type == 12 else { continue }
-            // As in decoding, an empty date counts as missing.
-            do {
-                if let date = try attribute.date() { return date }
-            } catch {
-                return nil
+        do throws(ReceiptDecodingError) {
+            var attributes = try BERReader.attributes(of: payload)
+            while !attributes.isAtEnd {
+                let attribute = try attributes.attribute(in: payload)
+                // As in decoding, an empty date counts as missing.
+                if attribute.type == 12, let date = try attribute.date() { return date }
             }
-        }
+        } catch {}
         return nil
     }
 }

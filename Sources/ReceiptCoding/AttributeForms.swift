@@ -22,6 +22,7 @@ extension AttributeForm {
 
 /// Like `Form`, but a value of another form is not an error: the attribute goes to `otherAttributes`.
 enum Lenient<Form: AttributeForm>: AttributeForm {
+    // An attribute that `Form` cannot read is kept as it is.
     static func decode(_ attribute: ReceiptAttribute) -> Form.Value? { try? Form.decode(attribute) }
     static func encode(_ value: Form.Value) -> [UInt8] { Form.encode(value) }
     static func text(_ value: Form.Value) -> String { Form.text(value) }
@@ -115,6 +116,7 @@ enum FlagForm: AttributeForm {
 /// The reason of a refund: a number, or text of one. Which of them the App Store writes is not known.
 enum ReasonForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<RevocationReason>? {
+        // What is no integer is read as a text.
         if let number = try? attribute.integer() { return Int(exactly: number).map(Open.init(rawValue:)) }
         return try attribute.text().flatMap { Int($0) }.map(Open.init(rawValue:))
     }

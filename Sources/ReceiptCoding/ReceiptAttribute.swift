@@ -63,6 +63,7 @@ extension ReceiptAttribute {
     private func characters() throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         var reader = BERReader(value)
         let tag = reader.nextTag(in: value)
+        // This error names the attribute, which the reader's does not.
         guard tag == BERTag.utf8String || tag == BERTag.ia5String, let element = try? reader.next(in: value) else {
             throw error("is no text")
         }

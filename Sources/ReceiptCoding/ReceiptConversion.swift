@@ -85,6 +85,7 @@ extension ReceiptAttribute {
     /// Whether there is a value. An empty text, 0 and Xcode's date in the year 4001 count as none.
     package var hasValue: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
+        // A date that cannot be read is a value.
         return type != 21 || (try? date()) == nil
     }
 

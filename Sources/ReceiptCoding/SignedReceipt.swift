@@ -57,6 +57,11 @@ extension SignedReceipt {
         try self.init(Array(bytes)[...])
     }
 
+    /// Decodes a container as `init(decoding:)` does, if why it is no receipt does not matter.
+    package init?(validating bytes: some Sequence<UInt8>) {
+        do { try self.init(decoding: bytes) } catch { return nil }
+    }
+
     private init(_ bytes: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         guard bytes.count <= Limits.receipt else {
             throw ReceiptDecodingError("\(bytes.count) bytes are more than a receipt may have (\(Limits.receipt))")

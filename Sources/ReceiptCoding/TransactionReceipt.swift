@@ -23,6 +23,11 @@ public struct TransactionReceipt: Hashable, Sendable {
 }
 
 extension TransactionReceipt {
+    /// Decodes a receipt as `init(decoding:)` does, if why it is none does not matter.
+    package init?(validating bytes: some Sequence<UInt8>) {
+        do { try self.init(decoding: bytes) } catch { return nil }
+    }
+
     /// Decodes a transaction receipt: the property list, not its base64.
     ///
     /// - Throws: ``ReceiptDecodingError`` if the bytes are no such list, or if it has no purchase.

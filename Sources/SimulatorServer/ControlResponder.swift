@@ -12,11 +12,6 @@ struct ControlResponder: Sendable {
     let hostname: String
     private let page = ControlPage()
 
-    init(host: SimulatorHost, hostname: String) {
-        self.host = host
-        self.hostname = hostname
-    }
-
     var responder: CallbackResponder<ChannelContext> {
         CallbackResponder { request, _ in
             var response = try await response(to: request)
@@ -40,7 +35,9 @@ struct ControlResponder: Sendable {
                 body: .init(byteBuffer: ByteBuffer(bytes: page.body)))
         }
         guard let body = try await request.body(upTo: SimulatorBounds.controlBody) else { return Self.tooLong }
-        let answer = await host.control(request.method.rawValue, path, Array(body.readableBytesView))
+        let answer = await host.update {
+            $0.control(request.method.rawValue, path, Array(body.readableBytesView), at: $1)
+        }
         return Response(
             status: .init(code: answer.status), headers: [.contentType: answer.type, .cacheControl: "no-store"],
             body: .init(byteBuffer: ByteBuffer(bytes: answer.body)))

@@ -51,13 +51,14 @@ package struct NotificationDeliverer: Service {
     }
 
     private func after(_ duration: Duration, _ event: Event) async -> Event {
+        // The loop ends by itself when it is cancelled.
         try? await clock.sleep(for: duration)
         return event
     }
 
     private func due() async -> [Outbox.Delivery] {
         do {
-            return try await host.takeDeliveries(in: environment)
+            return try await host.update { try $0.takeDeliveries(in: environment, at: $1) }
         } catch {
             logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
             return []
@@ -73,7 +74,7 @@ package struct NotificationDeliverer: Service {
                 if let url { await send(delivery, to: url) }
                 return .end(ticket)
             }
-            if keepsOrder { group.addTask { await self.after(SimulatorBounds.patience, .late(ticket)) } }
+            if keepsOrder { group.addTask { await self.after(SimulatorBounds.orderTimeout, .late(ticket)) } }
         }
     }
 
@@ -81,7 +82,7 @@ package struct NotificationDeliverer: Service {
         let result = await Self.post(delivery.body, to: url)
         guard !Task.isCancelled else { return }
         do {
-            try await host.record(result, of: delivery)
+            try await host.update { try $0.record(result, of: delivery, at: $1) }
         } catch {
             logger.error("Notifications could not be signed", metadata: ["error": .string("\(error)")])
         }

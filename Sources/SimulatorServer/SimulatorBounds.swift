@@ -35,7 +35,7 @@ package enum SimulatorBounds {
 
     /// How long a kind network keeps the order: the notifications after one that is not answered wait so long. A server
     /// that works answers in milliseconds, and one in a debugger is overtaken.
-    static let patience = Duration.seconds(1)
+    static let orderTimeout = Duration.seconds(1)
 
     /// For how many seconds of the wall clock a time is kept ahead: how much of the virtual time a simulator skips that
     /// starts after a crash.
@@ -43,7 +43,7 @@ package enum SimulatorBounds {
 
     /// The most virtual seconds that a time is kept ahead, two months: at the highest speed a minute would be longer
     /// than the certificates are valid.
-    static let longestKeptAhead = 60.0 * 86_400
+    static let maxKeptAhead = 60.0 * 86_400
 
     /// How often the virtual clock moves and due notifications are sent, and so how late either may be.
     static let tick = Duration.milliseconds(20)

@@ -3,7 +3,10 @@
 package import AppStoreModel
 package import AppStoreSimulator
 
-/// Owns a simulator: one request, command or delivery at a time changes it. Each first lets happen what is due.
+/// Owns a simulator: one request, command or delivery at a time changes it.
+///
+/// A ``Simulator`` is a value without a clock, and is turned by its owner; this actor has the wall clock and the
+/// time that was kept.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp
@@ -26,33 +29,17 @@ package actor SimulatorHost {
         clock = SharedClock(simulator.clock, wall: wall)
     }
 
-    /// Answers a request to the App Store.
-    func respond(to request: StoreRequest, in environment: Environment) throws -> StoreResponse {
+    /// Has the simulator do something at the time of the wall clock.
+    package func update<Result: Sendable>(
+        _ body: @Sendable (inout Simulator, _ wall: Timestamp) throws -> Result
+    ) rethrows -> Result {
         defer { noteTime() }
-        return try simulator.respond(to: request, in: environment, at: wall())
-    }
-
-    /// Does what a request to the control port asks for.
-    package func control(_ method: String, _ path: String, _ body: [UInt8]) -> ControlResponse {
-        defer { noteTime() }
-        return simulator.control(method, path, body, at: wall())
-    }
-
-    /// The notifications of an environment that are due to be sent now, each once.
-    func takeDeliveries(in environment: Environment) throws -> [Outbox.Delivery] {
-        defer { noteTime() }
-        return try simulator.takeDeliveries(in: environment, at: wall())
+        return try body(&simulator, wall())
     }
 
     /// The URL of an environment's notifications, and whether they arrive in their order.
     func target(of environment: Environment) -> (url: String?, keepsOrder: Bool) {
         (simulator.store.notificationURLs[environment], simulator.store.faults.keepOrder)
-    }
-
-    /// Records what became of a delivery, at the virtual time.
-    func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) throws {
-        defer { noteTime() }
-        try simulator.record(result, of: delivery, at: wall())
     }
 
     /// The time that the simulator has reached. Nothing that it signed is of a later time.
@@ -64,8 +51,8 @@ package actor SimulatorHost {
         let now = simulator.store.world.now
         guard now > kept else { return }
         // Of a clock that is fast or stands still too, so that neither keeps a time with each request.
-        let seconds = min(max(simulator.clock.speed, 1) * SimulatorBounds.keptAhead, SimulatorBounds.longestKeptAhead)
-        let ahead = Timestamp(milliseconds: now.milliseconds + Int64(seconds * 1000))
+        let seconds = min(max(simulator.clock.speed, 1) * SimulatorBounds.keptAhead, SimulatorBounds.maxKeptAhead)
+        let ahead = now.advanced(by: .seconds(seconds))
         kept = max(now, min(ahead, Timestamp(milliseconds: simulator.clock.end.milliseconds - 1)))
         keepTime(kept)
     }

@@ -23,7 +23,8 @@ struct StoreResponder: Sendable {
         guard let body = try await request.body(upTo: SimulatorBounds.storeBody) else {
             return Response(status: .contentTooLarge)
         }
-        let answer = try await host.respond(to: StoreRequest(request, body), in: environment)
+        let storeRequest = StoreRequest(request, body)
+        let answer = try await host.update { try $0.respond(to: storeRequest, in: environment, at: $1) }
         if let note = answer.note {
             logger.info(
                 "Refused",
@@ -38,6 +39,7 @@ struct StoreResponder: Sendable {
 
     /// Lets the client wait, then closes the connection.
     private func stayed(silentOn channel: any Channel) async throws {
+        // Shutdown ends the silence early.
         try? await cancelWhenGracefulShutdown { try await clock.sleep(for: SimulatorBounds.silence) }
         channel.close(promise: nil)
         throw CancellationError()

@@ -244,7 +244,7 @@ import Testing
         #"{"failNext":{"history":[4040099]}}"#, #"{"losses":0.5,"delays":2}"#,
     ]) func `faults that make no sense are refused, and change nothing`(json: String) throws {
         var faults = Faults.none
-        #expect(throws: FaultsError.self) { try faults.set(JSONValue(parsing: Array(json.utf8))) }
+        #expect(throws: SimulatorError.self) { try faults.set(JSONValue(parsing: Array(json.utf8))) }
         #expect(faults == .none)
     }
 }

@@ -9,7 +9,7 @@ import SwiftASN1
 import Testing
 import X509
 
-/// When the checker sends requests, and what it returns to callers. Tests that do not depend on patience set it to an
+/// When the checker sends requests, and what it returns to callers. Tests that do not depend on the timeout set it to an
 /// hour. The time limit only ends a test that would wait forever.
 @Suite(.timeLimit(.minutes(60))) struct RevocationTests {
     private static let now = TestResponse.now
@@ -20,7 +20,7 @@ import X509
     }
 
     private static func patient(_ transport: TestTransport) -> RevocationChecker {
-        RevocationChecker(transport: transport, patience: .seconds(3600), deadline: .seconds(3600))
+        RevocationChecker(transport: transport, timeout: .seconds(3600), deadline: .seconds(3600))
     }
 
     private static func code(
@@ -408,7 +408,7 @@ import X509
             await gate.pass()
             return try chain.leafResponse.encoded()
         }
-        let checker = RevocationChecker(transport: transport, patience: .milliseconds(1), deadline: .seconds(3600))
+        let checker = RevocationChecker(transport: transport, timeout: .milliseconds(1), deadline: .seconds(3600))
         for _ in 0..<100 {
             let statuses = await checker.statuses([chain.question], at: Self.now)
             #expect(statuses == [.unknown("http://leaf.example/ocsp did not answer within 0.001 seconds.")])
@@ -428,7 +428,7 @@ import X509
             return []
         }
         let checker = RevocationChecker(
-            transport: transport, patience: .milliseconds(1), deadline: .milliseconds(1))
+            transport: transport, timeout: .milliseconds(1), deadline: .milliseconds(1))
         var second: Int64 = 0
         while true {
             guard let reason = await checker.statuses([chain.question], at: Self.later(second))[0].reason else {

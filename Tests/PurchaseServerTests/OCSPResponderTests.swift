@@ -23,7 +23,7 @@ import X509
 
     /// A checker whose timeouts are long enough for any machine.
     private static func checker() -> RevocationChecker {
-        RevocationChecker(transport: OpenSSLResponder.transport, patience: .seconds(3600), deadline: .seconds(3600))
+        RevocationChecker(transport: OpenSSLResponder.transport, timeout: .seconds(3600), deadline: .seconds(3600))
     }
 
     @Test(.enabled(if: OpenSSLResponder.program != nil, "\(OpenSSLResponder.whyNot)"))
@@ -79,7 +79,7 @@ import X509
         let intermediate = try world.intermediate(responder: address)
         let token = try world.token([leaf, intermediate, world.root])
         let checker = RevocationChecker(
-            transport: HTTPOCSPTransport(), patience: .milliseconds(50), deadline: .milliseconds(100))
+            transport: HTTPOCSPTransport(), timeout: .milliseconds(50), deadline: .milliseconds(100))
         let error = await #expect(throws: VerificationError.self) {
             try await world.verifier(checker).verify(jws: token, at: ResponderWorld.now)
         }

@@ -184,7 +184,7 @@ import Testing
         let world = try await Self.world { verifier in
             verifier.roots = roots
             let checker = RevocationChecker(
-                transport: SilentResponder(), patience: .seconds(86_400), deadline: .seconds(86_400))
+                transport: SilentResponder(), timeout: .seconds(86_400), deadline: .seconds(86_400))
             verifier.revocation = .checked(by: checker, acceptsUnknown: acceptsUnknown)
         }
         var plan = authority.tokens

@@ -55,7 +55,7 @@ import Testing
         #expect(report.jobs == 2)
         // Twenty ask. Those of the last quarter of an hour whose request was lost are not known yet.
         #expect(report.answered > 15)
-        #expect(report.mostInFlight <= 16)
+        #expect(report.maxInFlight <= 16)
         #expect(report.notifications < 220)
     }
 

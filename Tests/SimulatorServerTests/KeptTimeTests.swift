@@ -42,7 +42,7 @@ import Testing
     }
 
     private static func command(_ host: SimulatorHost, _ path: String, _ body: String = "") async throws -> JSONValue {
-        try JSONValue(parsing: await host.control("POST", path, Array(body.utf8)).body)
+        try JSONValue(parsing: await host.update { $0.control("POST", path, Array(body.utf8), at: $1) }.body)
     }
 
     @Test(arguments: [0, 1, 86_400, TurnableClock.topSpeed])
@@ -81,7 +81,9 @@ import Testing
         #expect(clock.now() == RunningSimulator.start)
         wall.turn(milliseconds: 1000)
         #expect(clock.now().milliseconds == RunningSimulator.start.milliseconds + 86_400_000)
-        _ = await server.host.control("POST", "/clock/advance", Array(#"{"days":10}"#.utf8))
+        _ = await server.host.update {
+            $0.control("POST", "/clock/advance", Array(#"{"days":10}"#.utf8), at: $1)
+        }
         let turned = clock.now()
         #expect(turned.milliseconds >= RunningSimulator.start.milliseconds + 11 * 86_400_000)
         // The machine's clock is set back.

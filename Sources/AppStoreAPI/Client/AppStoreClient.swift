@@ -23,8 +23,8 @@ public final class AppStoreClient: Sendable {
     /// attempt.
     package static let firstPause: Int64 = 1000
 
-    /// How many milliseconds a client remembers that production refuses its token and the sandbox does not.
-    package static let memory: Int64 = 3_600_000
+    /// How long a client remembers that production refuses its token and the sandbox does not.
+    package static let refusalRetention = Duration.seconds(3600)
 
     private let transport: any AppStoreTransport
     private let environments: Set<Environment>
@@ -86,7 +86,7 @@ public final class AppStoreClient: Sendable {
 
     /// How long to wait until the time that an error names; `nil` if it names none.
     package func pause(after error: AppStoreAPIError) -> Duration? {
-        error.retryAt.map { .milliseconds(max(0, $0.milliseconds - now().milliseconds)) }
+        error.retryAt.map { max(.zero, now().duration(to: $0)) }
     }
 
     // MARK: - One environment
@@ -101,7 +101,7 @@ public final class AppStoreClient: Sendable {
         _ endpoint: Endpoint<Answer>, to environment: Environment, within limit: Duration = deadline
     ) async throws(AppStoreAPIError) -> Answer {
         try require(endpoint, environment)
-        let end = now().adding(limit)
+        let end = now().advanced(by: limit)
         var attempt = 1
         var hasNewToken = false
         while true {
@@ -168,6 +168,7 @@ public final class AppStoreClient: Sendable {
     @inline(never)
     private func authorized<Answer>(_ endpoint: Endpoint<Answer>) throws(AppStoreAPIError) -> APIRequest {
         let now = now()
+        // The error of the library says nothing else, and may contain parts of the key.
         guard let token = try? state.withLock({ try $0.token.text(at: now) }) else {
             throw AppStoreAPIError(.credentials, "The key does not sign.")
         }
@@ -179,7 +180,7 @@ public final class AppStoreClient: Sendable {
     private func answer(
         to request: APIRequest, _ name: String, _ environment: Environment, until end: Timestamp
     ) async throws(AppStoreAPIError) -> APIAnswer {
-        let timeout = min(Self.requestTimeout, .milliseconds(end.milliseconds - now().milliseconds))
+        let timeout = min(Self.requestTimeout, now().duration(to: end))
         guard timeout > .zero else {
             throw AppStoreAPIError(.timedOut, "There was no time left for '\(name)'.", in: environment)
         }
@@ -269,7 +270,7 @@ extension AppStoreClient {
     public func find<Answer>(
         _ endpoint: Endpoint<Answer>, within limit: Duration = deadline
     ) async throws(AppStoreAPIError) -> Found<Answer> {
-        let end = now().adding(limit)
+        let end = now().advanced(by: limit)
         let others = environments.intersection(endpoint.environments)
         guard others.count == 2 else {
             return try await found(endpoint, in: others.first ?? .sandbox, until: end)
@@ -281,7 +282,7 @@ extension AppStoreClient {
     private func found<Answer>(
         _ endpoint: Endpoint<Answer>, in environment: Environment, until end: Timestamp
     ) async throws(AppStoreAPIError) -> Found<Answer> {
-        let answer = try await send(endpoint, to: environment, within: now().duration(to: end))
+        let answer = try await send(endpoint, to: environment, within: max(.zero, now().duration(to: end)))
         return Found(answer: answer, environment: environment)
     }
 
@@ -335,7 +336,7 @@ extension AppStoreClient {
         let now = now()
         return state.withLock { state in
             guard let refused = state.refusedByProduction else { return false }
-            return 0..<Self.memory ~= now.milliseconds - refused.milliseconds
+            return .zero..<Self.refusalRetention ~= refused.duration(to: now)
         }
     }
 }
@@ -389,21 +390,6 @@ extension AppStoreAPIError {
                 .malformedAnswer, "The answer to '\(name)' is longer than \(APIAnswer.bodyLimit) bytes.",
                 in: environment)
         }
-    }
-}
-
-extension Timestamp {
-    /// The instant so much later.
-    fileprivate func adding(_ duration: Duration) -> Timestamp {
-        let (seconds, attoseconds) = duration.components
-        let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1000)
-        let sum = self.milliseconds.addingReportingOverflow(
-            overflow ? Int64.max / 4 : milliseconds + attoseconds / 1_000_000_000_000_000)
-        return Timestamp(milliseconds: sum.overflow ? .max / 2 : sum.partialValue)
-    }
-
-    fileprivate func duration(to end: Timestamp) -> Duration {
-        .milliseconds(max(0, end.milliseconds - milliseconds))
     }
 }
 

@@ -11,7 +11,7 @@ extension APIAnswer {
     /// In all lists of Apple's the first three of the seven digits are the HTTP status. Other servers refuse with JSON
     /// and an `errorCode` too, but with numbers of their own.
     var errorCode: Int64? {
-        guard isJSON, let number = (try? JSONValue(parsing: body))?["errorCode"]?.integer,
+        guard isJSON, let number = JSONValue(readable: body)?["errorCode"]?.integer,
             number / 10_000 == Int64(status)
         else { return nil }
         return number

@@ -50,18 +50,18 @@ package struct RequestBudget: Sendable {
     ///
     /// - Parameters:
     ///   - rate: The endpoint's ``Endpoint/ratePerSecond``.
-    ///   - patience: How many milliseconds the request can wait.
+    ///   - timeout: How many milliseconds the request can wait.
     package mutating func take(
-        _ rate: Int, in environment: Environment, at now: Timestamp, within patience: Int64
+        _ rate: Int, in environment: Environment, at now: Timestamp, within timeout: Int64
     ) -> Turn {
         let key = Key(environment: environment, rate: rate)
         let limits = Limits(rate, share, in: environment)
         var bucket = refilled(key, limits, at: now)
         let missing = max(0, Self.hour - bucket.level)
         let wait = max((missing + limits.refill - 1) / limits.refill, bucket.pause(at: now))
-        if wait <= patience { bucket.level -= Self.hour }
+        if wait <= timeout { bucket.level -= Self.hour }
         buckets[key] = bucket
-        return wait <= patience ? .after(wait) : .tooLate(Timestamp(milliseconds: now.milliseconds + wait))
+        return wait <= timeout ? .after(wait) : .tooLate(Timestamp(milliseconds: now.milliseconds + wait))
     }
 
     /// Sends nothing until this time: Apple said that it would be refused.

@@ -60,6 +60,7 @@ struct EndpointRow: Sendable {
     /// A row with the body of a request.
     func with(_ body: some Encodable) -> EndpointRow {
         var row = self
+        // The request keeps the fault until it would be sent.
         row.request.add(body: try? JSONWriter.bytes(encoding: body))
         return row
     }

@@ -23,6 +23,7 @@ struct KeyText {
 
     func privateKey() throws(InAppPurchaseKeyError) -> P256.Signing.PrivateKey {
         // The library takes any 32 bytes in the form of a key, also those of a key on another curve.
+        // What else is wrong is found by `kind`.
         guard otherAlgorithm == nil, let key = try? P256.Signing.PrivateKey(pemRepresentation: text) else {
             throw InAppPurchaseKeyError(found: kind)
         }

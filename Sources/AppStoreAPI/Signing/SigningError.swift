@@ -24,16 +24,13 @@ public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong, for people: a sentence.
     public var message: String
 
-    init(_ code: Code, _ member: String, _ message: String) {
+    init(_ code: Code, _ member: String?, _ message: String) {
         self.code = code
         self.member = member
         self.message = message
     }
 
-    init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
+    init(_ code: Code, _ message: String) { self.init(code, nil, message) }
 
     /// The message, with the member in front.
     public var description: String { (member.map { "\($0): " } ?? "") + message }

@@ -68,6 +68,7 @@ extension KeyedDecodingContainer {
     }
 
     func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
+        // What is no whole number is decoded below.
         if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }
@@ -181,7 +182,7 @@ extension JSONValue {
     /// The number that a text consists of, else `nil`.
     fileprivate var numberInText: JSONValue? {
         // A text that is no JSON is no number either.
-        guard case .string(let text) = self, case .number(let literal) = try? JSONValue(parsing: text.utf8) else {
+        guard case .string(let text) = self, case .number(let literal) = JSONValue(readable: text.utf8) else {
             return nil
         }
         return .number(literal)
@@ -445,6 +446,7 @@ extension JSONValue: Decodable {
             return
         }
         let container = try decoder.singleValueContainer()
+        // A decoder says only by an error that a value is of another kind.
         if container.decodeNil() {
             self = .null
         } else if let bool = try? container.decode(Bool.self) {

@@ -80,6 +80,7 @@ extension ResponseBodyV1 {
     ///
     /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
     public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
+        // A text that is no JSON has no receipt.
         let receipt = try? JSONValue.string(at: ["unified_receipt", "latest_receipt"], in: text)
         return (receipt ?? nil).flatMap { Base64.decode($0.utf8) }
     }

@@ -30,7 +30,7 @@ extension VerifyReceiptRequest {
     ///
     /// - Throws: ``VerifyReceiptStatus``, the status to return for a body that is not a valid request.
     public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
-        guard let json = try? JSONValue(parsing: body) else { throw .unreadableRequest }
+        guard let json = JSONValue(readable: body) else { throw .unreadableRequest }
         guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
         self.init()
         receiptData = data

@@ -65,6 +65,7 @@ extension SignedKind {
     /// Whether a payload has a date, an environment and only members of renewal info. The rule is this strict because
     /// renewal info names no app: a payload of another kind would pass without a check of its app.
     private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
+        // A payload that cannot be decoded as renewal info is of another kind.
         payload.has(["environment", "signedDate"])
             && (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true
     }

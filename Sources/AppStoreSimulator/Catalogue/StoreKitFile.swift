@@ -14,15 +14,15 @@ extension StoreCatalogue {
     ///   - text: The file: JSON.
     ///   - bundleId: The app that sells the products.
     ///   - appAppleId: The app's Apple ID if the file has none.
-    /// - Throws: ``StoreKitFileError`` if the text is not such a file, with the member that is missing or wrong.
-    public init(storeKitFile text: [UInt8], bundleId: String, appAppleId: Int64) throws(StoreKitFileError) {
+    /// - Throws: ``SimulatorError`` if the text is not such a file, with the member that is missing or wrong.
+    public init(storeKitFile text: [UInt8], bundleId: String, appAppleId: Int64) throws(SimulatorError) {
         let file: JSONValue
-        do { file = try JSONValue(parsing: text) } catch { throw StoreKitFileError("not JSON: \(error)") }
+        do { file = try JSONValue(parsing: text) } catch { throw SimulatorError("not JSON: \(error)") }
         guard let version = file["version"]?["major"]?.integer else {
-            throw StoreKitFileError("'version' is missing: this is not a .storekit file")
+            throw SimulatorError("'version' is missing: this is not a .storekit file")
         }
         guard (3...5).contains(version) else {
-            throw StoreKitFileError("format version \(version) is not one of 3, 4 and 5")
+            throw SimulatorError("format version \(version) is not one of 3, 4 and 5")
         }
         let settings = file["settings"]
         self.init(
@@ -44,31 +44,21 @@ extension StoreCatalogue {
     }
 }
 
-/// Why a text is not a `.storekit` file.
-public struct StoreKitFileError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The member at fault, and what was expected.
-    public let description: String
-
-    init(_ description: String) {
-        self.description = description
-    }
-}
-
 extension StoreProduct {
     private static let types: [String: ProductType] = [
         "Consumable": .consumable, "NonConsumable": .nonConsumable,
         "NonRenewingSubscription": .nonRenewingSubscription, "RecurringSubscription": .autoRenewableSubscription,
     ]
 
-    fileprivate init(_ json: JSONValue) throws(StoreKitFileError) {
+    fileprivate init(_ json: JSONValue) throws(SimulatorError) {
         let id = try json.text("productID", of: "a product")
         let name = try json.text("type", of: id)
-        guard let type = Self.types[name] else { throw StoreKitFileError("'type' of \(id) is unknown: \(name)") }
+        guard let type = Self.types[name] else { throw SimulatorError("'type' of \(id) is unknown: \(name)") }
         self.init(id: id, type: type, price: try json.price(of: id))
         isFamilyShareable = json["familyShareable"] == .bool(true)
     }
 
-    fileprivate init(subscription json: JSONValue, group: JSONValue, position: Int) throws(StoreKitFileError) {
+    fileprivate init(subscription json: JSONValue, group: JSONValue, position: Int) throws(SimulatorError) {
         try self.init(json)
         let groupId = try group.text("id", of: "a subscription group")
         var plan = SubscriptionPlan(
@@ -103,14 +93,14 @@ extension StoreOffer {
 
     fileprivate init(
         _ json: JSONValue, _ type: OfferType, name: String?, of product: String
-    ) throws(StoreKitFileError) {
+    ) throws(SimulatorError) {
         let owner = "an offer of \(product)"
         let mode = try json.text("paymentMode", of: owner)
         guard let payment = Self.payments[mode] else {
-            throw StoreKitFileError("'paymentMode' of \(owner) is unknown: \(mode)")
+            throw SimulatorError("'paymentMode' of \(owner) is unknown: \(mode)")
         }
         self.init(
-            type: type, id: try name.map { member throws(StoreKitFileError) in try json.text(member, of: owner) },
+            type: type, id: try name.map { member throws(SimulatorError) in try json.text(member, of: owner) },
             payment: payment, period: try json.period("subscriptionPeriod", of: owner),
             price: payment == .freeTrial ? StorePrice(milliunits: 0) : try json.price(of: owner))
         count = json["numberOfPeriods"]?.integer.flatMap { Int(exactly: $0) } ?? 1
@@ -118,23 +108,23 @@ extension StoreOffer {
 }
 
 extension JSONValue {
-    fileprivate func text(_ member: String, of owner: String) throws(StoreKitFileError) -> String {
-        guard let text = self[member]?.string else { throw StoreKitFileError("'\(member)' of \(owner) is missing") }
+    fileprivate func text(_ member: String, of owner: String) throws(SimulatorError) -> String {
+        guard let text = self[member]?.string else { throw SimulatorError("'\(member)' of \(owner) is missing") }
         return text
     }
 
-    fileprivate func period(_ member: String, of owner: String) throws(StoreKitFileError) -> Period {
+    fileprivate func period(_ member: String, of owner: String) throws(SimulatorError) -> Period {
         let text = try text(member, of: owner)
         guard let period = Period(iso8601: text) else {
-            throw StoreKitFileError("'\(member)' of \(owner) is not a period such as P1M: \(text)")
+            throw SimulatorError("'\(member)' of \(owner) is not a period such as P1M: \(text)")
         }
         return period
     }
 
-    fileprivate func price(of owner: String) throws(StoreKitFileError) -> StorePrice {
+    fileprivate func price(of owner: String) throws(SimulatorError) -> StorePrice {
         let text = try text("displayPrice", of: owner)
         guard let price = StorePrice(decimal: text) else {
-            throw StoreKitFileError("'displayPrice' of \(owner) is not a price such as 4.99: \(text)")
+            throw SimulatorError("'displayPrice' of \(owner) is not a price such as 4.99: \(text)")
         }
         return price
     }

@@ -88,9 +88,9 @@ extension SigningKey {
     }
 }
 
-/// Why the simulator cannot sign.
-public struct SimulatorError: Error, CustomStringConvertible {
-    /// The reason, for people.
+/// Why the simulator cannot sign, read a `.storekit` file, or set faults.
+public struct SimulatorError: Error, Hashable, CustomStringConvertible {
+    /// The reason, for people: of a file or a JSON document the member at fault, and what was expected.
     public let description: String
 
     init(_ description: String) {

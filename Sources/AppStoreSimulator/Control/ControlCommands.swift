@@ -40,7 +40,7 @@ extension Simulator {
 
 extension Simulator {
     mutating func advanceClock(_ arguments: ControlArguments, at wall: Timestamp) throws -> ControlResult {
-        let longest = TurnableClock.longestTurn * 86_400
+        let longest = TurnableClock.maxTurnDays * 86_400
         var seconds: Int64?
         for (name, length) in [("days", Int64(86_400)), ("hours", 3600), ("seconds", 1)] {
             guard let count = try arguments.integer(name, in: 0...longest / length) else { continue }
@@ -66,8 +66,8 @@ extension Simulator {
         guard date >= now else {
             throw ControlError(.impossible, "It is \(now.iso8601) already: the clock cannot be turned back.")
         }
-        guard date.milliseconds - now.milliseconds <= TurnableClock.longestTurn * 86_400_000 else {
-            throw ControlError(.invalid, "to: More than \(TurnableClock.longestTurn) days from \(now.iso8601).")
+        guard date.milliseconds - now.milliseconds <= TurnableClock.maxTurnDays * 86_400_000 else {
+            throw ControlError(.invalid, "to: More than \(TurnableClock.maxTurnDays) days from \(now.iso8601).")
         }
         guard date < clock.end else { throw Self.noCertificates(after: clock.end) }
         return date
@@ -90,12 +90,12 @@ extension Simulator {
 
 extension Simulator {
     /// The longest name of a customer, in bytes: longer than any usual identifier.
-    private static let longestName: Int = 256
+    private static let maxNameLength: Int = 256
 
     mutating func addCustomer(_ arguments: ControlArguments) throws -> ControlResult {
         let name = try arguments.requiredText("name")
-        guard name.utf8.count <= Self.longestName else {
-            throw ControlError(.invalid, "name: Longer than \(Self.longestName) bytes.")
+        guard name.utf8.count <= Self.maxNameLength else {
+            throw ControlError(.invalid, "name: Longer than \(Self.maxNameLength) bytes.")
         }
         let environment = try arguments.word("environment", of: [Environment.production, .sandbox]) ?? .production
         let storefront = try arguments.text("storefront") == nil ? nil : try storefront(arguments)

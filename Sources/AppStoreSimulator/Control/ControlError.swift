@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// Why the simulator did not do what a control command asks for.
 struct ControlError: Error, Hashable {
     /// What went wrong, for programs. The names are part of the control port and stay.
@@ -53,14 +55,7 @@ struct ControlError: Error, Hashable {
     }
 
     /// `{"error": {"code": …, "message": …}}`.
-    struct Body: Encodable {
-        var error: Content
-
-        struct Content: Encodable {
-            var code: String
-            var message: String
-        }
+    var json: JSONValue {
+        .object([.init("error", .object([.init("code", .string(code.rawValue)), .init("message", .string(message))]))])
     }
-
-    var body: Body { Body(error: .init(code: code.rawValue, message: message)) }
 }

@@ -7,7 +7,7 @@ import Foundation
 
 extension SimulatedStore {
     /// The longest shared secret, in bytes. Apple's have 32.
-    private static let longestSecret = 256
+    private static let maxSecretLength = 256
 
     private static let members: [(url: String, version: String, environment: Environment)] = [
         ("notify", "notifyVersion", .production), ("sandboxNotify", "sandboxNotifyVersion", .sandbox),
@@ -33,16 +33,16 @@ extension SimulatedStore {
 
     /// Sets what a command names. Nothing is changed if one of its members is invalid.
     mutating func set(_ arguments: ControlArguments) throws(ControlError) {
-        var store = (notificationURLs, notificationVersions, sharedSecret)
+        var changed = self
         for member in Self.members where arguments.has(member.url) {
-            store.0[member.environment] = try Self.url(member.url, arguments)
+            changed.notificationURLs[member.environment] = try Self.url(member.url, arguments)
         }
         for member in Self.members where arguments.has(member.version) {
             let number = try arguments.integer(member.version, in: 1...2) ?? 2
-            store.1[member.environment] = NotificationVersion(rawValue: Int(number))
+            changed.notificationVersions[member.environment] = NotificationVersion(rawValue: Int(number))
         }
-        if arguments.has("sharedSecret") { store.2 = try Self.secret(arguments) }
-        (notificationURLs, notificationVersions, sharedSecret) = store
+        if arguments.has("sharedSecret") { changed.sharedSecret = try Self.secret(arguments) }
+        self = changed
     }
 
     private static func url(_ name: String, _ arguments: ControlArguments) throws(ControlError) -> String? {
@@ -55,8 +55,8 @@ extension SimulatedStore {
 
     private static func secret(_ arguments: ControlArguments) throws(ControlError) -> String? {
         let secret = try arguments.text("sharedSecret")
-        guard secret?.utf8.count ?? 0 <= longestSecret else {
-            throw ControlError(.invalid, "sharedSecret: Longer than \(longestSecret) bytes.")
+        guard secret?.utf8.count ?? 0 <= maxSecretLength else {
+            throw ControlError(.invalid, "sharedSecret: Longer than \(maxSecretLength) bytes.")
         }
         return secret
     }

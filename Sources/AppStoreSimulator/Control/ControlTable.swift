@@ -8,6 +8,31 @@ extension ControlRoute {
     private static let subscription = ("subscription", "an original transaction id, if the customer has several")
     private static let transaction = ("transaction", "a transaction id, if several are possible")
 
+    /// A command that needs nothing but the customer of its path.
+    private static func customerCommand(
+        _ path: String, _ summary: String, _ body: @escaping @Sendable (inout World, _ name: String) throws -> Void
+    ) -> ControlRoute {
+        ControlRoute("POST", "/customers/{name}/\(path)", summary) { simulator, arguments, _ in
+            try simulator.act(arguments, body)
+        }
+    }
+
+    /// A command that needs nothing but a subscription.
+    private static func subscriptionCommand(
+        _ path: String, _ summary: String, _ body: @escaping @Sendable (inout World, _ id: String) throws -> Void
+    ) -> ControlRoute {
+        ControlRoute("POST", "/customers/{name}/\(path)", summary, [subscription]) { simulator, arguments, _ in
+            try simulator.act(on: arguments, body)
+        }
+    }
+
+    /// A file that a simulator has.
+    private static func file(
+        _ path: String, _ summary: String, type: String, _ bytes: @escaping @Sendable (Simulator) -> [UInt8]
+    ) -> ControlRoute {
+        ControlRoute("GET", path, summary) { simulator, _, _ in .file(bytes(simulator), type: type) }
+    }
+
     static let all: [ControlRoute] = clock + customers + purchases + subscriptions + refunds + families + others
 
     private static let clock = [
@@ -17,7 +42,7 @@ extension ControlRoute {
         ControlRoute(
             "POST", "/clock/advance", "Turns the clock forward; what falls due on the way happens.",
             [
-                ("days", "0 to \(TurnableClock.longestTurn)"), ("hours", "more hours"), ("seconds", "more seconds"),
+                ("days", "0 to \(TurnableClock.maxTurnDays)"), ("hours", "more hours"), ("seconds", "more seconds"),
                 ("to", "or an ISO 8601 time such as 2027-01-01T00:00:00Z"),
             ], { try $0.advanceClock($1, at: $2) }),
         ControlRoute(
@@ -58,17 +83,12 @@ extension ControlRoute {
         ) { simulator, arguments, _ in
             try simulator.transactionReceipt(of: arguments.parameter, arguments.parameters.last ?? "")
         },
-        ControlRoute(
-            "POST", "/customers/{name}/billing/break", "Lets the customer's charges fail from now on."
-        ) { simulator, arguments, _ in
-            try simulator.act(arguments) { world, name in try world.breakBilling(of: name) }
+        customerCommand("billing/break", "Lets the customer's charges fail from now on.") {
+            try $0.breakBilling(of: $1)
         },
-        ControlRoute(
-            "POST", "/customers/{name}/billing/fix",
-            "Lets charges succeed again. The App Store charges at once for what it could not renew."
-        ) { simulator, arguments, _ in
-            try simulator.act(arguments) { world, name in try world.fixBilling(of: name) }
-        },
+        customerCommand(
+            "billing/fix", "Lets charges succeed again. The App Store charges at once for what it could not renew."
+        ) { try $0.fixBilling(of: $1) },
         ControlRoute(
             "POST", "/customers/{name}/move", "The customer shops in another country from now on.",
             [("storefront", "three letters such as DEU")],
@@ -83,9 +103,8 @@ extension ControlRoute {
                 let asks = try arguments.flag("on") ?? true
                 return try simulator.act(arguments) { try $0.setAskToBuy(asks, for: $1) }
             }),
-        ControlRoute("POST", "/customers/{name}/rescind-consent", "A parent withdraws the consent to use the app.") {
-            simulator, arguments, _ in
-            try simulator.act(arguments) { world, name in try world.rescindConsent(of: name) }
+        customerCommand("rescind-consent", "A parent withdraws the consent to use the app.") {
+            try $0.rescindConsent(of: $1)
         },
     ]
 
@@ -98,13 +117,11 @@ extension ControlRoute {
                 ("offer", "the name of a promotional offer, offer code or win-back offer"),
                 ("quantity", "1 to 10, of consumables"), ("monthly", "whether a year's commitment is paid by month"),
             ], { simulator, arguments, _ in try simulator.buy(arguments) }),
-        ControlRoute("POST", "/customers/{name}/approve", "A parent approves the purchase that waits (Ask to Buy).") {
-            simulator, arguments, _ in
-            try simulator.act(arguments) { try $0.decide($1, approves: true) }
+        customerCommand("approve", "A parent approves the purchase that waits (Ask to Buy).") {
+            try $0.decide($1, approves: true)
         },
-        ControlRoute("POST", "/customers/{name}/decline", "A parent declines the purchase that waits (Ask to Buy).") {
-            simulator, arguments, _ in
-            try simulator.act(arguments) { try $0.decide($1, approves: false) }
+        customerCommand("decline", "A parent declines the purchase that waits (Ask to Buy).") {
+            try $0.decide($1, approves: false)
         },
         ControlRoute("GET", "/products", "The products that are for sale, with their offers.") { simulator, _, _ in
             try .json(simulator.store.world.catalogue.products.map(ProductState.init))
@@ -119,12 +136,8 @@ extension ControlRoute {
     ]
 
     private static let subscriptions = [
-        ControlRoute(
-            "POST", "/customers/{name}/cancel", "Turns renewal off.", [subscription],
-            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.cancel($1) } }),
-        ControlRoute(
-            "POST", "/customers/{name}/resume", "Turns renewal on again.", [subscription],
-            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.resume($1) } }),
+        subscriptionCommand("cancel", "Turns renewal off.") { try $0.cancel($1) },
+        subscriptionCommand("resume", "Turns renewal on again.") { try $0.resume($1) },
         ControlRoute(
             "POST", "/customers/{name}/price", "Raises the price of the next renewal.",
             [
@@ -132,14 +145,10 @@ extension ControlRoute {
                 ("consent", "whether the customer must agree; true by default"),
                 subscription,
             ], { simulator, arguments, _ in try simulator.increasePrice(arguments) }),
-        ControlRoute(
-            "POST", "/customers/{name}/consent", "Agrees to the price that was asked for.", [subscription],
-            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.consent($1) } }),
-        ControlRoute(
-            "POST", "/customers/{name}/expire",
-            "The subscription ends with its period, for a reason that Apple does not name.",
-            [subscription],
-            { simulator, arguments, _ in try simulator.act(on: arguments) { try $0.expire($1) } }),
+        subscriptionCommand("consent", "Agrees to the price that was asked for.") { try $0.consent($1) },
+        subscriptionCommand("expire", "The subscription ends with its period, for a reason that Apple does not name.") {
+            try $0.expire($1)
+        },
         ControlRoute(
             "POST", "/customers/{name}/extend", "The developer moves the end of the running period.",
             [("days", "1 to 90"), subscription], { simulator, arguments, _ in try simulator.extend(arguments) }),
@@ -184,17 +193,12 @@ extension ControlRoute {
                 for name in others { _ = try simulator.customer(name) }
                 return try simulator.act(arguments) { try $0.makeFamily(of: [$1] + others) }
             }),
-        ControlRoute("POST", "/customers/{name}/family/leave", "Leaves the family, and what it shares ends.") {
-            simulator, arguments, _ in
-            try simulator.act(arguments) { world, name in try world.leaveFamily(name) }
-        },
+        customerCommand("family/leave", "Leaves the family, and what it shares ends.") { try $0.leaveFamily($1) },
     ]
 
     private static let others = [
-        ControlRoute(
-            "POST", "/customers/{name}/external-token", "The app gets a token for purchases outside the App Store."
-        ) { simulator, arguments, _ in
-            try simulator.act(arguments) { world, name in _ = try world.createExternalPurchaseToken(for: name) }
+        customerCommand("external-token", "The app gets a token for purchases outside the App Store.") {
+            _ = try $0.createExternalPurchaseToken(for: $1)
         },
         ControlRoute(
             "POST", "/notifications/test", "Sends a test notification.",
@@ -212,22 +216,19 @@ extension ControlRoute {
             let clock = ClockState(simulator.store.world.now, speed: simulator.clock.speed)
             return try .json(WorldState(simulator.store.world, clock))
         },
-        ControlRoute("GET", "/root.cer", "The root of transactions and notifications, as DER.") { simulator, _, _ in
-            .file(simulator.roots.tokens, type: "application/pkix-cert")
+        file("/root.cer", "The root of transactions and notifications, as DER.", type: "application/pkix-cert") {
+            $0.roots.tokens
         },
-        ControlRoute("GET", "/receipt-root.cer", "The root of app receipts, as DER.") { simulator, _, _ in
-            .file(simulator.roots.receipts, type: "application/pkix-cert")
+        file("/receipt-root.cer", "The root of app receipts, as DER.", type: "application/pkix-cert") {
+            $0.roots.receipts
         },
-        ControlRoute("GET", "/receipt-intermediate.cer", "The certificate that old transaction receipts omit, as DER.")
-        {
-            simulator, _, _ in
-            .file(simulator.roots.receiptIntermediate, type: "application/pkix-cert")
-        },
-        ControlRoute("GET", "/roots.pem", "Both roots, as PEM.") { simulator, _, _ in
-            .file(Array(simulator.roots.pem.utf8), type: "application/x-pem-file")
-        },
-        ControlRoute("GET", "/key.p8", "The key that signs requests to the App Store Server API.") { simulator, _, _ in
-            .file(Array(simulator.store.key.pem.utf8), type: "application/x-pem-file")
+        file(
+            "/receipt-intermediate.cer", "The certificate that old transaction receipts omit, as DER.",
+            type: "application/pkix-cert"
+        ) { $0.roots.receiptIntermediate },
+        file("/roots.pem", "Both roots, as PEM.", type: "application/x-pem-file") { Array($0.roots.pem.utf8) },
+        file("/key.p8", "The key that signs requests to the App Store Server API.", type: "application/x-pem-file") {
+            Array($0.store.key.pem.utf8)
         },
         ControlRoute("GET", "/settings", "Where notifications go, in which format, and the shared secret.") {
             simulator, _, _ in
@@ -279,8 +280,7 @@ extension Simulator {
             return try response(method, path, body, at: wall)
         } catch {
             let error = ControlError(error)
-            let json = (try? JSONValue(encoding: error.body)) ?? .object([])
-            return ControlResponse(error.status, json: json)
+            return ControlResponse(error.status, json: error.json)
         }
     }
 

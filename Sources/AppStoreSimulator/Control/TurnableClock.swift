@@ -9,7 +9,7 @@ public struct TurnableClock: Hashable, Sendable {
 
     /// The most days of one turn. Ten years are more than any test needs; more is a slip of the keyboard, and would
     /// keep the world busy for minutes.
-    public static let longestTurn: Int64 = 3660
+    public static let maxTurnDays: Int64 = 3660
 
     /// The latest end of a clock, 2100-01-01: sums of periods beyond it would leave the calendar of certificates.
     public static let latestEnd = Timestamp(milliseconds: 4_102_444_800_000)

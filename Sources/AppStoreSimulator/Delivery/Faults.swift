@@ -59,60 +59,40 @@ extension Faults {
     /// A store that behaves: for demos, and for tests of one thing at a time.
     public static let none = Faults()
 
-    /// Apple promises no single delivery: a server must recognise `notificationUUID`.
-    public static let duplicateShare = 0.1
-    /// Apple promises no order: a server must order by `signedDate`.
-    public static let reorderingShare = 0.2
-    /// A late notification meets a state that is newer than itself.
-    public static let delayShare = 0.1
-    /// A lost one comes again an hour later, and in the sandbox never: a server must read the notification history.
-    public static let lossShare = 0.02
-    /// Apple adds types without notice: a server must store them and answer 200.
-    public static let unknownTypeShare = 0.01
-    /// Apple adds subtypes too.
-    public static let unknownSubtypeShare = 0.01
-    /// Apple adds members all the time, so they are the most frequent.
-    public static let unknownMemberShare = 0.05
-    /// A client must wait for the time in `Retry-After`.
-    public static let rateLimitShare = 0.02
-    /// The budgets are Apple's.
-    public static let usualScale = 1.0
-    /// A client may retry, and must not take it for an answer.
-    public static let internalErrorShare = 0.01
-    /// A client should retry.
-    public static let retryableErrorShare = 0.01
-    /// A client needs a time limit of its own. Each one costs it that time, so they are rare.
-    public static let timeoutShare = 0.002
-    /// A client must begin again with the first page.
-    public static let expiredCursorShare = 0.02
-
     /// A store as unkind as a real network now and then is: the default of a simulator.
     public static let unkind: Faults = {
         var faults = Faults()
-        faults.duplicates = duplicateShare
-        faults.reorderings = reorderingShare
-        faults.delays = delayShare
-        faults.losses = lossShare
-        faults.unknownTypes = unknownTypeShare
-        faults.unknownSubtypes = unknownSubtypeShare
-        faults.unknownMembers = unknownMemberShare
-        faults.rateLimits = rateLimitShare
-        faults.rateLimitScale = usualScale
-        faults.internalErrors = internalErrorShare
-        faults.retryableErrors = retryableErrorShare
-        faults.timeouts = timeoutShare
-        faults.expiredCursors = expiredCursorShare
+        // Apple promises no single delivery: a server must recognise `notificationUUID`.
+        faults.duplicates = 0.1
+        // Apple promises no order: a server must order by `signedDate`.
+        faults.reorderings = 0.2
+        // A late notification meets a state that is newer than itself.
+        faults.delays = 0.1
+        // A lost one comes again an hour later, and in the sandbox never: a server must read the notification history.
+        faults.losses = 0.02
+        // Apple adds types without notice: a server must store them and answer 200.
+        faults.unknownTypes = 0.01
+        // Apple adds subtypes too.
+        faults.unknownSubtypes = 0.01
+        // Apple adds members all the time, so they are the most frequent.
+        faults.unknownMembers = 0.05
+        // A client must wait for the time in `Retry-After`.
+        faults.rateLimits = 0.02
+        // The budgets are Apple's.
+        faults.rateLimitScale = 1.0
+        // A client may retry, and must not take it for an answer.
+        faults.internalErrors = 0.01
+        // A client should retry.
+        faults.retryableErrors = 0.01
+        // A client needs a time limit of its own. Each one costs it that time, so they are rare.
+        faults.timeouts = 0.002
+        // A client must begin again with the first page.
+        faults.expiredCursors = 0.02
         return faults
     }()
 }
 
 // MARK: - JSON
-
-/// Why a JSON document sets no faults.
-public struct FaultsError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The member at fault, and what is allowed.
-    public let description: String
-}
 
 extension Faults {
     private typealias Share = (name: String, path: any WritableKeyPath<Faults, Double> & Sendable, meaning: String)
@@ -146,9 +126,9 @@ extension Faults {
         ]
 
     /// The longest of times: a day, so that sums stay far inside the calendar.
-    private static let longestSeconds: Int64 = 86_400
+    private static let maxSeconds: Int64 = 86_400
     /// The largest ``rateLimitScale``: more calls than any client makes.
-    static let largestScale = 1000.0
+    static let maxScale = 1000.0
     /// How many errors of a route can be planned, so that a request cannot fill the memory.
     private static let plannedFailures = 1000
 
@@ -169,62 +149,62 @@ extension Faults {
     /// {"duplicates": 0.5, "failNext": {"transactionInfo": [4040002, 4290000]}}
     /// ```
     ///
-    /// - Throws: ``FaultsError`` if a member is unknown or has no valid value. Nothing is changed then.
-    public mutating func set(_ json: JSONValue) throws(FaultsError) {
-        guard let members = json.members else { throw FaultsError(description: "The faults are not a JSON object") }
+    /// - Throws: ``SimulatorError`` if a member is unknown or has no valid value. Nothing is changed then.
+    public mutating func set(_ json: JSONValue) throws(SimulatorError) {
+        guard let members = json.members else { throw SimulatorError("The faults are not a JSON object") }
         var faults = self
         for member in members { try faults.set(member.name, member.value) }
         self = faults
     }
 
-    private mutating func set(_ name: String, _ value: JSONValue) throws(FaultsError) {
+    private mutating func set(_ name: String, _ value: JSONValue) throws(SimulatorError) {
         if let share = Self.shares.first(where: { $0.name == name }) {
             self[keyPath: share.path] = try Self.decimal(name, value, in: 0...1)
         } else if let time = Self.seconds.first(where: { $0.name == name }) {
-            self[keyPath: time.path] = try Self.number(name, value, in: 0...Self.longestSeconds)
+            self[keyPath: time.path] = try Self.number(name, value, in: 0...Self.maxSeconds)
         } else if name == "rateLimitScale" {
-            rateLimitScale = value == .null ? nil : try Self.decimal(name, value, in: 0...Self.largestScale)
+            rateLimitScale = value == .null ? nil : try Self.decimal(name, value, in: 0...Self.maxScale)
         } else if name == "failNext" {
             failNext = try Self.failures(value)
         } else {
             let known = Self.members.map(\.name).joined(separator: ", ")
-            throw FaultsError(description: "There is no fault '\(name)': only \(known)")
+            throw SimulatorError("There is no fault '\(name)': only \(known)")
         }
     }
 
     private static func decimal(
         _ name: String, _ value: JSONValue, in range: ClosedRange<Double>
-    ) throws(FaultsError) -> Double {
+    ) throws(SimulatorError) -> Double {
         guard case .number(let literal) = value, let number = Double(literal), range.contains(number) else {
-            throw FaultsError(
-                description: "'\(name)' is not a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
+            throw SimulatorError(
+                "'\(name)' is not a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
         }
         return number
     }
 
     private static func number(
         _ name: String, _ value: JSONValue, in range: ClosedRange<Int64>
-    ) throws(FaultsError) -> Int64 {
+    ) throws(SimulatorError) -> Int64 {
         guard let number = value.integer, range.contains(number) else {
-            throw FaultsError(
-                description: "'\(name)' is not a number from \(range.lowerBound) to \(range.upperBound)")
+            throw SimulatorError(
+                "'\(name)' is not a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
-    private static func failures(_ json: JSONValue) throws(FaultsError) -> [StoreRoute: [APIErrorCode]] {
-        guard let members = json.members else { throw FaultsError(description: "'failNext' is not a JSON object") }
+    private static func failures(_ json: JSONValue) throws(SimulatorError) -> [StoreRoute: [APIErrorCode]] {
+        guard let members = json.members else { throw SimulatorError("'failNext' is not a JSON object") }
         var failures: [StoreRoute: [APIErrorCode]] = [:]
         for member in members {
             guard let route = StoreRoute(rawValue: member.name) else {
                 let known = StoreRoute.allCases.map(\.rawValue).joined(separator: ", ")
-                throw FaultsError(description: "'failNext' names no route '\(member.name)': only \(known)")
+                throw SimulatorError("'failNext' names no route '\(member.name)': only \(known)")
             }
             let numbers = member.value.array ?? [member.value]
             let codes = numbers.compactMap { $0.integer.flatMap { APIErrorCode(rawValue: $0) } }
             guard codes.count == numbers.count, codes.count <= plannedFailures else {
-                throw FaultsError(
-                    description: "'failNext' of \(member.name) is not a list of at most \(plannedFailures) error codes")
+                throw SimulatorError(
+                    "'failNext' of \(member.name) is not a list of at most \(plannedFailures) error codes")
             }
             failures[route] = codes.isEmpty ? nil : codes
         }

@@ -13,7 +13,7 @@ extension World {
     func verifyTransactionReceipt(
         _ document: [UInt8], in environment: Environment, password: String?, secret: String?, signer: WorldSigner
     ) -> VerifyTransactionReceiptResponse? {
-        guard let receipt = try? TransactionReceipt(decoding: document) else { return nil }
+        guard let receipt = TransactionReceipt(validating: document) else { return nil }
         var response = VerifyTransactionReceiptResponse()
         guard signer.hasSigned(receipt), let id = receipt.purchase["transaction-id"],
             let customer = customer(ofTransaction: id), let info = transactionReceipt(of: id)
@@ -44,6 +44,7 @@ extension World {
         switch chain.state {
         case .active, .grace:
             response.latestReceiptInfo = latest
+            // An answer without the newest receipt is better than none.
             response.latestReceipt = latest.flatMap { try? signer.sign($0) }.map { Base64.encode($0) }
         case .retry, .expired, .revoked:
             response.status = Open(.expiredSubscription)
@@ -60,6 +61,7 @@ extension World {
 extension WorldSigner {
     /// Whether this signer made a transaction receipt. The RSA padding is deterministic: it signs again and compares.
     fileprivate func hasSigned(_ receipt: TransactionReceipt) -> Bool {
+        // A receipt without its parts, or that cannot be signed again, was not made here.
         guard let parts = try? receipt.signatureParts(),
             let chain = authority.receipts.first(where: { $0.certificates.first?[...] == parts.certificate })
         else { return false }

@@ -18,9 +18,10 @@ extension World {
     ) -> VerifyReceiptResponse {
         let request: VerifyReceiptRequest
         do { request = try VerifyReceiptRequest(parsing: body) } catch { return VerifyReceiptResponse(status: error) }
-        guard let document = request.receipt, (try? SignedReceipt(decoding: document)) != nil else {
+        guard let document = request.receipt, SignedReceipt(validating: document) != nil else {
             return VerifyReceiptResponse(status: .malformedReceipt)
         }
+        // A receipt that cannot be read is none of this store's.
         guard let payload = signer.payload(ofOwnReceipt: document), let receipt = try? AppReceipt(decoding: payload),
             let customer = customer(of: receipt)
         else { return VerifyReceiptResponse(status: .unauthenticReceipt) }
@@ -62,6 +63,7 @@ extension World {
 
     /// The customer's present receipt, signed.
     func latestReceipt(of name: String, _ signer: WorldSigner) -> [UInt8]? {
+        // An answer without the newest receipt is better than none.
         receipt(of: name).flatMap { try? signer.sign($0, at: now) }
     }
 

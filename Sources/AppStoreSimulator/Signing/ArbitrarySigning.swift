@@ -13,16 +13,6 @@ extension CertificateAuthority {
         return try plan.signed()
     }
 
-    /// Creates a signer of many tokens with one header.
-    ///
-    /// - Parameter members: JSON members to insert before the header's own, each followed by a comma.
-    package func tokenSigner(headerMembers members: String = "") throws -> TokenSigner {
-        var plan = try TokenPlan("", by: tokens)
-        plan.headerMembers = members
-        plan.header = plan.plainHeader
-        return TokenSigner(plan: plan)
-    }
-
     /// Signs any bytes as the payload of an app receipt.
     ///
     /// - Parameter certificates: Certificates as DER to insert before the signer's chain.
@@ -39,18 +29,5 @@ extension CertificateAuthority {
         transactionReceipt purchaseInfo: [(key: String, value: String)], version: UInt8 = 3
     ) throws -> [UInt8] {
         try TransactionReceiptPlan(version: version, purchaseInfo, by: self).signed()
-    }
-}
-
-/// Signs any bytes as the payload of tokens that share one header, as the App Store's do. `sign(tokenPayload:)` issues
-/// new certificates, and so makes a new header, for each token.
-package struct TokenSigner: Sendable {
-    fileprivate let plan: TokenPlan
-
-    /// Signs any bytes as the payload of a token.
-    package func sign(_ payload: [UInt8]) throws -> String {
-        var plan = plan
-        plan.payload = payload
-        return try plan.signed()
     }
 }

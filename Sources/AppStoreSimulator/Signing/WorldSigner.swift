@@ -34,7 +34,7 @@ public struct WorldSigner: Sendable {
 
     /// The payload of an app receipt; `nil` if none of these signers has signed it.
     func payload(ofOwnReceipt document: [UInt8]) -> ArraySlice<UInt8>? {
-        guard let receipt = try? SignedReceipt(decoding: document) else { return nil }
+        guard let receipt = SignedReceipt(validating: document) else { return nil }
         let chain = authority.receipts.first { $0.certificates.first?[...] == receipt.certificates.first }
         guard let chain, chain.key.isValidSignature(Array(receipt.signer.signature), of: receipt.payload) else {
             return nil

@@ -6,6 +6,5 @@ import AppStoreModel
 struct ExternalToken: Hashable, Sendable {
     var token: ExternalPurchaseToken
     var customer: String
-    var isReported = false
     var reminders = 0
 }

@@ -17,13 +17,6 @@ public struct MassExtension: Hashable, Sendable {
     /// How many were extended; `nil` before that.
     public internal(set) var summary: NotificationSummary?
 
-    init(product: String, days: Int, environment: Environment, countries: [String]?) {
-        self.product = product
-        self.days = days
-        self.environment = environment
-        self.countries = countries
-    }
-
     /// How long the App Store takes. Apple says hours to days; the sandbox is not to be waited for.
     private static let minutes: Int64 = 120
     private static let sandboxMinutes: Int64 = 1

@@ -38,6 +38,7 @@ extension World {
         _ = try customer(name)
         customers[name]?.canPay = true
         for id in subscriptions(of: name) {
+            // What is no longer for sale is not charged.
             guard let chain = subscriptions[id], chain.isInGrace || chain.isInRetry, chain.sharedFrom == nil,
                 let sale = try? nextSale(of: chain, name)
             else { continue }

@@ -103,6 +103,7 @@ extension World {
     ) {
         let hasNewPeriod = own.followed != chain.current.transactionId
         if chain.state == .revoked || hasNewPeriod && !isShareable(chain.current) {
+            // What is revoked already stays so.
             guard let notice = try? own.revokeSharing(at: now) else { return }
             enter(own, id, of: customer.name)
             return occur(notice, of: id, own)
@@ -137,6 +138,7 @@ extension World {
 
     private mutating func revokeShares(of purchaser: String, from member: String) {
         for id in subscriptions(of: member) {
+            // What is revoked already stays so.
             guard var chain = subscriptions[id], let source = chain.sharedFrom,
                 customer(ofTransaction: source)?.name == purchaser, let notice = try? chain.revokeSharing(at: now)
             else { continue }

@@ -22,7 +22,7 @@ extension World {
     }
 
     /// The app gets a token for a customer's purchases outside the App Store: EXTERNAL_PURCHASE_TOKEN, CREATED.
-    /// Ten days later UNREPORTED follows if there is no report, and every month a reminder.
+    /// Ten days later UNREPORTED follows, since nothing reports purchases, and every month a reminder.
     ///
     /// - Returns: `externalPurchaseId`.
     @discardableResult
@@ -43,20 +43,11 @@ extension World {
         return id
     }
 
-    /// The app's server reports purchases, or their absence, for a token. No UNREPORTED notification follows.
-    public mutating func reportExternalPurchases(_ id: String) throws(ImpossibleEvent) {
-        guard externalTokens[id] != nil else {
-            throw ImpossibleEvent(description: "There is no external purchase token \(id)")
-        }
-        externalTokens[id]?.isReported = true
-    }
-
     /// How many monthly reminders a token gets: a year of them, so that an endless clock comes to rest.
     private static let reminders = 12
 
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {
         guard let token = externalTokens[id], let customer = customers[token.customer] else { return }
-        if subtype == .unreported, token.isReported { return }
         occur(
             Notice(.externalPurchaseToken, subtype), .externalPurchase(token.token), of: customer.name,
             in: customer.environment)

@@ -43,6 +43,7 @@ extension World {
         guard try customer(name).canPay || options.hasNewCard || isLater(sale, for: name) else {
             throw ImpossibleEvent(description: "\(name) cannot pay")
         }
+        // If the card does not help, the purchase counts all the same.
         defer { if options.hasNewCard { try? fixBilling(of: name) } }
         guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
         let running = runningSubscription(of: name, in: plan.group)

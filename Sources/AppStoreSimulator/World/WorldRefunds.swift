@@ -93,12 +93,12 @@ extension World {
     }
 
     /// The sandbox decides a refund request by itself.
-    mutating func decideRefund(_ transactionId: String) {
+    mutating func decideRefund(_ transactionId: String) throws(ImpossibleEvent) {
         guard let request = refundRequests[transactionId] else { return }
         if request.declines {
-            try? declineRefund(transactionId)
+            try declineRefund(transactionId)
         } else {
-            try? refund(transactionId, Refund(percentage: request.preferredPercentage ?? 100_000))
+            try refund(transactionId, Refund(percentage: request.preferredPercentage ?? 100_000))
         }
     }
 

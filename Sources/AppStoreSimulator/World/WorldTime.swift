@@ -14,14 +14,18 @@ extension World {
     public mutating func advance(to date: Timestamp) {
         while let entry = agenda.next(until: date) {
             now = max(now, entry.date)
-            happen(entry)
+            do throws(ImpossibleEvent) {
+                try happen(entry)
+            } catch {
+                // The states were compared: only what happened at the same instant makes an entry impossible.
+            }
         }
         now = max(now, date)
     }
 
-    private mutating func happen(_ entry: Agenda.Entry) {
+    private mutating func happen(_ entry: Agenda.Entry) throws(ImpossibleEvent) {
         switch entry.event {
-        case .refundDecision: decideRefund(entry.subject)
+        case .refundDecision: try decideRefund(entry.subject)
         case .unreportedToken: remindOfToken(entry.subject, .unreported)
         case .tokenReminder: remindOfToken(entry.subject, .activeTokenReminder)
         case .massExtension: extendAll(by: entry.subject)
@@ -29,24 +33,26 @@ extension World {
             guard let chain = subscriptions[entry.subject], chain.end == entry.end,
                 let name = customer(ofTransaction: entry.subject)?.name
             else { return }
-            happen(entry, chain, name)
+            try happen(entry, chain, name)
         }
     }
 
     /// An entry about a period that is not the present one is out of date: nothing happens.
-    private mutating func happen(_ entry: Agenda.Entry, _ chain: SubscriptionChain, _ name: String) {
+    private mutating func happen(
+        _ entry: Agenda.Entry, _ chain: SubscriptionChain, _ name: String
+    ) throws(ImpossibleEvent) {
         switch (entry.event, chain.state) {
         case (.charge, .active), (.end, .active):
             if let sale = payableSale(of: chain, name) {
-                renew(entry.subject, chain, sale)
+                try renew(entry.subject, chain, sale)
             } else if entry.event == .end {
-                end(entry.subject, chain, name)
+                try end(entry.subject, chain, name)
             }
         case (.endOfGrace, .grace):
             let retry = speed(of: chain).retryEnd(from: chain.end, isCommitment: chain.commitment != nil)
-            try? change(entry.subject) { chain throws(ImpossibleEvent) in try chain.endGrace(retryUntil: retry) }
+            try change(entry.subject) { chain throws(ImpossibleEvent) in try chain.endGrace(retryUntil: retry) }
         case (.endOfRetry, .retry):
-            try? change(entry.subject) { chain throws(ImpossibleEvent) in try chain.expire(.billingError) }
+            try change(entry.subject) { chain throws(ImpossibleEvent) in try chain.expire(.billingError) }
         default: return
         }
     }
@@ -56,21 +62,22 @@ extension World {
         guard chain.plannedEnd == nil, chain.isRenewing, !chain.lacksConsent, customers[name]?.canPay == true,
             !hasRenewedEnough(chain)
         else { return nil }
+        // What is no longer for sale is not charged.
         return try? nextSale(of: chain, name)
     }
 
-    private mutating func renew(_ id: String, _ chain: SubscriptionChain, _ sale: Sale) {
+    private mutating func renew(_ id: String, _ chain: SubscriptionChain, _ sale: Sale) throws(ImpossibleEvent) {
         let ids = newIds(chain.current.environment)
         let speed = speed(of: chain)
-        try? change(id) { chain throws(ImpossibleEvent) in try chain.renew(sale, ids, speed) }
+        try change(id) { chain throws(ImpossibleEvent) in try chain.renew(sale, ids, speed) }
     }
 
     /// The period ends without a next one.
-    private mutating func end(_ id: String, _ chain: SubscriptionChain, _ name: String) {
+    private mutating func end(_ id: String, _ chain: SubscriptionChain, _ name: String) throws(ImpossibleEvent) {
         let intent = intent(of: chain)
-        guard let intent else { return fail(id, chain) }
+        guard let intent else { return try fail(id, chain) }
         let offers = intent == .customerCancelled ? winBackOffers(of: chain) : nil
-        try? change(id) { chain throws(ImpossibleEvent) in
+        try change(id) { chain throws(ImpossibleEvent) in
             let notice = try chain.expire(intent)
             chain.renewal.eligibleWinBackOfferIds = offers
             return notice
@@ -87,13 +94,13 @@ extension World {
     }
 
     /// The charge failed. A commitment has no grace period.
-    private mutating func fail(_ id: String, _ chain: SubscriptionChain) {
+    private mutating func fail(_ id: String, _ chain: SubscriptionChain) throws(ImpossibleEvent) {
         let period = chain.current.productId.flatMap { catalogue[$0]?.plan?.period } ?? Period(1, .month)
         let speed = speed(of: chain)
         let days = chain.commitment == nil ? catalogue.graceDays : nil
         let grace = days.map { speed.graceEnd($0, of: period, from: chain.end) }
         let retry = speed.retryEnd(from: chain.end, isCommitment: chain.commitment != nil)
-        try? change(id) { chain throws(ImpossibleEvent) in
+        try change(id) { chain throws(ImpossibleEvent) in
             try chain.failToRenew(graceUntil: grace, retryUntil: retry)
         }
     }

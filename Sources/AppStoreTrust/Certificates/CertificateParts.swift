@@ -15,7 +15,9 @@ struct CertificateParts {
     let algorithm: ASN1Node
     /// `signatureValue`, a whole number of bytes.
     let signature: ArraySlice<UInt8>
+}
 
+extension CertificateParts {
     /// Reads the parts of a certificate.
     ///
     /// - Parameter certificate: Parsed as DER, in which each length and number has one encoding.
@@ -31,12 +33,6 @@ struct CertificateParts {
             guard signature.paddingBits == 0 else { throw CertificateFormError.unusedBits }
             return Self(signed: signed, algorithm: algorithm, signature: signature.bytes)
         }
-    }
-
-    private init(signed: ASN1Node, algorithm: ASN1Node, signature: ArraySlice<UInt8>) {
-        self.signed = signed
-        self.algorithm = algorithm
-        self.signature = signature
     }
 
     /// The algorithm inside the signed part, which RFC 5280 calls `signature`. It follows the optional version and the

@@ -13,10 +13,16 @@ enum KeyPurpose {
 }
 
 extension Certificate.Extensions {
+    /// The value of an extension; `nil` if the certificate lacks it or it cannot be read.
+    func readable<Value>(_ value: (Self) throws -> Value?) -> Value? {
+        // An extension that cannot be read permits no more than one that is missing.
+        try? value(self)
+    }
+
     /// Whether the key usage permits `purpose`. A certificate without key usage permits each.
     func permit(_ purpose: KeyPurpose) -> Bool {
         guard self[oid: .X509ExtensionID.keyUsage] != nil else { return true }
-        guard let usage = try? keyUsage else { return false }
+        guard let usage = readable({ try $0.keyUsage }) else { return false }
         return switch purpose {
         case .signsDocuments: usage.digitalSignature
         case .signsCertificates: usage.keyCertSign

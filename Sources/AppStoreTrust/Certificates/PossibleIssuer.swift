@@ -22,8 +22,8 @@ extension Certificate {
     /// identifiers (RFC 5280 section 4.2.1.1). Only the signature proves it.
     func mayBeIssued(by issuer: Certificate) -> Bool {
         guard self.issuer == issuer.subject else { return false }
-        guard let expected = try? extensions.authorityKeyIdentifier?.keyIdentifier,
-            let found = try? issuer.extensions.subjectKeyIdentifier?.keyIdentifier
+        guard let expected = extensions.readable({ try $0.authorityKeyIdentifier })?.keyIdentifier,
+            let found = issuer.extensions.readable({ try $0.subjectKeyIdentifier })?.keyIdentifier
         else { return true }
         return expected == found
     }
@@ -35,6 +35,7 @@ extension _RSA.Signing.PublicKey {
         guard keySizeInBits <= Limits.rsaKey else {
             return "with \(keySizeInBits) bits, at most \(Limits.rsaKey) count"
         }
+        // A key whose numbers cannot be read has no usual exponent.
         guard let exponent = try? getKeyPrimitives().publicExponent, exponent.elementsEqual([1, 0, 1])
         else {
             return "with another exponent than 65537"

@@ -57,7 +57,7 @@ struct PurchaseCertificate {
     @inline(never)
     func requireIssuer(_ issuer: Certificate, markerOIDs: MarkerOIDs) throws(VerificationError) {
         try markerOIDs.require(onIntermediate: issuer)
-        guard case .isCertificateAuthority? = try? issuer.extensions.basicConstraints else {
+        guard case .isCertificateAuthority? = issuer.extensions.readable({ try $0.basicConstraints }) else {
             throw VerificationError(.untrustedChain, "The certificate “\(issuer.commonName)” may not issue others.")
         }
         try issuer.extensions.require(.signsCertificates, of: issuer.commonName)
@@ -89,6 +89,7 @@ struct PurchaseCertificate {
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
         // 1024 bits are weak, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
+        // The library says no more than that the key is none that it takes.
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }

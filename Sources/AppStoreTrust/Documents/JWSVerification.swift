@@ -199,6 +199,7 @@ private struct SignedToken {
             throw VerificationError(
                 .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
         }
+        // The library refuses a signature by its length alone.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature) else {
             throw VerificationError(.invalidSignature, "The signature has \(jws.signature.count) bytes, ES256 has 64.")
         }
@@ -214,6 +215,7 @@ private struct SignedToken {
     private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
         let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }
+        // A date that cannot be read gives no time; decoding the payload then fails.
         return try? date.decode(Timestamp.self)
     }
 

@@ -74,9 +74,8 @@ extension VerifiedNotification {
         try requireSame(appTransaction?.environment, appTransaction?.bundleId)
         // Renewal info names no app: only its subscription binds it to the notification.
         guard let renewalInfo else { return }
-        let (found, expected) = (
-            renewalInfo.payload.originalTransactionId, transaction?.payload.originalTransactionId
-        )
+        let found = renewalInfo.payload.originalTransactionId
+        let expected = transaction?.payload.originalTransactionId
         guard let found, found == expected else {
             throw VerificationError(
                 .otherPurchase,

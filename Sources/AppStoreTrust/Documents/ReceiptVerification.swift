@@ -36,11 +36,8 @@ extension AppStoreVerifier {
         of receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
         let instant = receipt.creationDate ?? now
-        // If a check of the cached chain fails, another chain in the container may still be valid. The outcome must not
-        // depend on the cache.
         if let known = knownReceiptSigners.signer(where: { $1.isNamedFirst(in: receipt.container) }),
-            (try? known.chain.requireValidity(at: instant)) != nil,
-            (try? receipt.requireSignature(by: known.chain)) != nil
+            receipt.isSigned(by: known.chain, at: instant)
         {
             passedChain(known.chain)
             passedDates(known.chain, at: instant, isSigned: receipt.creationDate != nil)
@@ -172,6 +169,19 @@ private struct UnverifiedReceipt {
         }
     }
 
+    /// Whether a chain of the cache was valid and signed this receipt. If not, another chain in the container may be
+    /// valid: the outcome must not depend on the cache.
+    @inline(never)
+    func isSigned(by chain: SignerChain, at instant: Timestamp) -> Bool {
+        do throws(VerificationError) {
+            try chain.requireValidity(at: instant)
+            try requireSignature(by: chain)
+            return true
+        } catch {
+            return false
+        }
+    }
+
     /// The App Store signed receipts with SHA-1 until 2023 and uses SHA-256 since (TN3138).
     private static func requireAlgorithms(_ signer: SignedReceipt.Signer) throws(VerificationError) {
         guard signer.digestAlgorithm == .sha1 || signer.digestAlgorithm == .sha256 else {
@@ -200,6 +210,7 @@ private struct UnverifiedReceipt {
         under roots: TrustRoots
     ) throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []
+        // Certificates that are not canonical are ignored.
         for case let certificate? in container.certificates.map({ try? Certificate(canonical: Array($0)) })
         where !certificates.contains(certificate) {
             certificates.append(certificate)
@@ -230,6 +241,7 @@ extension Certificate {
         // Compare numbers, not bytes: in DER a serial number with its top bit set starts with a zero.
         guard serialNumber == SerialNumber(bytes: signer.serialNumber) else { return false }
         var serializer = DER.Serializer()
+        // Cannot fail: a name that was read can be written.
         guard (try? serializer.serialize(issuer)) != nil else { return false }
         return serializer.serializedBytes.elementsEqual(signer.issuer)
     }

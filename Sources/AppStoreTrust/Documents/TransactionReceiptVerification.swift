@@ -63,6 +63,7 @@ extension AppStoreVerifier {
         let name = receipt.certificate.subject.commonName
         try await requireUnrevoked(
             [
+                // A certificate that cannot be read has no status.
                 (try? Certificate(canonical: Array(receipt.signatureParts.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),

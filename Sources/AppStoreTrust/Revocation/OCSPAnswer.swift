@@ -26,7 +26,7 @@ extension OCSPAnswer {
 
     /// The longest time for which any answer is valid, in milliseconds: a week. Revocations must be noticed even if a
     /// responder dates its answers for years.
-    private static let longestLife: Int64 = 7 * 24 * 60 * 60 * 1000
+    private static let maxLife: Int64 = 7 * 24 * 60 * 60 * 1000
 
     /// Reads the answer from a statement in a response with a valid signature.
     ///
@@ -45,11 +45,11 @@ extension OCSPAnswer {
             throw OCSPFault("The answer was valid until \(end.iso8601), now is \(now.iso8601).")
         }
         // Counted from `thisUpdate`, so that replaying an old answer does not prolong it.
-        let oldest = now.milliseconds - Self.longestLife
+        let oldest = now.milliseconds - Self.maxLife
         guard statement.thisUpdate.milliseconds > oldest || statement.status.isRevoked else {
             throw OCSPFault("The answer is of \(statement.thisUpdate.iso8601), which is more than a week ago.")
         }
-        let life = min(end.milliseconds - now.milliseconds, Self.longestLife)
+        let life = min(end.milliseconds - now.milliseconds, Self.maxLife)
         until = Timestamp(milliseconds: now.milliseconds + life)
         // The checker requests the next answer in the last quarter of the time.
         renewal = Timestamp(milliseconds: until.milliseconds - life / 4)

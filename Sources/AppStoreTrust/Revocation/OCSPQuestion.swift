@@ -24,7 +24,7 @@ package struct OCSPQuestion: Sendable {
     /// The address of the first responder in the certificate (RFC 5280 section 4.2.2.1) with the scheme `http` or
     /// `https`. Other schemes are never opened.
     var responder: String? {
-        guard let access = try? certificate.extensions.authorityInformationAccess else { return nil }
+        guard let access = certificate.extensions.readable({ try $0.authorityInformationAccess }) else { return nil }
         for description in access where description.method == .ocspServer {
             guard case .uniformResourceIdentifier(let address) = description.location else { continue }
             let scheme = address.prefix(8).lowercased()
@@ -61,6 +61,7 @@ extension OCSPQuestion {
         }
         let response = try OCSPResponse(decoding: response)
         try requireSignature(on: response, at: now)
+        // Without an identifier no statement is about this certificate.
         let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer)
         let statements = response.statements.filter { $0.certificate == id }
         // Of two statements about one certificate, `revoked` counts.
@@ -106,7 +107,7 @@ extension Certificate {
             .X509ExtensionID.basicConstraints, .X509ExtensionID.keyUsage, .X509ExtensionID.extendedKeyUsage,
         ]
         guard extensions.allSatisfy({ !$0.critical || known.contains($0.oid) }),
-            let purposes = try? extensions.extendedKeyUsage, purposes.contains(.ocspSigning)
+            let purposes = extensions.readable({ try $0.extendedKeyUsage }), purposes.contains(.ocspSigning)
         else { return false }
         return extensions.permit(.signsDocuments)
     }

@@ -113,6 +113,7 @@ extension OCSPResponse {
         let certificates = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) { node in
             try DER.sequence(node, identifier: .sequence) { nodes in
                 var certificates: [Certificate?] = []
+                // A certificate that cannot be read is not the signer's, and counts all the same.
                 while let node = nodes.next() { certificates.append(try? Certificate(derEncoded: node)) }
                 return certificates
             }

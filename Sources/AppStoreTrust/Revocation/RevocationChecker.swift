@@ -6,14 +6,14 @@ import Synchronization
 /// Checks by OCSP (RFC 6960) whether certificates were revoked, and caches the answers.
 ///
 /// The checker asks a responder once about a certificate, and again in the background in the last quarter of the time
-/// for which the answer is valid. Callers wait only if no answer is cached, and never longer than `patience`, whatever
+/// for which the answer is valid. Callers wait only if no answer is cached, and never longer than `timeout`, whatever
 /// the responder or the transport does. One checker may serve any number of verifiers.
 public final class RevocationChecker: Sendable {
     /// The most bytes of a response: 64 KiB. Longer responses are refused; real ones have 2 KB or less.
     public static let responseLimit = OCSPQuestion.responseLimit
 
     private let transport: any OCSPTransport
-    private let patience: Duration
+    private let timeout: Duration
     private let deadline: Duration
     private let clock: any Clock<Duration>
     private let cache = Mutex(RevocationCache())
@@ -22,18 +22,18 @@ public final class RevocationChecker: Sendable {
     ///
     /// - Parameters:
     ///   - transport: Sends requests to responders.
-    ///   - patience: How long callers wait after a request is sent. Responders answer within a tenth of a second, and
+    ///   - timeout: How long callers wait after a request is sent. Responders answer within a tenth of a second, and
     ///     clients seldom wait longer than a few seconds for a verification.
-    ///   - deadline: How long a request may take before it is cancelled. Longer than `patience`, so that the answer of
+    ///   - deadline: How long a request may take before it is cancelled. Longer than `timeout`, so that the answer of
     ///     a slow responder at least serves later callers.
-    ///   - clock: Measures patience and deadline.
+    ///   - clock: Measures timeout and deadline.
     public init(
-        transport: any OCSPTransport, patience: Duration = .seconds(2), deadline: Duration = .seconds(10),
+        transport: any OCSPTransport, timeout: Duration = .seconds(2), deadline: Duration = .seconds(10),
         clock: any Clock<Duration> = ContinuousClock()
     ) {
         self.transport = transport
-        self.patience = patience
-        self.deadline = max(patience, deadline)
+        self.timeout = timeout
+        self.deadline = max(timeout, deadline)
         self.clock = clock
     }
 
@@ -70,9 +70,10 @@ public final class RevocationChecker: Sendable {
         }
         // This task also runs after an answer, and then has no effect.
         Task.detached { [self] in
-            try? await clock.sleep(for: patience)
-            inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(patience)."))
-            try? await clock.sleep(for: deadline - patience)
+            // Nothing cancels this task, so no sleep ends early.
+            try? await clock.sleep(for: timeout)
+            inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(timeout)."))
+            try? await clock.sleep(for: deadline - timeout)
             cache.withLock { $0.giveUp(inquiry, "\(inquiry.responder) did not answer within \(deadline).") }
             call.cancel()
         }

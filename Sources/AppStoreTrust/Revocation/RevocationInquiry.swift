@@ -8,7 +8,7 @@ final class RevocationInquiry: Sendable {
     let responder: String
     /// When it was sent: the `now` of the caller that caused it.
     let sent: Timestamp
-    /// The status for waiting callers. An answer that comes after their patience ended serves later callers only.
+    /// The status for waiting callers. An answer that comes after their timeout serves later callers only.
     let status = OneShot<RevocationStatus>()
 
     init(_ question: OCSPQuestion, to responder: String, at now: Timestamp) {

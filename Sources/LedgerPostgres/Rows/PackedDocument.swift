@@ -76,7 +76,7 @@ enum PackedDocument {
     /// The parts that a content names; none if it is damaged.
     static func parts(of content: [UInt8]) -> Set<PartName> {
         // Any error means damage, which is found when the document is restored.
-        let references: [DocumentCodec.Reference<PartName>]? = try? DocumentCodec.references(in: content)
+        let references: [DocumentCodec.BlobReference<PartName>]? = try? DocumentCodec.references(in: content)
         return Set(
             (references ?? []).map { reference in
                 switch reference {
@@ -90,7 +90,7 @@ enum PackedDocument {
     /// - Parameter parts: The contents of the parts that it names, and of those that these name.
     /// - Throws: `LedgerStorageError` if the content is damaged, or a part is missing.
     static func unpack(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
-        try DocumentCodec.decode(content) { (reference: DocumentCodec.Reference<PartName>) in
+        try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             switch reference {
             case .sharedBlobs(let name): try stored(name, parts)[...]
             case .documents(let name): try token(stored(name, parts), parts)[...]
@@ -100,7 +100,7 @@ enum PackedDocument {
 
     /// Restores a token that a document names. One that names another token is damaged.
     private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
-        try DocumentCodec.decode(content) { (reference: DocumentCodec.Reference<PartName>) in
+        try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             guard case .sharedBlobs(let name) = reference else { throw BlobReader.damaged }
             return try stored(name, parts)[...]
         }

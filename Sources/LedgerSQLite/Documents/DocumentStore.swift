@@ -48,7 +48,7 @@ struct DocumentStore {
     /// Restores a document from its stored content.
     func document(_ content: [UInt8], depth: Int = 0) throws -> [UInt8] {
         guard depth <= Self.deepest else { throw Self.missing }
-        return try DocumentCodec.decode(content) { (reference: DocumentCodec.Reference<Int64>) in
+        return try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<Int64>) in
             switch reference {
             case .sharedBlobs(let number):
                 try stored("SELECT content FROM sharedBlobs WHERE id = ?", number)[...]

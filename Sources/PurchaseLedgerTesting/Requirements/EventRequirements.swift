@@ -302,7 +302,7 @@ extension Trial {
 
     /// The events that a reader gets, page by page, until all are written.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
-        var events = [LedgerEvent]()
+        var events: [LedgerEvent] = []
         var cursor = EventCursor?.none
         while true {
             let isLast = writing.isOver.withLock { $0 }

@@ -224,7 +224,7 @@ extension Trial {
     fileprivate func scan(
         _ selection: RecordSelection, pages: Int = 3, between: () async throws -> Void = {}
     ) async throws -> [LedgerRecord] {
-        var found = [LedgerRecord]()
+        var found: [LedgerRecord] = []
         var cursor = ScanCursor?.none
         repeat {
             let page = try await second.records(selection, after: cursor, limit: pages)

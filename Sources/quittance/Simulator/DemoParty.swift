@@ -129,7 +129,8 @@ struct DemoParty: Sendable {
     /// account token that the app attaches to purchases, and the name is an alias of it.
     private func addCustomer(to ledger: Ledger, of app: String, at now: Timestamp) async throws {
         let body = Array("{\"name\":\"\(customer)\"}".utf8)
-        let answer = try JSONValue(parsing: await simulatorServer.host.control("POST", "/customers", body).body)
+        let response = await simulatorServer.host.update { $0.control("POST", "/customers", body, at: $1) }
+        let answer = try JSONValue(parsing: response.body)
         let account = answer["customer"]?["appAccountToken"]?.string ?? ""
         let scope = LedgerScope(bundleId: app, environment: .production)
         // With the consent, refund requests are answered too.

@@ -8,7 +8,7 @@ import PurchaseLedgerTesting
 import Synchronization
 
 /// What is broken at the moment, decided by a seed.
-final class Trouble: Sendable {
+final class FaultInjection: Sendable {
     private struct State {
         var random: SeededRandom
         /// The share of storage operations that fail.
@@ -89,24 +89,24 @@ final class Trouble: Sendable {
 /// done and the caller does not learn of it.
 final class StoppingStorage: ForwardingStorage {
     let inner: any LedgerStorage
-    private let trouble: Trouble
+    private let injection: FaultInjection
 
-    init(around inner: any LedgerStorage, _ trouble: Trouble) {
+    init(around inner: any LedgerStorage, _ injection: FaultInjection) {
         self.inner = inner
-        self.trouble = trouble
+        self.injection = injection
     }
 
     func willForward() throws {
-        if trouble.stopsStorage() { throw LedgerStorageError(.unavailable, "Stopped before an operation") }
+        if injection.stopsStorage() { throw LedgerStorageError(.unavailable, "Stopped before an operation") }
     }
 
     func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try willForward()
-        if trouble.refusesWrites { throw LedgerStorageError(.full, "The simulated disk is full") }
+        if injection.refusesWrites { throw LedgerStorageError(.full, "The simulated disk is full") }
         let output = try await inner.commit(query, decide)
-        if trouble.stopsStorage() { throw LedgerStorageError(.unavailable, "Stopped after a commit") }
+        if injection.stopsStorage() { throw LedgerStorageError(.unavailable, "Stopped after a commit") }
         return output
     }
 }
@@ -114,18 +114,18 @@ final class StoppingStorage: ForwardingStorage {
 /// A connection to the App Store that is down at times, or leads to somebody else.
 struct InterruptedTransport: AppStoreTransport {
     let inner: SimulatedTransport
-    let trouble: Trouble
+    let injection: FaultInjection
     let clock: SimulationClock
 
     func answer(
         to request: APIRequest, in environment: AppStoreModel.Environment, within timeout: Duration
     ) async throws -> APIAnswer {
-        if !request.isConsumption { trouble.countRequest() }
-        if trouble.isAPIDown { throw TransportError.unreachable("The simulated network is down") }
-        if let lie = trouble.lie(to: request) { return try lie.answer() }
+        if !request.isConsumption { injection.countRequest() }
+        if injection.isAPIDown { throw TransportError.unreachable("The simulated network is down") }
+        if let lie = injection.lie(to: request) { return try lie.answer() }
         let answer = try await inner.answer(to: request, in: environment, within: timeout)
         if request.isConsumption {
-            trouble.note(answer, about: String(request.path.split(separator: "/").last ?? ""), at: clock.time)
+            injection.note(answer, about: String(request.path.split(separator: "/").last ?? ""), at: clock.time)
         }
         return answer
     }

@@ -24,6 +24,7 @@ struct StoreRefusal: Error, Hashable {
         error.errorCode = Open(code)
         error.errorMessage = message
         let status = Open(code).httpStatus
+        // Cannot fail: the error has a text and a number.
         guard var response = try? StoreResponse(status: status, encoding: error) else {
             return StoreResponse(status: status)
         }

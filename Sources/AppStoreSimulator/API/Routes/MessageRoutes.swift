@@ -7,6 +7,7 @@ import AppStoreModel
 extension SimulatedStore {
     mutating func uploadMessage(_ call: StoreCall) throws -> StoreResponse {
         let id = try Self.identifier(call)
+        // Apple's code says all that a client gets to know.
         guard let body = try? call.json().decode(UploadMessageRequestBody.self) else {
             throw StoreRefusal(.generalBadRequest)
         }

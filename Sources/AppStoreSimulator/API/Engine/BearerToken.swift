@@ -22,7 +22,7 @@ public enum TokenRefusal: String, CaseIterable, Sendable {
 
 extension StoreKey {
     /// The longest time that a token may be valid: an hour, as Apple has it.
-    private static let longestSeconds = 3600.0
+    private static let maxSeconds = 3600.0
     /// How far the clocks of client and simulator may differ. Apple's figure is not published.
     private static let clockTolerance = 60.0
 
@@ -34,8 +34,9 @@ extension StoreKey {
     ///   - now: The wall clock's time, since clients make tokens by theirs.
     func refusal(ofAuthorization header: String?, app bundleId: String, at now: Timestamp) -> TokenRefusal? {
         guard let header, header.prefix(7).lowercased() == "bearer " else { return .missing }
+        // Whatever is wrong with its form, a token is malformed.
         guard let token = try? JWS(header.dropFirst(7).utf8), let head = try? token.header(),
-            let claims = try? JSONValue(parsing: token.payload)
+            let claims = JSONValue(readable: token.payload)
         else { return .malformed }
         if head.alg != "ES256" { return .algorithm }
         if head.kid != id { return .keyId }
@@ -52,7 +53,7 @@ extension StoreKey {
         let issued = claims["iat"]?.seconds
         if claims["iat"] != nil, issued ?? .infinity > now + clockTolerance { return .issuedLater }
         if let start = claims["nbf"], start.seconds ?? .infinity > now + clockTolerance { return .notYetValid }
-        return expiry > (issued ?? now) + longestSeconds ? .tooLong : nil
+        return expiry > (issued ?? now) + maxSeconds ? .tooLong : nil
     }
 }
 

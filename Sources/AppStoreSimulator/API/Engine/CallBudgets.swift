@@ -27,7 +27,7 @@ extension StoreRoute {
     /// - Parameter scale: The share of Apple's number. One call is always allowed.
     public func callsPerHour(in environment: Environment, scale: Double = 1) -> Int {
         let calls = callsPerSecond * 3600 / (environment == .production ? 1 : 10)
-        return max(1, Int(Double(calls) * min(max(scale, 0), Faults.largestScale)))
+        return max(1, Int(Double(calls) * min(max(scale, 0), Faults.maxScale)))
     }
 }
 
@@ -50,7 +50,10 @@ struct CallBudgets: Hashable, Sendable {
         _ route: StoreRoute, in environment: Environment, at now: Timestamp, scale: Double
     ) -> Timestamp? {
         let present = now.milliseconds / Self.length
-        if present != hour { (hour, calls) = (present, [:]) }
+        if present != hour {
+            hour = present
+            calls = [:]
+        }
         let made = calls[Budget(route: route, environment: environment), default: 0]
         guard made < route.callsPerHour(in: environment, scale: scale) else {
             return Timestamp(milliseconds: (present + 1) * Self.length)

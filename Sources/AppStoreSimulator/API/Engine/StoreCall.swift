@@ -26,7 +26,7 @@ struct StoreCall: Sendable {
 
     /// The body as a JSON object.
     func json() throws(StoreRefusal) -> JSONValue {
-        guard let json = try? JSONValue(parsing: request.body), json.members != nil else {
+        guard let json = JSONValue(readable: request.body), json.members != nil else {
             throw StoreRefusal(.generalBadRequest, "The body is not a JSON object.")
         }
         return json
@@ -69,6 +69,7 @@ extension JSONValue {
     ///
     /// - Throws: The code if it is missing or no such time.
     func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp {
+        // Apple's code says all that a client gets to know.
         guard let time = self[name].flatMap({ try? $0.decode(Timestamp.self) }) else { throw StoreRefusal(code) }
         return time
     }

@@ -76,6 +76,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
 
     /// Whether this key signed a token.
     func signed(_ token: JWS) -> Bool {
+        // The library refuses a signature by its length alone.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: token.signature) else { return false }
         return privateKey.publicKey.isValidSignature(signature, for: Array(token.signingInput))
     }

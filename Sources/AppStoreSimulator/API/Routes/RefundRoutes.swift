@@ -13,7 +13,10 @@ extension SimulatedStore {
         var revision = try RevisionToken(call, .refunds, of: customer)
         let rest = refunds(of: customer).filter { ($0.date, $0.change) > (revision.date, revision.change) }
         let page = rest.prefix(Paging.pageLength)
-        if let last = page.last { (revision.date, revision.change) = (last.date, last.change) }
+        if let last = page.last {
+            revision.date = last.date
+            revision.change = last.change
+        }
         var answer = RefundHistoryResponse()
         answer.signedTransactions = try sign(page.map(\.transaction))
         answer.revision = revision.text

@@ -53,6 +53,7 @@ extension SimulatedStore {
 
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
     mutating func startPerformanceTest(_ call: StoreCall) throws -> StoreResponse {
+        // Apple's code says all that a client gets to know.
         guard let id = try? call.json()["originalTransactionId"]?.string else {
             throw StoreRefusal(.invalidPerformanceTestRequest)
         }

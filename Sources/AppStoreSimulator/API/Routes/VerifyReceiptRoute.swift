@@ -8,13 +8,13 @@ extension SimulatedStore {
     static let verifyReceiptPath = "/verifyReceipt"
 
     /// The longest body, in bytes: Apple's number.
-    private static let longestBody = 3_145_728
+    private static let maxBody = 3_145_728
 
     /// Answers a request. Like Apple's endpoint, it says what is wrong in the body's `status`; the HTTP status is 200.
     ///
     /// Of the faults, internal errors and time-outs apply.
     mutating func verifyReceipt(_ request: StoreRequest, in environment: Environment) -> StoreResponse {
-        guard request.body.count <= Self.longestBody else { return StoreResponse(status: 413) }
+        guard request.body.count <= Self.maxBody else { return StoreResponse(status: 413) }
         guard request.method == "POST" else { return Self.response(VerifyReceiptResponse(status: .unreadableRequest)) }
         let fault: VerifyReceiptStatus? = random.choice(of: [
             (faults.internalErrors, .internalDataAccess), (faults.retryableErrors, .unavailable),
@@ -36,6 +36,7 @@ extension SimulatedStore {
     private func answerOldReceipt(
         _ body: [UInt8], in environment: Environment
     ) -> VerifyTransactionReceiptResponse? {
+        // What is no request is answered as one about an app receipt.
         guard let request = try? VerifyReceiptRequest(parsing: body), let document = request.receipt else { return nil }
         return world.verifyTransactionReceipt(
             document, in: environment, password: request.password, secret: sharedSecret, signer: signer)
