@@ -400,7 +400,7 @@ extension Simulation {
     /// Compares the answers to consumption requests with what the App Store asked.
     private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
         var questions: [String: ConsumptionQuestion] = [:]
-        var cursor = ScanCursor?.none
+        var cursor: ScanCursor?
         repeat {
             let page = try await Ledger(storage: steadyStorage).jobs(after: cursor, limit: 10_000)
             for job in page.items { if let question = ConsumptionQuestion(job) { questions[job.id.name] = question } }
@@ -428,7 +428,7 @@ extension Simulation {
     /// A contradiction between the events and the state; `nil` if there is none.
     private mutating func contradiction() async throws -> String? {
         var events: [LedgerEvent] = []
-        var cursor = EventCursor?.none
+        var cursor: EventCursor?
         while true {
             let page = try await steadyStorage.events(of: Self.bundleId, after: cursor, limit: 10_000)
             events += page.events
@@ -437,7 +437,7 @@ extension Simulation {
         }
         report.events = events.count
         var chains: [ChainKey] = []
-        var chainCursor = ScanCursor?.none
+        var chainCursor: ScanCursor?
         repeat {
             let page = try await steadyStorage.chains(.all, after: chainCursor, limit: 10_000)
             chains += page.items

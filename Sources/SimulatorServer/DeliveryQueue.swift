@@ -5,8 +5,8 @@ package import AppStoreSimulator
 /// The notifications of an environment that are due, and those that are on their way: which one is sent next, and when.
 ///
 /// At most ``SimulatorBounds/deliveriesAtOnce`` are on their way. A queue that keeps the order sends one at a time. If
-/// the server under test does not answer it for ``SimulatorBounds/orderTimeout``, those behind it overtake it, so that one
-/// silent delivery does not hold up the others.
+/// the server under test does not answer it for ``SimulatorBounds/orderTimeout``, those behind it overtake it, so that
+/// one silent delivery does not hold up the others.
 package struct DeliveryQueue {
     private var waiting: ArraySlice<Outbox.Delivery> = []
     private var sent = 0

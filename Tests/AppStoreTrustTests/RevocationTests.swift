@@ -9,8 +9,8 @@ import SwiftASN1
 import Testing
 import X509
 
-/// When the checker sends requests, and what it returns to callers. Tests that do not depend on the timeout set it to an
-/// hour. The time limit only ends a test that would wait forever.
+/// When the checker sends requests, and what it returns to callers. Tests that do not depend on the timeout set it to
+/// an hour. The time limit only ends a test that would wait forever.
 @Suite(.timeLimit(.minutes(60))) struct RevocationTests {
     private static let now = TestResponse.now
     private static let payload = #"{"environment":"Sandbox","autoRenewStatus":1,"signedDate":1700000500000}"#

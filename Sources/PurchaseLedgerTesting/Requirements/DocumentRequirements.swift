@@ -240,8 +240,8 @@ extension LedgerStorageContract {
             }
         },
         Requirement("A scan finds each customer once, with all of its ids, while others come and go") { trial in
-            var kept = [CustomerRecord]()
-            var gone = [CustomerRecord]()
+            var kept: [CustomerRecord] = []
+            var gone: [CustomerRecord] = []
             for number in 0..<12 {
                 let app = number % 3 == 0 ? Sample.otherApp.bundleId : Sample.production.bundleId
                 var record = try await trial.customer("id \(number)", "alias \(number)", of: app)
@@ -282,8 +282,8 @@ extension Trial {
         _ next: (ScanCursor?, Int) async throws -> ScanPage<Item>, limit: Int,
         onPage: (Int) async throws -> Void
     ) async throws -> [Item] {
-        var items = [Item]()
-        var cursor = ScanCursor?.none
+        var items: [Item] = []
+        var cursor: ScanCursor?
         var pages = 0
         repeat {
             let page = try await next(cursor, limit)

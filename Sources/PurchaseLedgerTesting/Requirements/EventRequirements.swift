@@ -303,7 +303,7 @@ extension Trial {
     /// The events that a reader gets, page by page, until all are written.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
         var events: [LedgerEvent] = []
-        var cursor = EventCursor?.none
+        var cursor: EventCursor?
         while true {
             let isLast = writing.isOver.withLock { $0 }
             let page = try await handle.events(of: "com.example.one", after: cursor, limit: 7)

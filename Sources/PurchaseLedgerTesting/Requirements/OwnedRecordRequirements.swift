@@ -225,7 +225,7 @@ extension Trial {
         _ selection: RecordSelection, pages: Int = 3, between: () async throws -> Void = {}
     ) async throws -> [LedgerRecord] {
         var found: [LedgerRecord] = []
-        var cursor = ScanCursor?.none
+        var cursor: ScanCursor?
         repeat {
             let page = try await second.records(selection, after: cursor, limit: pages)
             found += page.items
