@@ -22,6 +22,7 @@ extension JSONValue {
     /// Reads a JSON document, for callers to whom any text that is not JSON means the same.
     ///
     /// - Returns: `nil` if ``init(parsing:)`` throws.
+    @inline(never)
     package init?(readable text: some Sequence<UInt8>) {
         do { try self.init(parsing: text) } catch { return nil }
     }

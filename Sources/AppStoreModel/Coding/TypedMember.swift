@@ -25,13 +25,6 @@ extension Optional {
 }
 
 extension JSONValue {
-    /// Parses a document; `nil` if the text is not JSON. ``init(parsing:)`` says why.
-    package init?(_ text: some Sequence<UInt8>) {
-        // The caller has its own sentence about such a text, or needs none.
-        guard let value = try? JSONValue(parsing: Array(text)) else { return nil }
-        self = value
-    }
-
     /// The text of a string that is not empty, else `nil`.
     package var text: String? { string.flatMap { $0.isEmpty ? nil : $0 } }
 

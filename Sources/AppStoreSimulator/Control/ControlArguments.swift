@@ -40,30 +40,22 @@ struct ControlArguments {
 
     /// The text of a member; `nil` if it is absent or null.
     func text(_ name: String) throws(ControlError) -> String? {
-        guard let value = value(name) else { return nil }
-        guard let text = value.string, !text.isEmpty else { throw invalid(name, "a text") }
-        return text
+        try value(name).read(as: \.text, else: invalid(name, "a text"))
     }
 
     func requiredText(_ name: String) throws(ControlError) -> String {
-        guard let text = try text(name) else {
-            throw ControlError(.invalid, "\(name) is missing: send {\"\(name)\": \"…\"}.")
-        }
-        return text
+        try text(name).require(
+            as: \.self, else: ControlError(.invalid, "\(name) is missing: send {\"\(name)\": \"…\"}."))
     }
 
     func flag(_ name: String) throws(ControlError) -> Bool? {
-        guard let value = value(name) else { return nil }
-        guard case .bool(let flag) = value else { throw invalid(name, "true or false") }
-        return flag
+        try value(name).read(as: \.bool, else: invalid(name, "true or false"))
     }
 
     func integer(_ name: String, in range: ClosedRange<Int64>) throws(ControlError) -> Int64? {
-        guard let value = value(name) else { return nil }
-        guard let number = value.integer, range.contains(number) else {
-            throw invalid(name, "a whole number from \(range.lowerBound) to \(range.upperBound)")
-        }
-        return number
+        try value(name).read(
+            as: { $0.integer(in: range) },
+            else: invalid(name, "a whole number from \(range.lowerBound) to \(range.upperBound)"))
     }
 
     func number(_ name: String, in range: ClosedRange<Double>) throws(ControlError) -> Double? {
@@ -82,11 +74,9 @@ struct ControlArguments {
 
     /// One of some words, in any case.
     func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
-        guard let text = try text(name) else { return nil }
-        guard let word = words.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
-            throw invalid(name, words.map(\.rawValue).joined(separator: ", "))
-        }
-        return word
+        try text(name).read(
+            as: { text in words.first { $0.rawValue.lowercased() == text.lowercased() } },
+            else: invalid(name, words.map(\.rawValue).joined(separator: ", ")))
     }
 
     func invalid(_ name: String, _ expected: String) -> ControlError {

@@ -97,8 +97,7 @@ extension SandboxAccess {
     fileprivate init(_ app: ConfigurationMember) throws(ConfigurationError) {
         let text = try app.string("sandboxAccess") ?? Self.all.rawValue
         guard let access = SandboxAccess(rawValue: text) else {
-            let known = Self.allCases.map(\.rawValue).joined(separator: ", ")
-            throw app.member("sandboxAccess").error("Expected one of \(known), found “\(text)”.")
+            throw app.member("sandboxAccess").error("Expected one of \(Self.list), found “\(text)”.")
         }
         let isListed = app.value["sandboxCustomers"]?.array?.isEmpty == false
         guard access != .listed || isListed else {
@@ -142,18 +141,12 @@ extension ConfigurationMember {
     fileprivate func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, of words: Word.Type
     ) throws(ConfigurationError) -> Open<Word>? {
-        guard let text = try string(name) else { return nil }
-        guard let word = Word(rawValue: text) else {
-            let known = words.allCases.map(\.rawValue).joined(separator: ", ")
-            throw member(name, .string(text)).error("Expected one of \(known).")
-        }
-        return Open(word)
+        try string(name).read(
+            as: { Word(rawValue: $0).map { Open($0) } }, else: member(name).error("Expected one of \(words.list)."))
     }
 
     fileprivate func flag(_ name: String) throws(ConfigurationError) -> Bool? {
-        guard let found = value[name] else { return nil }
-        guard case .bool(let flag) = found else { throw member(name, found).error("Expected true or false.") }
-        return flag
+        try value[name].read(as: \.bool, else: member(name).error("Expected true or false."))
     }
 }
 
@@ -231,8 +224,7 @@ extension RetentionRules.Addition {
 extension ConfigurationMember {
     /// The UUID of a message.
     fileprivate func uuid(_ name: String) throws(ConfigurationError) -> String? {
-        guard let text = try string(name) else { return nil }
-        guard UUID(uuidString: text) != nil else { throw member(name, .string(text)).error("Expected a UUID.") }
-        return text
+        try string(name).read(
+            as: { UUID(uuidString: $0) == nil ? nil : $0 }, else: member(name).error("Expected a UUID."))
     }
 }

@@ -9,7 +9,7 @@ struct ConfigurationMember {
     let value: JSONValue
 
     private enum Step {
-        /// A member, and its place in the object; `nil` if the object does not have it.
+        /// A member, and its index in the object; `nil` if the object does not have it.
         case member(String, Int?)
         case element(Int)
     }
@@ -28,7 +28,9 @@ struct ConfigurationMember {
     }
 
     private init(text: [UInt8], path: [Step], value: JSONValue) {
-        (self.text, self.path, self.value) = (text, path, value)
+        self.text = text
+        self.path = path
+        self.value = value
     }
 
     /// The name of the member; empty for an element of an array.
@@ -75,26 +77,20 @@ extension ConfigurationMember {
     }
 
     func string(_ name: String) throws(ConfigurationError) -> String? {
-        guard let found = value[name] else { return nil }
-        guard let text = found.string, !text.isEmpty else { throw member(name, found).error("Expected a string.") }
-        return text
+        try value[name].read(as: \.text, else: member(name).error("Expected a string."))
     }
 
     func number(_ name: String, in range: ClosedRange<Int64>) throws(ConfigurationError) -> Int64? {
-        guard let found = value[name] else { return nil }
-        guard let number = found.integer, range.contains(number) else {
-            throw member(name, found).error(
-                "Expected a whole number from \(range.lowerBound) to \(range.upperBound).")
-        }
-        return number
+        try value[name].read(
+            as: { $0.integer(in: range) },
+            else: member(name).error("Expected a whole number from \(range.lowerBound) to \(range.upperBound)."))
     }
 
     /// - Parameter message: The error if an element is not a string or is empty.
     func strings(_ name: String, _ message: String) throws(ConfigurationError) -> Set<String> {
         var strings: Set<String> = []
         for element in try array(name) {
-            guard let text = element.value.string, !text.isEmpty else { throw element.error(message) }
-            strings.insert(text)
+            strings.insert(try element.value.text.require(as: \.self, else: element.error(message)))
         }
         return strings
     }
@@ -170,22 +166,25 @@ extension ConfigurationMember {
             case .element(let index): self.offset(ofItem: index, from: offset)
             }
         }
-        let place = path.reduce(into: "") { place, step in
+        let reference = path.reduce(into: "") { reference, step in
             switch step {
             case .member(let given, _):
                 // An address may stand in the place of its setting's name.
                 let name = given.mayHavePassword ? "…" : given
-                place += place.isEmpty ? name : ".\(name)"
-            case .element(let index): place += "[\(index)]"
+                reference += reference.isEmpty ? name : ".\(name)"
+            case .element(let index): reference += "[\(index)]"
             }
         }
-        return ConfigurationError(text, offset: offset, (place.isEmpty ? "" : place + ": ") + message)
+        return ConfigurationError(text, offset: offset, (reference.isEmpty ? "" : reference + ": ") + message)
     }
 
     /// The offset of an element of the first array, or of a member of the first object, after `start`. The text is
     /// valid JSON, so it is enough to count the brackets and commas outside strings.
     private func offset(ofItem index: Int, from start: Int) -> Int {
-        var (depth, rest, isString, isEscaped) = (0, index, false, false)
+        var depth = 0
+        var rest = index
+        var isString = false
+        var isEscaped = false
         for (offset, byte) in text.enumerated().dropFirst(start) {
             defer { isEscaped = byte == UInt8(ascii: "\\") && !isEscaped }
             if depth == 1, rest == 0, !" \t\r\n".utf8.contains(byte) { return offset }

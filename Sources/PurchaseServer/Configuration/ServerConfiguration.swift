@@ -168,15 +168,15 @@ extension ServerConfiguration {
         },
         Setting("servers", \.servers, "a number from 1 to 100") { number($0, in: 1...100) },
         Setting("intermediates", \.intermediates, "the path of a folder or a file") { $0.isEmpty ? nil : .some($0) },
-        Setting("revocation", \.revocation, words(Revocation.self), { Revocation(rawValue: $0) }),
-        Setting("claimPolicy", \.claimPolicy, words(ClaimPolicy.self), { ClaimPolicy(rawValue: $0) }),
+        Setting("revocation", \.revocation, Revocation.list, { Revocation(rawValue: $0) }),
+        Setting("claimPolicy", \.claimPolicy, ClaimPolicy.list, { ClaimPolicy(rawValue: $0) }),
         Setting("keepEvidence", \.keepEvidence, "true or false", { Bool($0) }),
         Setting("erasureJournal", \.erasureJournal, "the path of a file") { $0.isEmpty ? nil : .some($0) },
         Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
             number($0, in: 1...3650).map(Optional.some)
         },
-        Setting("logLevel", \.logLevel, words(Logger.Level.self), { Logger.Level(rawValue: $0) }),
-        Setting("logFormat", \.logFormat, words(LogFormat.self), { LogFormat(rawValue: $0) }),
+        Setting("logLevel", \.logLevel, Logger.Level.list, { Logger.Level(rawValue: $0) }),
+        Setting("logFormat", \.logFormat, LogFormat.list, { LogFormat(rawValue: $0) }),
         Setting("requestLog", \.requestLog, "all, errors, off, or a number n from 2 to 1000000 for one request in n") {
             RequestLogPolicy($0)
         },
@@ -193,10 +193,6 @@ extension ServerConfiguration {
 
     private static func number(_ text: String, in range: ClosedRange<Int>) -> Int? {
         Int(text).flatMap { range.contains($0) ? $0 : nil }
-    }
-
-    private static func words<Word: CaseIterable & RawRepresentable<String>>(_ type: Word.Type) -> String {
-        type.allCases.map(\.rawValue).joined(separator: ", ")
     }
 
     /// The values between commas. A comma or backslash after a backslash belongs to a value, such as a file's name.
@@ -243,6 +239,11 @@ extension Environment {
         guard let match else { return nil }
         self = match
     }
+}
+
+extension CaseIterable where Self: RawRepresentable<String> {
+    /// All words, for error texts.
+    package static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
 extension StringProtocol where SubSequence == Substring {

@@ -9,7 +9,7 @@ struct BodyMembers {
 
     /// - Parameter known: What the route says about its body.
     init(parsing body: [UInt8], known: APIBody) throws(Refusal) {
-        guard let json = try? JSONValue(parsing: body), let members = json.members else {
+        guard let json = JSONValue(readable: body), let members = json.members else {
             throw .invalid("The body is not a JSON object.")
         }
         guard members.allSatisfy({ known.members.contains($0.name) }), Set(members.map(\.name)).count == members.count
@@ -22,16 +22,12 @@ struct BodyMembers {
 
     /// - Returns: `nil` if there is no such member.
     func text(_ name: String) throws(Refusal) -> String? {
-        guard let value = json[name] else { return nil }
-        guard let text = value.string, !text.isEmpty else { throw .invalid("\(name) is not a string, or is empty.") }
-        return text
+        try json[name].read(as: \.text, else: Refusal.invalid("\(name) is not a string, or is empty."))
     }
 
     /// - Returns: `nil` if there is no such member.
     func flag(_ name: String) throws(Refusal) -> Bool? {
-        guard let value = json[name] else { return nil }
-        guard case .bool(let flag) = value else { throw .invalid("\(name) is neither true nor false.") }
-        return flag
+        try json[name].read(as: \.bool, else: Refusal.invalid("\(name) is neither true nor false."))
     }
 
     /// One of Apple's words.
@@ -40,10 +36,7 @@ struct BodyMembers {
     func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, of words: Word.Type
     ) throws(Refusal) -> Open<Word>? {
-        guard let text = try text(name) else { return nil }
-        guard let word = Word(rawValue: text) else {
-            throw .invalid("\(name) is not one of \(words.allCases.map(\.rawValue).joined(separator: ", ")).")
-        }
-        return Open(word)
+        try text(name).read(
+            as: { Word(rawValue: $0).map { Open($0) } }, else: Refusal.invalid("\(name) is not one of \(words.list)."))
     }
 }

@@ -26,10 +26,9 @@ struct StoreCall: Sendable {
 
     /// The body as a JSON object.
     func json() throws(StoreRefusal) -> JSONValue {
-        guard let json = JSONValue(readable: request.body), json.members != nil else {
-            throw StoreRefusal(.generalBadRequest, "The body is not a JSON object.")
-        }
-        return json
+        try JSONValue(readable: request.body).require(
+            as: { $0.members == nil ? nil : $0 },
+            else: StoreRefusal(.generalBadRequest, "The body is not a JSON object."))
     }
 }
 
@@ -45,33 +44,29 @@ extension JSONValue {
     func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word where Word.RawValue == String {
-        guard let word = self[name]?.string.flatMap({ Word(rawValue: $0) }) else { throw StoreRefusal(code) }
-        return word
+        try self[name].require(as: { $0.string.flatMap { Word(rawValue: $0) } }, else: StoreRefusal(code))
     }
 
     /// A member that is a number within bounds.
     ///
     /// - Throws: The code if it is missing or no such number.
     func number(_ name: String, in range: ClosedRange<Int64>, else code: APIErrorCode) throws(StoreRefusal) -> Int {
-        guard let number = self[name]?.integer, range.contains(number) else { throw StoreRefusal(code) }
-        return Int(number)
+        try self[name].require(as: { $0.integer(in: range).map { Int($0) } }, else: StoreRefusal(code))
     }
 
     /// A member that is true or false.
     ///
     /// - Throws: The code if it is missing or neither.
     func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool {
-        guard case .bool(let flag)? = self[name] else { throw StoreRefusal(code) }
-        return flag
+        try self[name].require(as: \.bool, else: StoreRefusal(code))
     }
 
     /// A member that is a time in milliseconds.
     ///
     /// - Throws: The code if it is missing or no such time.
     func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp {
-        // Apple's code says all that a client gets to know.
-        guard let time = self[name].flatMap({ try? $0.decode(Timestamp.self) }) else { throw StoreRefusal(code) }
-        return time
+        // Any fault of the time has the same code.
+        try self[name].require(as: { try? $0.decode(Timestamp.self) }, else: StoreRefusal(code))
     }
 }
 

@@ -67,21 +67,16 @@ extension StoreCall {
     fileprivate func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word? where Word.RawValue == String {
-        guard let text = value(name) else { return nil }
-        guard let word = Word(rawValue: text) else { throw StoreRefusal(code) }
-        return word
+        try value(name).read(as: { Word(rawValue: $0) }, else: StoreRefusal(code))
     }
 
     fileprivate func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool? {
-        guard let text = value(name) else { return nil }
         // Python's libraries write True.
-        guard let flag = Bool(text.lowercased()) else { throw StoreRefusal(code) }
-        return flag
+        try value(name).read(as: { Bool($0.lowercased()) }, else: StoreRefusal(code))
     }
 
     fileprivate func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp? {
-        guard let text = value(name) else { return nil }
-        guard let milliseconds = Int64(text), milliseconds >= 0 else { throw StoreRefusal(code) }
-        return Timestamp(milliseconds: milliseconds)
+        try value(name).read(
+            as: { Int64($0).flatMap { $0 < 0 ? nil : Timestamp(milliseconds: $0) } }, else: StoreRefusal(code))
     }
 }
