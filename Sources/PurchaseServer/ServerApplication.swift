@@ -114,7 +114,7 @@ public struct ServerApplication: Sendable {
         if let ledger {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
-            if let scopes = ledger.questions?.reconcilers.keys, !scopes.isEmpty {
+            if let scopes = ledger.reconcilers?.all.keys, !scopes.isEmpty {
                 services.append(watcher(ledger, Set(scopes)))
             }
         }
@@ -139,7 +139,8 @@ public struct ServerApplication: Sendable {
         _ loops: any EventLoopGroup, _ counter: ConnectionCounter,
         onListening: @escaping @Sendable (_ port: Int) -> Void
     ) -> some Service {
-        let (bounds, budget) = (bounds, bodies.budget)
+        let bounds = bounds
+        let budget = bodies.budget
         // The library's own lines about start and stop write IPv6 addresses without brackets.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)

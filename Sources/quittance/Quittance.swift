@@ -56,6 +56,7 @@ struct Quittance: AsyncParsableCommand {
             Self.exit(withError: exit)
         } catch {
             guard exitCode(for: error) != .success else {
+                // Nobody reads a help that cannot be written.
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }

@@ -39,14 +39,14 @@ import Testing
             orderId = try #require(world.orderId(ofTransaction: id))
             let key = try StoreKey(seed: 1)
             transport = SimulatedTransport(SimulatedStore(world, server.store.signer, key), wall: { now })
-            let questions = AppStoreQuestions(
+            let reconcilers = Reconcilers(
                 service.ledger, service.verifier,
                 keys: ["com.example": try InAppPurchaseKey(id: key.id, issuer: key.issuer, pem: key.pem)],
                 apps: service.apps,
                 over: transport, now: { now }, wall: { now }, sleep: { _ in }, random: SeededRandom(seed: 1))
-            server.server.ledger?.questions = questions
+            server.server.ledger?.reconcilers = reconcilers
             reconciler = try #require(
-                questions.reconcilers[LedgerScope(bundleId: "com.example", environment: .production)])
+                reconcilers.all[LedgerScope(bundleId: "com.example", environment: .production)])
         }
 
         func periods() async throws -> Int {

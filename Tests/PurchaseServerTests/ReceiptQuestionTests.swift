@@ -78,15 +78,15 @@ import Testing
             let signing = hasWrongKey ? wrong : key
             let line = Line(
                 SimulatedTransport(SimulatedStore(world, server.store.signer, key), wall: { now }), now)
-            let questions = AppStoreQuestions(
+            let reconcilers = Reconcilers(
                 service.ledger, service.verifier,
                 keys: ["com.example": try InAppPurchaseKey(id: signing.id, issuer: signing.issuer, pem: signing.pem)],
                 apps: service.apps, over: line, now: { line.now }, wall: { line.now }, sleep: { line.pass($0) },
                 random: SeededRandom(seed: 1))
-            server.server.ledger?.questions = questions
+            server.server.ledger?.reconcilers = reconcilers
             self.line = line
             reconciler = try #require(
-                questions.reconcilers[LedgerScope(bundleId: "com.example", environment: environment)])
+                reconcilers.all[LedgerScope(bundleId: "com.example", environment: environment)])
         }
 
         func receipt(of name: String = "c0") async throws -> [UInt8] {
@@ -222,7 +222,7 @@ import Testing
         await shop.line.store.update { $0.signer = stranger }
         #expect(Self.rows(try await shop.ask()) == 0)
         #expect(shop.line.requests.count == 1)
-        shop.server.server.ledger?.questions = nil
+        shop.server.server.ledger?.reconcilers = nil
         #expect(Self.rows(try await shop.ask("c1")) == 0)
         #expect(shop.line.requests.count == 1)
     }

@@ -30,7 +30,7 @@ public func fuzzCustomerToken(_ start: UnsafePointer<UInt8>?, _ count: Int) -> C
 private let customer = "anna"
 private let app = "com.example.notes"
 private let now = SignedForm.now
-private let secret = String(repeating: "s", count: CustomerProof.shortestSecret)
+private let secret = String(repeating: "s", count: CustomerProof.minSecretBytes)
 private let proof = requireNoError("a secret of the shortest length is one") {
     guard let proof = CustomerProof(secret: secret) else { throw CancellationError() }
     return proof

@@ -25,14 +25,17 @@ struct BackfillBody: Encodable, Sendable {
 
     init(_ report: HistoryReport) {
         complete = true
-        (recorded, alreadyKnown) = (report.recorded, report.alreadyKnown)
+        recorded = report.recorded
+        alreadyKnown = report.alreadyKnown
         originalTransactionIds = report.originalTransactionIds.sorted()
-        (refused, refusal) = (report.refused, report.refusal)
+        refused = report.refused
+        refusal = report.refusal
     }
 
     /// - Parameter job: Reads the rest.
     init(_ job: Job) {
         complete = false
-        (nextAttempt, reason) = (job.dueAt, job.failure)
+        nextAttempt = job.dueAt
+        reason = job.failure
     }
 }

@@ -39,9 +39,4 @@ struct ConsentBody: Encodable, Sendable {
     var id: String
     /// Since when the customer consents, in milliseconds since 1970; `null` if the customer does not.
     @Nullable var consentedAt: Timestamp?
-
-    init(_ id: String, since consentedAt: Timestamp?) {
-        self.id = id
-        self.consentedAt = consentedAt
-    }
 }

@@ -44,7 +44,9 @@ struct CustomerBody: Encodable, Sendable {
         _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], _ rule: EnvironmentRule, of bundleId: String,
         at now: Timestamp, for role: APIKey.Role
     ) {
-        let (isServer, account, any) = (role == .server, id.normalizedCustomerID, answers.values.first)
+        let isServer = role == .server
+        let account = id.normalizedCustomerID
+        let any = answers.values.first
         let known = any?.ids ?? []
         let holdings = CountedHoldings(answers.mapValues(\.holdings), rule, ids: known)
         self.id = id

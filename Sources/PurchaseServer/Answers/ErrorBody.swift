@@ -33,4 +33,9 @@ struct ErrorBody: Encodable, Sendable {
             retryable: refusal.isRetryable, form: refusal.form, oldest: refusal.oldestCursor?.rawValue,
             appStoreCode: refusal.appStoreCode, retryAt: refusal.retryAt, environment: refusal.environment)
     }
+
+    var json: [UInt8] {
+        // Texts, numbers and booleans can always be encoded.
+        (try? JSONWriter.bytes(encoding: self)) ?? []
+    }
 }

@@ -86,7 +86,7 @@ struct ErrorResponder {
     }
 
     private static func response(_ refusal: Refusal) -> Response {
-        var response = (try? Answer(ErrorBody(refusal), refusal.status).response) ?? Response(status: refusal.status)
+        var response = Response(refusal.status, json: ErrorBody(refusal).json)
         response.headers.append(contentsOf: refusal.headers)
         return response
     }

@@ -19,9 +19,12 @@ package struct FoundTransactionsBody: Encodable, Sendable {
 
     /// - Throws: `LedgerStorageError`.
     package init(_ found: FoundTransactions, in reconciler: Reconciler) async throws {
-        (recorded, alreadyKnown) = (found.report.recorded, found.report.alreadyKnown)
-        (refused, refusal) = (found.report.refused, found.report.refusal)
-        let (ledger, scope) = (reconciler.ledger, reconciler.scope)
+        recorded = found.report.recorded
+        alreadyKnown = found.report.alreadyKnown
+        refused = found.report.refused
+        refusal = found.report.refusal
+        let ledger = reconciler.ledger
+        let scope = reconciler.scope
         for id in found.transactionIds {
             // The ledger has no facts about a customer that was erased.
             guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
@@ -40,6 +43,7 @@ package struct AppAccountTokenBody: Encodable, Sendable {
     var appAccountToken: String
 
     package init(originalTransactionId: String, appAccountToken: String) {
-        (self.originalTransactionId, self.appAccountToken) = (originalTransactionId, appAccountToken)
+        self.originalTransactionId = originalTransactionId
+        self.appAccountToken = appAccountToken
     }
 }

@@ -206,8 +206,8 @@ private struct KnownDocuments {
         for (name, document) in stored {
             documents[name] = document.document
             guard document.kind == .receipt, purchases[name.digest] == nil else { continue }
-            let payload = (try? SignedReceipt(decoding: document.document)).map(\.payload)
-            let receipt = payload.flatMap { try? AppReceipt(decoding: $0) }
+            // A stored receipt that this version cannot read says nothing.
+            let receipt = try? AppReceipt(decoding: SignedReceipt(decoding: document.document).payload)
             purchases[name.digest] = receipt.map(Self.byId)
             if let receipt { addDates(of: receipt) }
         }
@@ -218,6 +218,7 @@ private struct KnownDocuments {
 
     @inline(never)
     func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? {
+        // Renewal info that this version cannot read says nothing.
         documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(JWSRenewalInfoDecodedPayload.self) }
     }
 

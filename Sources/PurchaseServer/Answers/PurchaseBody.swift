@@ -108,7 +108,8 @@ struct CommitmentBody: Encodable, Sendable {
         billingPeriodNumber = commitment.billingPeriodNumber
         totalBillingPeriods = commitment.totalBillingPeriods
         expiresDate = commitment.expiresDate
-        (price, currency) = (commitment.price, commitment.price == nil ? nil : state.governing.currency)
+        price = commitment.price
+        currency = price == nil ? nil : state.governing.currency
         willRenew = state.commitmentWillRenew
         autoRenewProductId = state.nextCommitmentProductId
     }
@@ -227,11 +228,16 @@ struct PurchaseBody: Encodable, Sendable {
         revokedQuantity = statement.revokedQuantity(isRefused: standing.refused ?? false)
         inAppOwnershipType = statement.ownership
         webOrderLineItemId = statement.lineItem
-        (offerType, offerIdentifier) = (statement.offerType, statement.offerIdentifier)
-        (offerDiscountType, offerPeriod) = (statement.offerDiscountType, statement.offerPeriod)
-        (price, currency, storefront) = (statement.price, statement.currency, statement.storefront)
+        offerType = statement.offerType
+        offerIdentifier = statement.offerIdentifier
+        offerDiscountType = statement.offerDiscountType
+        offerPeriod = statement.offerPeriod
+        price = statement.price
+        currency = statement.currency
+        storefront = statement.storefront
         billingPeriodNumber = statement.commitment?.billingPeriodNumber
-        (refused, claimants) = (standing.refused, standing.claimants)
+        refused = standing.refused
+        claimants = standing.claimants
         guard showsEvidence else { return }
         evidence = SourceBody(
             statement.provenance, kind: statement.source == .receipt ? "receipt" : "signedTransaction")

@@ -20,9 +20,11 @@ struct VerifyReceiptResponder: Sendable {
     private let verifier: AppStoreVerifier
 
     init(_ environment: AppStoreModel.Environment, _ service: LedgerService?) {
-        (self.environment, self.service) = (environment, service)
+        self.environment = environment
+        self.service = service
         var verifier = service?.verifier ?? AppStoreVerifier(apps: .any, environments: [])
-        (verifier.apps, verifier.environments) = (.any, Self.environments)
+        verifier.apps = .any
+        verifier.environments = Self.environments
         self.verifier = verifier
     }
 
@@ -35,7 +37,8 @@ struct VerifyReceiptResponder: Sendable {
         let json: [UInt8]
 
         fileprivate init(_ status: Open<VerifyReceiptStatus>?, json: [UInt8]) {
-            (self.status, self.json) = (status?.rawValue ?? 0, json)
+            self.status = status?.rawValue ?? 0
+            self.json = json
         }
 
         fileprivate init(_ status: VerifyReceiptStatus) {
@@ -59,8 +62,10 @@ struct VerifyReceiptResponder: Sendable {
         fileprivate let now: Timestamp
 
         fileprivate init(_ document: Document, _ request: VerifyReceiptRequest, at now: Timestamp) {
-            (self.document, self.now) = (document, now)
-            (password, latestOnly) = (request.password, request.excludeOldTransactions ?? false)
+            self.document = document
+            self.now = now
+            password = request.password
+            latestOnly = request.excludeOldTransactions ?? false
         }
     }
 
@@ -87,7 +92,7 @@ struct VerifyReceiptResponder: Sendable {
     @inline(never)
     private static func noteForm(of body: [UInt8]) {
         // The body is JSON, since the status would be another one. Without the member, its own form counts.
-        let data = (try? JSONValue(parsing: body))?["receipt-data"]?.string.map { Array($0.utf8) }
+        let data = JSONValue(body)?["receipt-data"]?.string.map { Array($0.utf8) }
         let form = InputForm.name(of: (data ?? body)[...])
         RequestNotes.add { $0.form = form }
     }
@@ -97,7 +102,7 @@ struct VerifyReceiptResponder: Sendable {
         guard let receipt = Base64.decode((request.receiptData ?? "").utf8) else {
             throw VerifyReceiptStatus.malformedReceipt
         }
-        if let service, (try? TransactionReceipt(decoding: receipt)) != nil {
+        if let service, Self.isTransactionReceipt(receipt) {
             let verified = try await verify(old: receipt, at: now)
             return Question(.transaction(verified, service), request, at: now)
         }
@@ -163,7 +168,7 @@ extension VerifyReceiptResponder {
         let record: @Sendable () async throws -> Void = {
             if try await full.isRefused(by: service.ledger) { throw VerifyReceiptStatus.accountNotFound }
             if let evidence = Evidence(receipt) { _ = try await service.ledger.record([evidence], at: question.now) }
-            if full.isNeeded { await service.questions?.ask(about: full.chains, in: full.scope) }
+            if full.isNeeded { await service.reconcilers?.ask(about: full.chains, in: full.scope) }
         }
         guard full.isNeeded else {
             return try await bodies.withAnswer(of: purchases, to: request, after: record) {
@@ -171,40 +176,28 @@ extension VerifyReceiptResponder {
             }
         }
         let rows = purchases + (try await service.ledger.statementCount(of: full.chains))
-        let first = try await bodies.withAnswer(of: rows, to: request, after: record, isAnswer: \.isAnswer) {
+        let first = try await bodies.withAnswer(of: rows, to: request, after: record, isAnswer: \.isComplete) {
             try await complete(full, from: service.ledger, question, besides: [])
         }
         switch first {
-        case .answer(let answer): return answer
-        case .lacks(let more):
+        case .success(let answer): return answer
+        case .failure(let uncounted):
             // A newer receipt has purchases that this one lacks: their rows count too.
-            let rows = rows + (try await service.ledger.statementCount(of: more))
+            let rows = rows + (try await service.ledger.statementCount(of: uncounted.chains))
             return try await bodies.withAnswer(of: rows, to: request) {
-                let second = try await complete(full, from: service.ledger, question, besides: more)
-                guard case .answer(let answer) = second else { throw VerifyReceiptStatus.unavailable }
+                let second = try await complete(full, from: service.ledger, question, besides: uncounted.chains)
+                guard case .success(let answer) = second else { throw VerifyReceiptStatus.unavailable }
                 return answer
             }
         }
     }
 
-    private enum Completion: Sendable {
-        case answer(Answer)
-        /// The chains whose rows were not counted.
-        case lacks(Set<ChainKey>)
-
-        var isAnswer: Bool {
-            if case .answer = self { true } else { false }
-        }
-    }
-
     private func complete(
-        _ full: FullReceiptAnswer, from ledger: Ledger, _ question: Question, besides more: Set<ChainKey>
-    ) async throws -> Completion {
+        _ full: FullReceiptAnswer, from ledger: Ledger, _ question: Question, besides counted: Set<ChainKey>
+    ) async throws -> Result<Answer, FullReceiptAnswer.Uncounted> {
         let response = response(full.receipt, at: question.now)
-        switch try await full.complete(response, from: ledger, latestOnly: question.latestOnly, besides: more) {
-        case .success(let response): return .answer(answer(response))
-        case .failure(let more): return .lacks(more.chains)
-        }
+        return try await full.complete(response, from: ledger, latestOnly: question.latestOnly, besides: counted)
+            .map { answer($0) }
     }
 
     /// The answer from the receipt alone.
@@ -238,12 +231,19 @@ extension VerifyReceiptResponder {
         }
     }
 
+    /// Whether a document can be read as an app receipt.
+    @inline(never)
+    private static func isReceipt(_ document: [UInt8]) -> Bool {
+        // Why it cannot be read says nothing more.
+        (try? SignedReceipt(decoding: document)) != nil
+    }
+
     private static func status(of error: VerificationError, _ receipt: [UInt8]) -> VerifyReceiptStatus {
         switch error.code {
         case .malformed:
             // Only a document that is not a receipt at all is malformed. The App Store signs no receipt with faults
             // inside, so such a receipt is not authentic.
-            return (try? SignedReceipt(decoding: receipt)) == nil ? .malformedReceipt : .unauthenticReceipt
+            return isReceipt(receipt) ? .unauthenticReceipt : .malformedReceipt
         case .unreadable:
             // The receipt is authentic, so 21003 would be wrong: this version of the server cannot read it.
             RequestNotes.add { $0.refusal = error }
@@ -251,6 +251,12 @@ extension VerifyReceiptResponder {
         case .revocationUnknown: return .unavailable
         default: return .unauthenticReceipt
         }
+    }
+}
+
+extension Result where Failure == FullReceiptAnswer.Uncounted {
+    fileprivate var isComplete: Bool {
+        if case .success = self { true } else { false }
     }
 }
 
@@ -272,6 +278,13 @@ extension VerifyReceiptResponder {
             let response = try await old.response(from: service.ledger, at: question.now)
             return Answer(response.status, json: response.json)
         }
+    }
+
+    /// Whether a document can be read as an old transaction receipt.
+    @inline(never)
+    private static func isTransactionReceipt(_ document: [UInt8]) -> Bool {
+        // Any other document is read as an app receipt, whose reader says what is wrong.
+        (try? TransactionReceipt(decoding: document)) != nil
     }
 
     /// A receipt that names the other environment is refused before the ledger is asked. The word is not signed, so it

@@ -24,7 +24,8 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
     ///   - hosts: The scheme and host of each environment, such as a simulator's: `http://127.0.0.1:8091`.
     ///   - clock: Measures how long answers take.
     public init(hosts: [AppStoreModel.Environment: String] = AppStoreHosts.apple, clock: any Clock<Duration>) {
-        (self.hosts, self.clock) = (hosts, clock)
+        self.hosts = hosts
+        self.clock = clock
     }
 
     /// Sends a request, and reads the answer.

@@ -2,15 +2,10 @@
 
 public import AppStoreTrust
 import AsyncHTTPClient
+import Foundation
 package import NIOCore
 import NIOHTTP1
 import OutgoingHTTP
-
-#if canImport(FoundationEssentials)
-import FoundationEssentials
-#else
-import Foundation
-#endif
 
 /// Sends requests to OCSP responders over HTTP (RFC 6960 appendix A.1).
 public struct HTTPOCSPTransport: OCSPTransport {

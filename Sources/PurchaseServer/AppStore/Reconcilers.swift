@@ -7,14 +7,14 @@ public import Logging
 public import PurchaseLedger
 package import Reconciliation
 
-/// Asks the App Store about the apps of a ledger that have In-App Purchase keys.
-public struct AppStoreQuestions: Sendable {
+/// Those who ask the App Store about the apps of a ledger that have In-App Purchase keys.
+public struct Reconcilers: Sendable {
     /// The longest time that a read of a customer, or an answer about a receipt, waits for the App Store: long enough
     /// for one answer, and hardly longer than a person notices.
     private static let readLimit = Duration.seconds(1)
 
     /// One for each app and environment.
-    package let reconcilers: [LedgerScope: Reconciler]
+    package let all: [LedgerScope: Reconciler]
     private let clients: [String: AppStoreClient]
 
     /// - Parameters:
@@ -34,7 +34,8 @@ public struct AppStoreQuestions: Sendable {
         wall: @escaping @Sendable () -> Timestamp, sleep: @escaping @Sendable (Duration) async throws -> Void,
         random: any RandomNumberGenerator & Sendable, judge: ClockJudge? = nil
     ) {
-        var (clients, reconcilers) = ([String: AppStoreClient](), [LedgerScope: Reconciler]())
+        var clients: [String: AppStoreClient] = [:]
+        var all: [LedgerScope: Reconciler] = [:]
         for (bundleId, key) in keys {
             let client = AppStoreClient(
                 bundleId: bundleId, key: key, environments: verifier.environments, share: share,
@@ -50,10 +51,11 @@ public struct AppStoreQuestions: Sendable {
                     reconciler.isTimeConfirmed = { judge.isConfirmed }
                     reconciler.appStoreTime = { judge.appStoreTime }
                 }
-                reconcilers[scope] = reconciler
+                all[scope] = reconciler
             }
         }
-        (self.clients, self.reconcilers) = (clients, reconcilers)
+        self.clients = clients
+        self.all = all
     }
 
     /// Signs requests with other keys from now on. An app that had none is asked about after a restart.
@@ -67,7 +69,7 @@ public struct AppStoreQuestions: Sendable {
     public func jobs(clock: any Clock<Duration>, logger: Logger) -> [JobKind] {
         let warnings = JobWarnings(clock: clock, logger: logger)
         return Reconciler.jobs(
-            of: reconcilers.mapValues { reconciler in
+            of: all.mapValues { reconciler in
                 var reconciler = reconciler
                 reconciler.onParked = { warnings.log($0) }
                 reconciler.onUnread = { warnings.logUnread($0) }
@@ -87,7 +89,7 @@ public struct AppStoreQuestions: Sendable {
             for (environment, holdings) in holdings {
                 let scope = LedgerScope(bundleId: bundleId, environment: environment)
                 let stale = holdings.subscriptions.filter { $0.value.status == .stale }
-                guard let reconciler = reconcilers[scope], !stale.isEmpty else { continue }
+                guard let reconciler = all[scope], !stale.isEmpty else { continue }
                 let keys = stale.keys.map { ChainKey($0, in: scope) }
                 group.addTask { await reconciler.refresh(keys, within: Self.readLimit) }
             }
@@ -99,6 +101,6 @@ public struct AppStoreQuestions: Sendable {
     ///
     /// - Parameter chains: All purchases of the receipt.
     func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {
-        await reconcilers[scope]?.askAboutReceipt(chains, within: Self.readLimit)
+        await all[scope]?.askAboutReceipt(chains, within: Self.readLimit)
     }
 }

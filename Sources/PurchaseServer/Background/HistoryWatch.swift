@@ -22,7 +22,7 @@ package struct LateHistory: Hashable, Sendable {
 /// How old the notification histories are, as one sentence for each that is too old.
 package final class HistoryWatch: Sendable {
     /// A history is read every quarter of an hour, and one that is busy once within the hour.
-    private static let patience = Duration.seconds(3600)
+    private static let timeout = Duration.seconds(3600)
 
     /// The most histories that a sentence names.
     private static let named = 5
@@ -57,7 +57,7 @@ package final class HistoryWatch: Sendable {
         } while cursor != nil
         let late = scopes.map { scope in
             LateHistory(scope: scope, since: Self.age(of: jobs[scope]) ?? start, failure: jobs[scope]?.failure)
-        }.filter { $0.since.advanced(by: Self.patience) < now }.sorted {
+        }.filter { $0.since.advanced(by: Self.timeout) < now }.sorted {
             ($0.scope.bundleId, $0.scope.environment.rawValue) < ($1.scope.bundleId, $1.scope.environment.rawValue)
         }
         let before = state.withLock { state in
@@ -135,13 +135,7 @@ package struct HistoryWatcher: Service {
         await cancelWhenGracefulShutdown {
             var known: Set<LedgerScope> = []
             // A server that was down first reads what was missed.
-            while (try? await clock.sleep(for: Self.interval)) != nil {
-                do {
-                    try await look(&known)
-                } catch {
-                    failure.log(["error": "\(error)"])
-                }
-            }
+            while await clock.pause(for: Self.interval) { await failure.attempt { try await look(&known) } }
         }
     }
 

@@ -89,30 +89,14 @@ package struct Housekeeping: Service {
         var concern: String?
         var doubt: String?
         while !Task.isCancelled {
-            await attempt(orLog: clockFailure) { try await compareClocks(&comparison) }
+            await clockFailure.attempt { try await compareClocks(&comparison) }
             warnOfClock(unlessLogged: &doubt)
-            await attempt(orLog: failure) { try await publishCorrections(&correction, &lastRound) }
-            await attempt(orLog: erasureFailure) { try await eraseOldEvents(&erasure) }
-            await attempt(orLog: noticeFailure) { try await showNotices(&reading) }
+            await failure.attempt { try await publishCorrections(&correction, &lastRound) }
+            await erasureFailure.attempt { try await eraseOldEvents(&erasure) }
+            await noticeFailure.attempt { try await showNotices(&reading) }
             await prepare(&preparation)
             warn(unlessLogged: &concern)
-            try? await clock.sleep(for: Self.interval)
-        }
-    }
-
-    /// Runs `body`, and logs its error. The next round retries it, since the ledger knows what is left to do.
-    ///
-    /// - Returns: Whether it succeeded.
-    @discardableResult
-    private func attempt(orLog warning: ThrottledWarning, _ body: () async throws -> Void) async -> Bool {
-        do {
-            try await body()
-            return true
-        } catch is CancellationError {
-            return false
-        } catch {
-            warning.log(["error": "\(error)"])
-            return false
+            await clock.pause(for: Self.interval)
         }
     }
 
@@ -195,8 +179,8 @@ extension Housekeeping {
     /// Publishes the changes that a changed catalogue causes: once, since the catalogue cannot change while the server
     /// runs. For a large ledger this takes minutes, and nothing else waits for it.
     private func publishCatalogue() async {
-        while !Task.isCancelled, await !attempt(orLog: failure, { try await publishCatalogueChanges() }) {
-            try? await clock.sleep(for: Self.interval)
+        while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
+            await clock.pause(for: Self.interval)
         }
     }
 

@@ -42,7 +42,7 @@ package struct JobService: Service {
     ) {
         ledger = service.ledger
         signal = service.dueSignal
-        recurring = service.questions?.reconcilers.values.sorted { $0.scope < $1.scope } ?? []
+        recurring = service.reconcilers?.all.values.sorted { $0.scope < $1.scope } ?? []
         self.now = now
         self.clock = clock
         self.interval = interval
@@ -70,7 +70,7 @@ package struct JobService: Service {
                 for await _ in signals {
                     for job in await begin(publish) {
                         group.addTask {
-                            await attempt(orLog: undone, about: JobWarnings.metadata(job)) {
+                            await undone.attempt(about: JobWarnings.metadata(job)) {
                                 try await runner.perform(job)
                             }
                             signal.noteRoom()
@@ -83,7 +83,7 @@ package struct JobService: Service {
 
     /// Has the ledger searched each second.
     private func tick() async {
-        while (try? await clock.sleep(for: interval)) != nil { signal.noteDue() }
+        while await clock.pause(for: interval) { signal.noteDue() }
     }
 
     /// Stores the jobs that recur. What fails is tried again, unless the job that recurs cannot be read.
@@ -91,11 +91,11 @@ package struct JobService: Service {
         var left = recurring
         while !left.isEmpty, !Task.isCancelled {
             var failed: [Reconciler] = []
-            for reconciler in left where await !attempt(orLog: failure, { try await start(reconciler) }) {
+            for reconciler in left where await !failure.attempt({ try await start(reconciler) }) {
                 failed.append(reconciler)
             }
             left = failed
-            if !left.isEmpty { try? await clock.sleep(for: interval) }
+            if !left.isEmpty { await clock.pause(for: interval) }
         }
     }
 
@@ -110,7 +110,7 @@ package struct JobService: Service {
     private func begin(_ publish: AsyncStream<Void>.Continuation) async -> [Job] {
         if signal.takeDue() { runner.search() }
         var jobs: [Job] = []
-        await attempt(orLog: failure) {
+        await failure.attempt {
             let beginning = try await runner.begin()
             jobs = beginning.jobs
             if beginning.hasDueChains { publish.yield() }
@@ -118,20 +118,6 @@ package struct JobService: Service {
             if let failure = beginning.failure { throw failure }
         }
         return jobs
-    }
-
-    /// Runs `body`, and logs its error. What it did not do is found again.
-    @discardableResult
-    private func attempt(
-        orLog warning: ThrottledWarning, about: Logger.Metadata = [:], _ body: () async throws -> Void
-    ) async -> Bool {
-        do {
-            try await body()
-            return true
-        } catch {
-            if !(error is CancellationError) { warning.log(about.merging(["error": "\(error)"]) { $1 }) }
-            return false
-        }
     }
 
     /// Once an hour, and when the clock is set back, finds jobs that were postponed by a clock that was ahead.
@@ -142,23 +128,21 @@ package struct JobService: Service {
             let now = now()
             if now.advanced(by: Self.clockStep) < last || pause.isOver {
                 pause.begin()
-                await attempt(orLog: failure) { try await runner.pullBack() }
+                await failure.attempt { _ = try await runner.pullBack() }
             }
             last = now
-        } while (try? await clock.sleep(for: interval)) != nil
+        } while await clock.pause(for: interval)
     }
 
     /// Publishes changes that only time causes, such as the end of a subscription. After downtime it publishes all
     /// changes that became due meanwhile.
     private func publishDueChanges() async {
         var damaged: Set<ChainKey> = []
-        var count = Self.chainLimit
-        do {
+        await publishing.attempt {
+            var count = Self.chainLimit
             while count >= Self.chainLimit, !Task.isCancelled {
                 count = try await ledger.publishDueChanges(at: now(), limit: Self.chainLimit, besides: &damaged)
             }
-        } catch {
-            if !(error is CancellationError) { publishing.log(["error": "\(error)"]) }
         }
         if !damaged.isEmpty { damage.log(["error": "\(LedgerStorageError.damaged(damaged))"]) }
     }

@@ -141,7 +141,8 @@ extension ClockJudge {
     }
 
     private func settle() {
-        let (start, age) = (now(), clock.stopwatch())
+        let start = now()
+        let age = clock.stopwatch()
         state.withLock { state in
             state.doubt = nil
             state.isShown = true

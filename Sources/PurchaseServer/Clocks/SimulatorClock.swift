@@ -31,7 +31,8 @@ public struct SimulatorClock: Service {
     ) async throws {
         let reader = SimulatorReader(address, clock: clock, logger: logger)
         try await reader.read()
-        (self.address, self.reader) = (address, reader)
+        self.address = address
+        self.reader = reader
         readTime = { reader.state.now() }
     }
 
@@ -41,7 +42,9 @@ public struct SimulatorClock: Service {
     ///   - address: The address of the simulator's control port, as people are told it.
     ///   - now: Returns the simulator's time, which never goes back.
     public init(_ address: String, now: @escaping @Sendable () -> Timestamp) {
-        (self.address, readTime, reader) = (address, now, nil)
+        self.address = address
+        readTime = now
+        reader = nil
     }
 
     /// The simulator's time.
@@ -76,24 +79,19 @@ private struct SimulatorReader: Sendable {
     private let failure: ThrottledWarning
 
     init(_ address: String, clock: any Clock<Duration>, logger: Logger) {
-        (self.address, self.clock) = (address, clock)
+        self.address = address
+        self.clock = clock
         failure = ThrottledWarning("The simulator's clock could not be read", clock: clock, logger)
     }
 
     func run() async {
         while !Task.isCancelled {
-            try? await clock.sleep(for: Self.interval)
-            await readOrWarn()
-        }
-    }
-
-    private func readOrWarn() async {
-        do {
-            try await read()
-        } catch is CancellationError {
-            return
-        } catch {
-            if !Task.isCancelled { failure.log(["error": "\(error)"]) }
+            await clock.pause(for: Self.interval)
+            do {
+                try await read()
+            } catch {
+                if !Task.isCancelled { failure.log(["error": "\(error)"]) }
+            }
         }
     }
 
@@ -142,7 +140,9 @@ private final class SimulatorTime: Sendable {
     func set(_ answer: Timestamp, speed: Double, age: @escaping @Sendable () -> Duration) {
         state.withLock { state in
             // A slower answer must not take the time back.
-            (state.answer, state.speed, state.age) = (answer, speed, age)
+            state.answer = answer
+            state.speed = speed
+            state.age = age
             state.latest = max(state.latest, answer)
         }
     }

@@ -61,25 +61,18 @@ public struct AppConfiguration: Sendable {
     }
 
     /// The longest bundle id that is accepted, in bytes: several times the usual length.
-    private static let longestBundleId = 255
+    private static let maxBundleIdBytes = 255
 
     /// The rule for bundle ids, as an error text.
     package static let bundleIdRule = """
-        A bundle id has 1 to \(longestBundleId) letters (A to Z, a to z), digits, hyphens and periods, such as \
+        A bundle id has 1 to \(maxBundleIdBytes) letters (A to Z, a to z), digits, hyphens and periods, such as \
         com.example.notes.
         """
 
     /// Whether a bundle id follows ``bundleIdRule``. With one that does not, such as one that ends with a space, the
     /// server would refuse all documents of the app.
     package static func isValidBundleId(_ text: String) -> Bool {
-        (1...longestBundleId).contains(text.utf8.count)
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                    true
-                default: false
-                }
-            }
+        (1...maxBundleIdBytes).contains(text.utf8.count)
+            && text.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }
     }
 }

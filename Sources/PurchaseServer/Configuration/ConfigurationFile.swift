@@ -158,7 +158,7 @@ extension CustomerProof {
         case (let secret?, nil):
             guard let made = CustomerProof(secret: secret) else {
                 throw proof.member("secret").error(
-                    "Expected at least \(CustomerProof.shortestSecret) bytes: openssl rand -hex 32 makes a secret.")
+                    "Expected at least \(CustomerProof.minSecretBytes) bytes: openssl rand -hex 32 makes a secret.")
             }
             self = made
         case (nil, let key?):

@@ -30,7 +30,7 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
     }
 
     /// The longest file that is read, in bytes: many times a key's 260.
-    private static let longestFile = 16 << 10
+    private static let maxFileBytes = 16 << 10
 
     /// The permissions that other users of the machine must not have. The group may have them: Kubernetes gives a
     /// container's group access to its secrets.
@@ -65,10 +65,10 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
                 "Other users of this machine have access to it (mode 0\(mode)). Run chmod o= on it, or mount it 0440."
             )
         }
-        var bytes = [UInt8](repeating: 0, count: Self.longestFile + 1)
+        var bytes = [UInt8](repeating: 0, count: Self.maxFileBytes + 1)
         let count = bytes.withUnsafeMutableBytes { Foundation.read(descriptor, $0.baseAddress, $0.count) }
         guard count >= 0 else { throw KeyFileError(file, String(cString: strerror(errno))) }
-        guard count <= Self.longestFile else { throw KeyFileError(file, "It is too long for a key.") }
+        guard count <= Self.maxFileBytes else { throw KeyFileError(file, "It is too long for a key.") }
         return Array(bytes.prefix(count))
     }
 }
@@ -81,7 +81,8 @@ package struct KeyFileError: Error, CustomStringConvertible {
     package var message: String
 
     fileprivate init(_ file: String, _ message: String) {
-        (self.file, self.message) = (file, message)
+        self.file = file
+        self.message = message
     }
 
     package var description: String { "\(file): \(message)" }

@@ -15,6 +15,7 @@ public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
 
     /// Parses a location, without the white space around it; `nil` if the text is not one.
     public init?(_ text: String) {
+        // ``parse(_:)`` is for those who say why.
         guard let location = try? Self.parse(text) else { return nil }
         self = location
     }

@@ -37,8 +37,7 @@ public struct RetentionRules: Hashable, Sendable {
 
         /// Whether a language range includes a language tag (basic filtering, RFC 4647 section 3.3.1).
         private static func range(_ range: String, includes tag: String) -> Bool {
-            let (range, tag) = (range.lowercased(), tag.lowercased())
-            return tag == range || tag.hasPrefix(range + "-")
+            (tag.lowercased() + "-").hasPrefix(range.lowercased() + "-")
         }
     }
 
@@ -52,7 +51,8 @@ public struct RetentionRules: Hashable, Sendable {
 
     /// The answer to a request; `nil` if there is no message for it.
     package func answer(to request: DecodedRealtimeRequestBody) -> RetentionAnswer? {
-        let (product, locale) = (request.productId ?? "", request.userLocale ?? "")
+        let product = request.productId ?? ""
+        let locale = request.userLocale ?? ""
         guard let rule = rules.first(where: { $0.applies(to: product, in: locale) }) else { return defaultAnswer }
         switch rule.addition {
         case nil: return .message(rule.message)

@@ -90,7 +90,8 @@ extension ServerBounds {
     /// The bounds of the port for health. One monitor may use all of its connections.
     var ofHealth: ServerBounds {
         var bounds = self
-        (bounds.connections, bounds.connectionsPerPeer) = (Self.healthConnections, Self.healthConnections)
+        bounds.connections = Self.healthConnections
+        bounds.connectionsPerPeer = Self.healthConnections
         return bounds
     }
 

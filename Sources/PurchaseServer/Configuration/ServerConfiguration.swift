@@ -362,13 +362,15 @@ extension ServerConfiguration {
         _ path: WritableKeyPath<ServerConfiguration, Value>, to value: Value, _ setting: String, by option: String
     ) {
         self[keyPath: path] = value
-        (givenNames[setting], givenLines[setting]) = (option, nil)
+        givenNames[setting] = option
+        givenLines[setting] = nil
     }
 
     /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
     package func requireTwoAddresses() throws(ConfigurationError) {
         guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
-        let (name, other) = (givenName("port"), givenName("healthPort"))
+        let name = givenName("port")
+        let other = givenName("healthPort")
         let address = ListeningAddress(hostname: hostname, port: port)
         throw ConfigurationError("\(name) and \(other) are both \(address): choose another \(other).")
     }

@@ -37,12 +37,12 @@ package final class BodyIntake: Sendable {
         try request.requirePlainBody(upTo: limit)
         if request.headers.contains(.expect) { connection?.requestBody() }
         let client = bounds.client(connection?.peer, request.headers)
-        var taken = 0
-        defer { if taken > 0 { budget.release(taken, of: client) } }
+        var reserved = 0
+        defer { if reserved > 0 { budget.release(reserved, of: client) } }
         do {
             let body = try await request.body(upTo: limit) { count in
-                guard budget.take(count, for: client) else { throw Refusal.overloaded }
-                taken += count
+                guard budget.reserve(count, for: client) else { throw Refusal.overloaded }
+                reserved += count
             }
             guard body.count > ServerBounds.shortBody else { return try await handle(body) }
             return try await queue.run(body.count, for: client, until: connection?.closed) { try await handle(body) }
@@ -77,7 +77,7 @@ package final class BodyIntake: Sendable {
         let connection = ClientConnection.current
         let client = bounds.client(connection?.peer, request.headers)
         do {
-            guard let reserved = budget.reserve(size, for: client) else { throw Refusal.overloaded }
+            guard let reserved = budget.reserveAnswer(size, for: client) else { throw Refusal.overloaded }
             try await prepare()
             let result = try await queue.run(size, for: client, until: connection?.closed, make)
             if isAnswer(result) { connection?.hold(reserved) }

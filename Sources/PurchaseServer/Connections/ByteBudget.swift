@@ -21,17 +21,8 @@ final class ByteBudget: Sendable {
 
     /// Reserves `count` bytes for a body if they are free. One client gets at most a quarter, so that no single client
     /// takes all.
-    func take(_ count: Int, for client: IPAddress?) -> Bool {
-        state.withLock { state in
-            guard count <= limit - state.taken else { return false }
-            if let client {
-                let taken = state.clients[client, default: 0]
-                guard count <= limit / 4 - taken else { return false }
-                state.clients[client] = taken + count
-            }
-            state.taken += count
-            return true
-        }
+    func reserve(_ count: Int, for client: IPAddress?) -> Bool {
+        reserve(count, for: client, evenAlone: false)
     }
 
     /// Reserves `count` bytes for an answer that is about to be made.
@@ -40,18 +31,22 @@ final class ByteBudget: Sendable {
     /// has nothing else in memory, and one that is larger than the whole budget if nobody has.
     ///
     /// - Returns: `nil` if others hold too much.
-    func reserve(_ count: Int, for client: IPAddress?) -> ReservedBytes? {
-        let isReserved = state.withLock { state in
-            guard count <= limit - state.taken || state.taken == 0 else { return false }
+    func reserveAnswer(_ count: Int, for client: IPAddress?) -> ReservedBytes? {
+        reserve(count, for: client, evenAlone: true) ? ReservedBytes(count, of: client, in: self) : nil
+    }
+
+    /// - Parameter evenAlone: Whether a client that has nothing else in memory may have more than its part.
+    private func reserve(_ count: Int, for client: IPAddress?, evenAlone: Bool) -> Bool {
+        state.withLock { state in
+            guard count <= limit - state.taken || evenAlone && state.taken == 0 else { return false }
             if let client {
                 let taken = state.clients[client, default: 0]
-                guard count <= limit / 4 - taken || taken == 0 else { return false }
+                guard count <= limit / 4 - taken || evenAlone && taken == 0 else { return false }
                 state.clients[client] = taken + count
             }
             state.taken += count
             return true
         }
-        return isReserved ? ReservedBytes(count, of: client, in: self) : nil
     }
 
     /// Counts an answer whose size was not known before it was made, even beyond the limit.
@@ -79,7 +74,8 @@ final class ReservedBytes: Sendable {
     private let bytes: Mutex<Int>
 
     fileprivate init(_ count: Int, of client: IPAddress?, in budget: ByteBudget) {
-        (self.client, self.budget) = (client, budget)
+        self.client = client
+        self.budget = budget
         bytes = Mutex(count)
     }
 

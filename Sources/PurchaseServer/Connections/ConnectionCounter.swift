@@ -10,7 +10,7 @@ import Synchronization
 package final class ConnectionCounter: Sendable {
     private struct State {
         /// By the number of the connection.
-        var places: [Int: Place] = [:]
+        var slots: [Int: Slot] = [:]
         var clients: [IPAddress: Int] = [:]
         /// The connections without a place that are being told so.
         var refused = 0
@@ -23,7 +23,7 @@ package final class ConnectionCounter: Sendable {
         }
     }
 
-    private struct Place {
+    private struct Slot {
         /// The number of the wait for a head; `nil` while a request is handled.
         var wait: Int?
         var close: @Sendable () -> Void
@@ -67,22 +67,22 @@ package final class ConnectionCounter: Sendable {
     /// - Parameter close: Closes the connection. Called at most once, if its place is given to another one.
     package func enter(_ peer: IPAddress?, close: @escaping @Sendable () -> Void) -> Admission {
         let client = countedClient(peer)
-        let (admission, replaced) = state.withLock { state -> (Admission, Place?) in
+        let (admission, replaced) = state.withLock { state -> (Admission, Slot?) in
             if let client, state.clients[client, default: 0] >= bounds.connectionsPerPeer { return (.tooMany, nil) }
-            var replaced: Place?
-            if state.places.count >= bounds.connections {
-                let longest = state.places.filter { $0.value.wait != nil }
+            var replaced: Slot?
+            if state.slots.count >= bounds.connections {
+                let longest = state.slots.filter { $0.value.wait != nil }
                     .min { $0.value.wait ?? 0 < $1.value.wait ?? 0 }
                 guard let longest else {
                     let isTold = state.refused < ServerBounds.refusedConnections
                     if isTold { state.refused += 1 }
                     return (.full(isTold: isTold), nil)
                 }
-                replaced = state.places.removeValue(forKey: longest.key)
+                replaced = state.slots.removeValue(forKey: longest.key)
             }
             if let client { state.clients[client, default: 0] += 1 }
             let number = state.next()
-            state.places[number] = Place(wait: number, close: close)
+            state.slots[number] = Slot(wait: number, close: close)
             return (.admitted(number: number), replaced)
         }
         switch admission {
@@ -97,9 +97,9 @@ package final class ConnectionCounter: Sendable {
     /// From now on a connection waits for a head.
     package func beginWait(_ number: Int) {
         state.withLock { state in
-            guard state.places[number] != nil else { return }
+            guard state.slots[number] != nil else { return }
             let wait = state.next()
-            state.places[number]?.wait = wait
+            state.slots[number]?.wait = wait
         }
     }
 
@@ -108,8 +108,8 @@ package final class ConnectionCounter: Sendable {
     /// - Returns: False if its place was given to another one, which closes it.
     package func endWait(_ number: Int) -> Bool {
         state.withLock { state in
-            guard state.places[number] != nil else { return false }
-            state.places[number]?.wait = nil
+            guard state.slots[number] != nil else { return false }
+            state.slots[number]?.wait = nil
             return true
         }
     }
@@ -117,7 +117,7 @@ package final class ConnectionCounter: Sendable {
     /// Ends the count of an admitted connection.
     package func leave(_ number: Int, of peer: IPAddress?) {
         state.withLock { state in
-            state.places[number] = nil
+            state.slots[number] = nil
             guard let client = countedClient(peer) else { return }
             let count = state.clients[client, default: 0] - 1
             state.clients[client] = count > 0 ? count : nil

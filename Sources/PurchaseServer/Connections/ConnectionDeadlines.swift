@@ -47,8 +47,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// The bytes not yet sent, and since when their number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
-    /// The place of the connection, which may be given to another one while it waits for a head.
-    var place: (counter: ConnectionCounter, number: Int)?
+    /// The slot of the connection, which may be given to another one while it waits for a head.
+    var slot: (counter: ConnectionCounter, number: Int)?
 
     init(_ bounds: ServerBounds, _ budget: ByteBudget) {
         self.bounds = bounds
@@ -70,12 +70,13 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
         switch (phase, part) {
         case (.waiting, .head(let head)) where !isLast:
-            guard place.map({ $0.counter.endWait($0.number) }) ?? true else { return context.close(promise: nil) }
+            guard slot.map({ $0.counter.endWait($0.number) }) ?? true else { return context.close(promise: nil) }
             begin(head)
         case (.answering, .body) where !isBodyComplete:
             break
         case (.answering, .end) where !isBodyComplete:
-            (isBodyComplete, bodyDeadline) = (true, nil)
+            isBodyComplete = true
+            bodyDeadline = nil
         case (_, .body(let bytes)):
             discardedBytes += bytes.readableBytes
             return
@@ -194,7 +195,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         } else {
             phase = .waiting
             deadline = .now() + TimeAmount(bounds.idleTimeout)
-            place.map { $0.counter.beginWait($0.number) }
+            slot.map { $0.counter.beginWait($0.number) }
         }
     }
 
@@ -232,6 +233,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// The bytes that were written and that the kernel has not taken yet.
     private func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
+        // A closed connection has no options, and nothing that it has not sent.
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 }

@@ -28,7 +28,8 @@ struct EventLoopChannel: ServerChildChannel {
     }
 
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        let (peer, counter) = (IPAddress(channel.remoteAddress), counter)
+        let peer = IPAddress(channel.remoteAddress)
+        let counter = counter
         do {
             switch counter.enter(peer, close: { channel.close(promise: nil) }) {
             case .admitted(let number):
@@ -55,7 +56,7 @@ struct EventLoopChannel: ServerChildChannel {
         let value = http.setup(channel: channel, logger: logger)
         let pipeline = channel.pipeline.syncOperations
         try RequestRules.add(to: pipeline)
-        try pipeline.handler(type: ConnectionDeadlines.self).place = (counter, number)
+        try pipeline.handler(type: ConnectionDeadlines.self).slot = (counter, number)
         return value
     }
 
@@ -70,14 +71,16 @@ struct EventLoopChannel: ServerChildChannel {
 }
 
 extension Channel {
-    /// Bounds the memory of one connection, in the process and in the kernel. A closed connection has no options, so
-    /// errors are ignored.
+    /// Bounds the memory of one connection, in the process and in the kernel.
     fileprivate func setBuffers() {
-        let allocator = FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize)
-        try? syncOptions?.setOption(.recvAllocator, value: allocator)
-        try? syncOptions?.setOption(.maxMessagesPerRead, value: 1)
-        try? syncOptions?.setOption(.socketOption(.so_rcvbuf), value: .init(ServerBounds.socketBuffer))
-        try? syncOptions?.setOption(.socketOption(.so_sndbuf), value: .init(ServerBounds.socketBuffer))
+        func set<Option: ChannelOption>(_ option: Option, _ value: Option.Value) {
+            // Of a closed connection it does not matter.
+            try? syncOptions?.setOption(option, value: value)
+        }
+        set(.recvAllocator, FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize))
+        set(.maxMessagesPerRead, 1)
+        set(.socketOption(.so_rcvbuf), .init(ServerBounds.socketBuffer))
+        set(.socketOption(.so_sndbuf), .init(ServerBounds.socketBuffer))
     }
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
 import HTTPTypes
 import NIOCore
 
@@ -38,8 +37,7 @@ final class FullServer: ChannelInboundHandler {
 
     private static let response: [UInt8] = {
         let refusal = Refusal.overloaded
-        // Texts and booleans can always be encoded.
-        let body = (try? JSONWriter.bytes(encoding: ErrorBody(refusal))) ?? []
+        let body = ErrorBody(refusal).json
         let fields = [
             "HTTP/1.1 \(refusal.status.code) \(refusal.status.reasonPhrase)", "Content-Type: application/json",
             "Content-Length: \(body.count)", "Cache-Control: no-store", "Connection: close",

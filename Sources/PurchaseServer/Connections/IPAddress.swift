@@ -10,7 +10,8 @@ public struct IPAddress: Hashable, Sendable {
 
     /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not one.
     public init?(_ text: some StringProtocol) {
-        var (four, six) = (UInt32(0), UInt128(0))
+        var four = UInt32(0)
+        var six = UInt128(0)
         if inet_pton(AF_INET, String(text), &four) == 1 {
             bits = UInt128(0xffff) << 32 | UInt128(UInt32(bigEndian: four))
         } else if inet_pton(AF_INET6, String(text), &six) == 1 {
@@ -23,12 +24,14 @@ public struct IPAddress: Hashable, Sendable {
     /// Parses an element of `X-Forwarded-For`: an address, with or without a port, such as `192.0.2.1:567` or
     /// `[2001:db8::1]:567`; `nil` if the text is not one.
     init?(forwarded text: String) {
-        var (address, port) = (text[...], ":0"[...])
+        var address = text[...]
+        var port = ":0"[...]
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {
             address = text[..<end].dropFirst()
             if text.index(after: end) < text.endIndex { port = text[end...].dropFirst() }
         } else if let colon = text.firstIndex(of: ":"), text[colon...].dropFirst().firstIndex(of: ":") == nil {
-            (address, port) = (text[..<colon], text[colon...])
+            address = text[..<colon]
+            port = text[colon...]
         }
         guard port.hasPrefix(":"), UInt16(port.dropFirst()) != nil else { return nil }
         self.init(address)

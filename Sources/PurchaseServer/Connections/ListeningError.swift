@@ -42,7 +42,8 @@ package struct ListeningAddress: Sendable, CustomStringConvertible {
     package var port: Int
 
     package init(hostname: String, port: Int) {
-        (self.hostname, self.port) = (hostname, port)
+        self.hostname = hostname
+        self.port = port
     }
 
     /// As in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).

@@ -8,7 +8,7 @@ final class RequestLine: ChannelInboundHandler {
     typealias InboundOut = ByteBuffer
 
     /// The longest method that is recognised as one, in bytes: longer than any registered one.
-    private static let longestMethod = 32
+    private static let maxMethodBytes = 32
 
     private var start: [UInt8] = []
     private var end: [UInt8] = []
@@ -19,7 +19,14 @@ final class RequestLine: ChannelInboundHandler {
     /// The number of bytes of the request so far, as they were sent.
     private(set) var bytes = 0
 
-    func reset() { (start, end, isComplete, count, spaces, bytes) = ([], [], false, 0, 0, 0) }
+    func reset() {
+        start = []
+        end = []
+        isComplete = false
+        count = 0
+        spaces = 0
+        bytes = 0
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         bytes += unwrapInboundIn(data).readableBytes
@@ -33,7 +40,7 @@ final class RequestLine: ChannelInboundHandler {
         if count == 0 { bytes = bytes.drop { $0 == UInt8(ascii: "\r") || $0 == UInt8(ascii: "\n") } }
         let lineEnd = bytes.firstIndex(of: UInt8(ascii: "\n"))
         let part = bytes[..<(lineEnd ?? bytes.endIndex)]
-        start += part.prefix(Self.longestMethod + 1 - start.count)
+        start += part.prefix(Self.maxMethodBytes + 1 - start.count)
         end = (end + part.suffix(Self.version.count)).suffix(Self.version.count)
         count += part.count
         spaces += part.count { $0 == UInt8(ascii: " ") }
@@ -56,13 +63,6 @@ final class RequestLine: ChannelInboundHandler {
     /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).
     var hasMethod: Bool {
         guard let end = start.firstIndex(of: UInt8(ascii: " ")), end > 0 else { return false }
-        return start[..<end].allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"):
-                true
-            default: "!#$%&'*+-.^_`|~".utf8.contains(byte)
-            }
-        }
+        return start[..<end].allSatisfy { $0.isLetterOrDigit || "!#$%&'*+-.^_`|~".utf8.contains($0) }
     }
 }

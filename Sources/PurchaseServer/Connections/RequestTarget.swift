@@ -17,10 +17,12 @@ struct RequestTarget {
             let scheme = ["http://", "https://"].first { text.prefix($0.count).lowercased() == $0 }
             guard let scheme else { return nil }
             let host = rest.dropFirst(scheme.count).prefix { $0 != "/" && $0 != "?" }
-            (authority, rest) = (host, rest[host.endIndex...])
+            authority = host
+            rest = rest[host.endIndex...]
         }
         let end = rest.utf8.firstIndex(of: UInt8(ascii: "?")) ?? rest.endIndex
-        (path, query) = (rest[..<end], rest[end...])
+        path = rest[..<end]
+        query = rest[end...]
     }
 
     /// Whether there is nothing between two slashes of the path. A slash at its end is none.
@@ -36,18 +38,14 @@ struct RequestTarget {
     /// The path without escapes of characters that need none, which mean the same (RFC 3986 section 6.2.2.2). It stays
     /// as it is if it has a `%` without two digits.
     var normalizedPath: String {
-        var (bytes, rest) = ([UInt8](), path.utf8)
+        var bytes: [UInt8] = []
+        var rest = path.utf8
         while let byte = rest.popFirst() {
             bytes.append(byte)
             guard byte == UInt8(ascii: "%") else { continue }
             let digits = rest.prefix(2)
-            guard digits.count == 2, digits.allSatisfy(\.isHexDigit) else { return String(path) }
-            rest = rest.dropFirst(2)
-            if let value = UInt8(Substring(digits), radix: 16), value.isUnreserved {
-                bytes[bytes.count - 1] = value
-            } else {
-                bytes += digits
-            }
+            guard let value = rest.popEscaped() else { return String(path) }
+            if value.isUnreserved { bytes[bytes.count - 1] = value } else { bytes += digits }
         }
         return String(decoding: bytes, as: UTF8.self)
     }
@@ -57,15 +55,18 @@ struct RequestTarget {
 enum RequestAuthority {
     /// Whether the text is a host, with or without a port. It may not be empty (RFC 9110 section 4.2.1).
     static func isValid(_ text: Substring) -> Bool {
-        var (host, port) = (text, text[text.endIndex...])
+        let host: Substring
+        let port: Substring
         if text.utf8.first == UInt8(ascii: "[") {
             guard let end = text.firstIndex(of: "]") else { return false }
-            (host, port) = (text[..<end].dropFirst(), text[end...].dropFirst())
+            host = text[..<end].dropFirst()
+            port = text[end...].dropFirst()
             // Without a colon it would be an IPv4 address, which has no brackets.
             guard host.contains(":"), IPAddress(host) != nil else { return false }
         } else {
             let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
-            (host, port) = (text[..<colon], text[colon...])
+            host = text[..<colon]
+            port = text[colon...]
             guard isName(host) else { return false }
         }
         return port.isEmpty || port.first == ":" && isPort(port.dropFirst())
@@ -82,24 +83,13 @@ enum RequestAuthority {
         var rest = text.utf8
         while let byte = rest.popFirst() {
             if byte.isUnreserved || "!$&'()*+,;=".utf8.contains(byte) { continue }
-            guard byte == UInt8(ascii: "%"), rest.prefix(2).count == 2, rest.prefix(2).allSatisfy(\.isHexDigit) else {
-                return false
-            }
+            guard byte == UInt8(ascii: "%"), rest.popEscaped() != nil else { return false }
         }
         return !text.isEmpty
     }
 }
 
 extension UInt8 {
-    private var isDigit: Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self) }
-
-    /// RFC 3986 section 2.1.
-    var isHexDigit: Bool {
-        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(self | 0x20)
-    }
-
     /// RFC 3986 section 2.3.
-    fileprivate var isUnreserved: Bool {
-        isDigit || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20) || "-._~".utf8.contains(self)
-    }
+    fileprivate var isUnreserved: Bool { isLetterOrDigit || "-._~".utf8.contains(self) }
 }

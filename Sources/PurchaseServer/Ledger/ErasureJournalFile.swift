@@ -91,14 +91,16 @@ private final class OpenFile: Sendable {
 
     /// Adds a text, which is on the disk once this returns, or not in the file.
     func append(_ text: String) throws {
-        var (own, found) = (stat(), stat())
+        var own = stat()
+        var found = stat()
         guard fstat(descriptor, &own) == 0, stat(path, &found) == 0, own.st_ino == found.st_ino,
             own.st_dev == found.st_dev
         else {
             throw LedgerStorageError(
                 .unavailable, "The journal of erasures \(path) was removed or replaced: put it back, or restart")
         }
-        let (start, bytes) = (lseek(descriptor, 0, SEEK_END), Array(text.utf8))
+        let start = lseek(descriptor, 0, SEEK_END)
+        let bytes = Array(text.utf8)
         let written = write(descriptor, bytes, bytes.count)
         // A part is written if the rest does not fit.
         if (0..<bytes.count).contains(written) { errno = ENOSPC }
@@ -171,9 +173,9 @@ package struct ErasureSection: Hashable, Sendable {
     package static func merge(_ other: String, into text: String) -> String {
         var sections = all(in: text)
         for section in all(in: other).reversed() {
-            if let place = sections.firstIndex(where: { $0.header == section.header }) {
-                let known = Set(sections[place].lines)
-                sections[place].lines += section.lines.filter { !known.contains($0) }
+            if let index = sections.firstIndex(where: { $0.header == section.header }) {
+                let known = Set(sections[index].lines)
+                sections[index].lines += section.lines.filter { !known.contains($0) }
             } else {
                 sections.insert(section, at: 0)
             }
@@ -212,7 +214,8 @@ private final class Journal: ErasureJournal {
     private let all: Mutex<[ErasureRecord]>
 
     init(_ file: OpenFile, _ key: SymmetricKey, _ records: [ErasureRecord]) {
-        (self.file, self.key) = (file, key)
+        self.file = file
+        self.key = key
         all = Mutex(records)
         id = key.withUnsafeBytes { SHA256.hash(data: $0) }.prefix(8).map { $0.hexadecimal }.joined()
     }

@@ -17,7 +17,7 @@ public struct LedgerService: Sendable {
     /// Signs for the apps that have keys; `nil` if the server signs nothing.
     public var signing: AppSigning?
     /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
-    public var questions: AppStoreQuestions?
+    public var reconcilers: Reconcilers?
 
     /// The kinds of jobs that the server does.
     public var jobs: [JobKind] = []
@@ -36,7 +36,8 @@ public struct LedgerService: Sendable {
 
     /// Creates a service without configured apps.
     public init(ledger: Ledger, verifier: AppStoreVerifier, clockJudge: ClockJudge? = nil) {
-        let (readiness, board) = (Readiness(ledger), NoticeBoard())
+        let readiness = Readiness(ledger)
+        let board = NoticeBoard()
         self.readiness = readiness
         self.board = board
         var ledger = ledger
@@ -57,8 +58,8 @@ public struct LedgerService: Sendable {
         _ configuration: ServerConfiguration, storage: any LedgerStorage, verifier: AppStoreVerifier,
         clockJudge: ClockJudge? = nil
     ) {
-        var (verifier, apps) = (verifier, [String: AppConfiguration]())
-        for app in configuration.apps { apps[app.identity.bundleId] = app }
+        let apps = Dictionary(configuration.apps.map { ($0.identity.bundleId, $0) }) { $1 }
+        var verifier = verifier
         verifier.apps = .only(configuration.apps.map(\.identity))
         verifier.environments = configuration.environments
         let rules = LedgerRules(

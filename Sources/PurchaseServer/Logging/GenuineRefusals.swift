@@ -11,7 +11,7 @@ import Synchronization
 /// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.
 final class GenuineRefusals: Sendable {
     /// The most warnings in a minute. The next warning after it contains the number of suppressed ones.
-    static let most = 10
+    static let maxWarnings = 10
 
     private struct State {
         var minute: Int64 = .min
@@ -40,8 +40,9 @@ final class GenuineRefusals: Sendable {
     private func admit(at now: Timestamp) -> Int? {
         state.withLock { state in
             let minute = now.milliseconds / 60_000
-            if minute != state.minute { (state.minute, state.count) = (minute, 0) }
-            guard state.count < Self.most else {
+            if minute != state.minute { state.count = 0 }
+            state.minute = minute
+            guard state.count < Self.maxWarnings else {
                 state.suppressed += 1
                 return nil
             }

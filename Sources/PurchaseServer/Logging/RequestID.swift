@@ -6,7 +6,7 @@ import Synchronization
 /// Gives requests their ids, by which people match a client's log with the server's.
 final class RequestIDs: Sendable {
     /// The longest id that a client may choose, in bytes: longer than any usual one.
-    static let longest = 128
+    static let maxBytes = 128
 
     private let prefix: String
     private let count = Atomic<UInt64>(0)
@@ -30,15 +30,8 @@ final class RequestIDs: Sendable {
 
     /// Whether an id has only letters, digits, hyphens, periods and underscores: UUIDs, and ids that proxies create.
     private static func isWellFormed(_ id: String) -> Bool {
-        (1...longest).contains(id.utf8.count)
-            && id.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"):
-                    true
-                default: false
-                }
-            }
+        (1...maxBytes).contains(id.utf8.count)
+            && id.utf8.allSatisfy { $0.isLetterOrDigit || "-._".utf8.contains($0) }
     }
 
     /// The trace id: the 32 digits in `00-<32 digits>-<16 digits>-<2 digits>`, all hexadecimal and lower case; `nil` if

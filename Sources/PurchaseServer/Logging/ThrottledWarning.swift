@@ -31,6 +31,23 @@ final class ThrottledWarning: Sendable {
         self.logger = logger
     }
 
+    /// Runs `body`, and logs its error, unless that is the end of the task. What was not done is tried again later.
+    ///
+    /// - Parameter about: Metadata of the error.
+    /// - Returns: Whether it succeeded.
+    @discardableResult
+    func attempt(about: Logger.Metadata = [:], _ body: () async throws -> Void) async -> Bool {
+        do {
+            try await body()
+            return true
+        } catch is CancellationError {
+            return false
+        } catch {
+            log(about.merging(["error": "\(error)"]) { $1 })
+            return false
+        }
+    }
+
     /// Logs the warning, or counts it if the last line is younger than the interval.
     ///
     /// - Parameter more: Metadata of this occurrence.
@@ -44,15 +61,5 @@ final class ThrottledWarning: Sendable {
         guard let count else { return }
         let all = metadata.merging(more) { $1 }.merging(["times": "\(count)"]) { $1 }
         logger.log(level: level, message, metadata: all)
-    }
-}
-
-extension Clock where Duration == Swift.Duration {
-    /// Starts a measurement.
-    ///
-    /// - Returns: A function that returns the time since the start.
-    func stopwatch() -> @Sendable () -> Duration {
-        let start = now
-        return { start.duration(to: now) }
     }
 }

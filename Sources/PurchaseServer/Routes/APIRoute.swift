@@ -14,8 +14,9 @@ package struct APIRoute: Sendable {
     package let path: String
     /// What the route does, as a clause whose subject is the route.
     package let summary: String
-    /// The least role of the API key; `nil` if the route needs no key. See ``Authentication``.
-    package let role: APIKey.Role?
+    /// The least role of the API key; `nil` if the route needs no key. Only ``Authentication`` can make a route with a
+    /// role, so that none is without its check.
+    package fileprivate(set) var role: APIKey.Role?
     /// The parameters of the path and of the query.
     package let parameters: [APIParameter]
     /// `nil` if the route reads no body.
@@ -31,15 +32,14 @@ package struct APIRoute: Sendable {
     let handler: @Sendable (Request, BasicRequestContext) async throws -> Response
 
     init<Body: Encodable & Sendable>(
-        _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role? = nil,
-        parameters: [APIParameter] = [], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, parameters: [APIParameter] = [],
+        body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
         errors: Set<ErrorCode> = [], otherMethods: (@Sendable () -> Response)? = nil,
         handler: @escaping @Sendable (Request, BasicRequestContext) async throws -> Answer<Body>
     ) {
         self.method = method
         self.path = path
         self.summary = summary
-        self.role = role
         self.parameters = parameters
         self.body = body
         self.statuses = statuses
@@ -59,35 +59,28 @@ package struct APIRoute: Sendable {
     }
 }
 
-/// A parameter of a path or of a query.
-package struct APIParameter: Hashable, Sendable {
-    package let name: String
-    package let meaning: String
-
-    init(_ name: String, _ meaning: String) {
-        self.name = name
-        self.meaning = meaning
-    }
-
-    static let customer = APIParameter("id", "your app's own id for a customer")
-    static let transaction = APIParameter("id", "a transaction id")
-    static let subscription = APIParameter("id", "the original transaction id of a subscription")
-    static let environment = APIParameter(
-        "environment", "`production`, `sandbox`, `xcode` or `localTesting`; production without it")
-    /// For routes that can answer about several environments.
-    package static let environments = APIParameter(
-        "environment", "`production`, `sandbox`, `any`, `xcode` or `localTesting`; see [Environments](#environments)")
-}
-
-/// The body that a route reads: a JSON object.
-package struct APIBody: Sendable {
-    /// The names of the members that the route knows; empty if the body is passed on as it is.
-    package let members: [String]
-    /// The greatest length in bytes.
-    package let limit: Int
-
-    init(_ members: [String], upTo limit: Int) {
-        self.members = members
-        self.limit = limit
+extension Authentication {
+    /// A route that authenticates a request before it handles it.
+    ///
+    /// - Parameters:
+    ///   - role: The role that the key must have. A server key may do all that a client key may.
+    ///   - subject: The subject of the error message for status 404, which is sent if `handler` returns `nil`.
+    func route<Body: Encodable & Sendable>(
+        _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role,
+        parameters: [APIParameter], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
+        unknown subject: String? = nil, errors: Set<ErrorCode> = [],
+        handler: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
+    ) -> APIRoute {
+        let query = parameters.filter { !path.contains("{\($0.name)}") }
+        var route = APIRoute(
+            method, path, summary, parameters: parameters, body: body, statuses: statuses,
+            errors: subject == nil ? errors : errors.union([.notFound])
+        ) { request, context in
+            let admitted = try await admit(request, context, needs: role, query, body)
+            guard let answer = try await handler(admitted) else { throw Refusal.notFound(subject ?? "It") }
+            return answer
+        }
+        route.role = role
+        return route
     }
 }

@@ -21,29 +21,8 @@ struct Authentication: Sendable {
     /// apps whose `sandboxAccess` is `none`.
     let leftOut: [String: ThrottledWarning]
 
-    /// A route that authenticates a request before it handles it.
-    ///
-    /// - Parameters:
-    ///   - role: The role that the key must have. A server key may do all that a client key may.
-    ///   - subject: The subject of the error message for status 404, which is sent if `handler` returns `nil`.
-    func route<Body: Encodable & Sendable>(
-        _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role,
-        parameters: [APIParameter], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],
-        unknown subject: String? = nil, errors: Set<ErrorCode> = [],
-        handler: @escaping @Sendable (AuthenticatedRequest) async throws -> Answer<Body>?
-    ) -> APIRoute {
-        let query = parameters.filter { !path.contains("{\($0.name)}") }
-        return APIRoute(
-            method, path, summary, role: role, parameters: parameters, body: body, statuses: statuses,
-            errors: subject == nil ? errors : errors.union([.notFound])
-        ) { request, context in
-            let admitted = try await admit(request, context, needs: role, query, body)
-            guard let answer = try await handler(admitted) else { throw Refusal.notFound(subject ?? "It") }
-            return answer
-        }
-    }
-
-    private func admit(
+    /// Checks the key, the query and the customer token of a request.
+    func admit(
         _ request: Request, _ context: BasicRequestContext, needs role: APIKey.Role, _ parameters: [APIParameter],
         _ body: APIBody?
     ) async throws -> AuthenticatedRequest {
@@ -104,17 +83,17 @@ struct AuthenticatedRequest: Sendable {
     /// - Parameter holdings: What the customer has in each environment that counts.
     /// - Returns: Whether the customer should be read again.
     func refresh(_ holdings: [(environment: AppStoreModel.Environment, holdings: Holdings)]) async -> Bool {
-        await authentication.service.questions?.refresh(holdings, of: bundleId) ?? false
+        await authentication.service.reconcilers?.refresh(holdings, of: bundleId) ?? false
     }
 
     /// Asks the App Store about the app of the key in the request's environment.
     ///
     /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or the environment no App Store.
     func reconciler() throws(Refusal) -> Reconciler {
-        guard let questions = authentication.service.questions, questions.knows(scope.bundleId) else {
+        guard let reconcilers = authentication.service.reconcilers, reconcilers.knows(scope.bundleId) else {
             throw .noSigningKey
         }
-        guard let reconciler = questions.reconcilers[scope] else {
+        guard let reconciler = reconcilers.all[scope] else {
             throw .invalid("The server does not ask the App Store about the environment \(scope.environment.rawValue).")
         }
         return reconciler

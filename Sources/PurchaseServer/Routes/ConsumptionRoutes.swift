@@ -62,12 +62,13 @@ struct ConsumptionRoutes: Sendable {
 
     /// Records that a customer consents, or no longer does.
     private func recordConsent(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ConsentBody {
-        let (id, members) = (try request.customerId, try BodyMembers(parsing: body, known: Self.consent))
+        let id = try request.customerId
+        let members = try BodyMembers(parsing: body, known: Self.consent)
         guard let isGiven = try members.flag("customerConsented") else {
             throw Refusal.invalid("customerConsented is missing.")
         }
-        return ConsentBody(
-            id, since: try await request.ledger.recordConsent(isGiven, of: id, in: request.scope, at: request.now))
+        let time = try await request.ledger.recordConsent(isGiven, of: id, in: request.scope, at: request.now)
+        return ConsentBody(id: id, consentedAt: Nullable(wrappedValue: time))
     }
 }
 

@@ -16,13 +16,13 @@ public struct CustomerProof: Sendable {
 
     /// The longest time until a token expires. A token can be copied from a device, and there is no list of revoked
     /// ones.
-    package static let longestLifetime = Duration.seconds(86_400)
+    package static let maxLifetime = Duration.seconds(86_400)
 
     /// How far the backend's clock may be ahead of ours (RFC 7519 sections 4.1.4 and 4.1.5).
     static let clockLeeway = Duration.seconds(60)
 
     /// The shortest secret in bytes: as long as the digest (RFC 7518 section 3.2).
-    package static let shortestSecret = 32
+    package static let minSecretBytes = 32
 
     private enum Key: Sendable {
         /// HS256 (RFC 7518 section 3.2).
@@ -36,9 +36,9 @@ public struct CustomerProof: Sendable {
     /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///
     /// - Parameter secret: The key, as UTF-8.
-    /// - Returns: `nil` if it is shorter than `shortestSecret`.
+    /// - Returns: `nil` if it is shorter than `minSecretBytes`.
     public init?(secret: String) {
-        guard secret.utf8.count >= Self.shortestSecret else { return nil }
+        guard secret.utf8.count >= Self.minSecretBytes else { return nil }
         key = .secret(SymmetricKey(data: Array(secret.utf8)))
     }
 
@@ -49,6 +49,7 @@ public struct CustomerProof: Sendable {
     public init?(publicKey: String) {
         let base64 = publicKey.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("-----") }.joined()
         guard let der = Base64.decode(base64.utf8), der.starts(with: Self.ed25519),
+            // Only a wrong length is refused.
             let key = try? Curve25519.Signing.PublicKey(rawRepresentation: der.dropFirst(Self.ed25519.count))
         else { return nil }
         self.key = .publicKey(key)
@@ -120,7 +121,7 @@ extension CustomerProof {
         }
         guard let end = claims["exp"]?.numericDate else { throw .invalidToken("exp is not in seconds since 1970.") }
         guard now < end else { throw .invalidToken("It has expired.") }
-        guard end <= now.advanced(by: Self.longestLifetime + Self.clockLeeway) else {
+        guard end <= now.advanced(by: Self.maxLifetime + Self.clockLeeway) else {
             throw .invalidToken("exp is more than 24 hours from now.")
         }
         try requireStarted(claims, at: now)
@@ -155,7 +156,7 @@ extension CustomerProof {
         }
         guard header.alg == algorithm else { throw .invalidToken("Its alg is not \(algorithm).") }
         guard isValid(jws.signature, of: jws.signingInput) else { throw .invalidToken("Its signature is not valid.") }
-        guard let claims = try? JSONValue(parsing: jws.payload), let members = claims.members,
+        guard let claims = JSONValue(jws.payload), let members = claims.members,
             // Parsers differ about which of two members with the same name counts (RFC 7519 section 4).
             Set(members.map(\.name)).count == members.count
         else { throw .invalidToken("Its payload is not a JSON object with distinct members.") }

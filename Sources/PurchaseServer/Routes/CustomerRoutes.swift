@@ -61,7 +61,8 @@ struct CustomerRoutes: Sendable {
     }
 
     private func body(_ request: AuthenticatedRequest) async throws -> CustomerBody {
-        let (id, rule) = (try request.customerId, request.environmentRule)
+        let id = try request.customerId
+        let rule = request.environmentRule
         func load() async throws -> [AppStoreModel.Environment: Ledger.CustomerAnswer] {
             try await request.ledger.customer(
                 id, of: request.scope.bundleId, in: rule.loaded, at: request.now) ?? [:]
@@ -79,7 +80,9 @@ struct CustomerRoutes: Sendable {
 
     /// One entitlement of a customer, active or not. A customer that the ledger does not know has none.
     private func entitlement(_ request: AuthenticatedRequest) async throws -> EntitlementCheckBody {
-        let (id, name, rule) = (try request.customerId, try request.parameter("name"), request.environmentRule)
+        let id = try request.customerId
+        let name = try request.parameter("name")
+        let rule = request.environmentRule
         try request.requireEntitlement(name)
         func load() async throws -> CountedHoldings {
             let found = try await request.ledger.holdings(
@@ -118,7 +121,8 @@ struct CustomerRoutes: Sendable {
     ///
     /// - Returns: False if the customer is not known.
     private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {
-        let (id, alias) = (try request.customerId, (try? JSONValue(parsing: body))?["alias"]?.string ?? "")
+        let id = try request.customerId
+        let alias = JSONValue(body)?["alias"]?.string ?? ""
         guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
             throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
         }

@@ -45,9 +45,7 @@ struct NotificationRoutes: Sendable {
     ///   ``Refusal`` 400 if the body is not a notification, and 503 if it is genuine and this version cannot read it,
     ///   so that the App Store retries.
     private func receive(v2 body: [UInt8]) async throws -> Bool {
-        guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
-            throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
-        }
+        let payload = try Refusal.signedPayload(in: body)
         let now = now()
         guard let evidence = Evidence(try await verify(payload, at: now)) else {
             throw Refusal.invalid("The notification names no app.")
@@ -81,3 +79,11 @@ struct NotificationRoutes: Sendable {
 
 /// The JSON of an answer that says nothing but that the request is recorded.
 private struct NoBody: Encodable, Sendable {}
+
+extension Refusal {
+    /// Reads a body of the App Store's, `{"signedPayload": …}`.
+    static func signedPayload(in body: [UInt8]) throws(Refusal) -> String {
+        try (JSONValue(body)?["signedPayload"]).require(
+            as: \.string, else: invalid("The body is not {\"signedPayload\": …}."))
+    }
+}

@@ -8,19 +8,37 @@ extension StringProtocol {
     ///
     /// Foundation leaves out a byte order mark at the beginning, so that two ids would be one customer.
     var percentDecoded: String? {
-        var (bytes, rest) = ([UInt8](), Substring(self).utf8)
+        var bytes: [UInt8] = []
+        var rest = Substring(self).utf8
         while let byte = rest.popFirst() {
-            guard byte == UInt8(ascii: "%") else {
-                bytes.append(byte)
-                continue
-            }
-            let digits = rest.prefix(2)
-            // A number may also have a sign.
-            guard digits.count == 2, digits.allSatisfy(\.isHexDigit), let value = UInt8(Substring(digits), radix: 16)
-            else { return nil }
-            bytes.append(value)
-            rest = rest.dropFirst(2)
+            guard let decoded = byte == UInt8(ascii: "%") ? rest.popEscaped() : byte else { return nil }
+            bytes.append(decoded)
         }
         return String(validating: bytes, as: UTF8.self)
+    }
+}
+
+extension Substring.UTF8View {
+    /// Takes the two hexadecimal digits after a `%`, and returns the byte that they stand for (RFC 3986 section 2.1);
+    /// `nil` if they are not there.
+    mutating func popEscaped() -> UInt8? {
+        let digits = prefix(2)
+        // A number may also have a sign.
+        guard digits.count == 2, digits.allSatisfy(\.isLetterOrDigit), let value = UInt8(Substring(digits), radix: 16)
+        else { return nil }
+        self = dropFirst(2)
+        return value
+    }
+}
+
+extension UInt8 {
+    /// Whether it is an ASCII letter or digit.
+    var isLetterOrDigit: Bool {
+        switch self {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: false
+        }
     }
 }

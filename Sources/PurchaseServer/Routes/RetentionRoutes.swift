@@ -33,7 +33,10 @@ struct RetentionRoutes: Sendable {
         service: LedgerService, bodies: BodyIntake, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger
     ) {
-        (self.service, self.bodies, self.now, self.clock) = (service, bodies, now, clock)
+        self.service = service
+        self.bodies = bodies
+        self.now = now
+        self.clock = clock
         warning = ThrottledWarning("A retention request got the default message", clock: clock, logger)
         withoutOffer = ThrottledWarning(
             "A retention request got its message without an offer", clock: clock, logger)
@@ -56,9 +59,7 @@ struct RetentionRoutes: Sendable {
     /// - Throws: ``VerificationError`` if the App Store did not sign the request; ``Refusal`` if there is no message,
     ///   so that the App Store shows its own default message.
     private func answer(to body: [UInt8]) async throws -> RealtimeResponseBody {
-        guard let payload = (try? JSONValue(parsing: body))?["signedPayload"]?.string else {
-            throw Refusal.invalid("The body is not {\"signedPayload\": …}.")
-        }
+        let payload = try Refusal.signedPayload(in: body)
         switch await verified(payload) {
         case .success(let request): return try answer(to: request.payload)
         case .failure(let error) where error.isRetryable || error.code == .unreadable:
@@ -75,7 +76,7 @@ struct RetentionRoutes: Sendable {
         return await withTaskGroup(of: Outcome?.self) { group in
             group.addTask { await verify(payload, at: now) }
             group.addTask {
-                try? await clock.sleep(for: Self.deadline)
+                await clock.pause(for: Self.deadline)
                 return nil
             }
             // Whichever comes first cancels the other. A cancelled verification ends at once.
@@ -106,7 +107,8 @@ struct RetentionRoutes: Sendable {
     /// The app that an unverified request claims to be about. Only the default message is answered to it, which is no
     /// secret.
     private func app(claimedBy payload: String) -> AppConfiguration? {
-        let claims = (try? JWS(payload.utf8)).flatMap { try? JSONValue(parsing: $0.payload) }
+        // A text that claims nothing is about no app.
+        let claims = (try? JWS(payload.utf8)).flatMap { JSONValue($0.payload) }
         return app(claims?["appAppleId"]?.integer)
     }
 

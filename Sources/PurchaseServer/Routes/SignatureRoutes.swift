@@ -92,7 +92,8 @@ struct SignatureRoutes: Sendable {
 
     private func introductoryOffer(_ body: [UInt8], _ request: AuthenticatedRequest) throws -> SignatureBody? {
         let members = try BodyMembers(parsing: body, known: Self.introductoryOffer)
-        let (product, transaction) = (try members.text("productId"), try members.text("transactionId"))
+        let product = try members.text("productId")
+        let transaction = try members.text("transactionId")
         guard let isAllowed = try members.flag("allowIntroductoryOffer") else {
             throw Refusal.invalid("allowIntroductoryOffer is missing.")
         }
@@ -106,7 +107,7 @@ struct SignatureRoutes: Sendable {
     // MARK: - Advanced Commerce
 
     private func advancedCommerce(_ body: [UInt8], _ request: AuthenticatedRequest) throws -> SignatureBody? {
-        guard let json = try? JSONValue(parsing: body) else { throw Refusal.invalid("The body is not JSON.") }
+        guard let json = JSONValue(body) else { throw Refusal.invalid("The body is not JSON.") }
         let (signer, nonce) = try signer(for: request)
         return .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: request.now))
     }

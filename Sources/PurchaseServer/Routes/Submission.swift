@@ -34,7 +34,7 @@ struct Submission: Sendable {
     }
 
     private static func strings(in body: [UInt8]) throws(Refusal) -> [(place: String, string: String)] {
-        guard let json = try? JSONValue(parsing: body) else {
+        guard let json = JSONValue(body) else {
             throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
         }
         if let one = json["document"]?.string { return [("document", one)] }

@@ -38,7 +38,8 @@ extension Reconciler {
         let answer = try await client.send(.lookUpOrder(orderId), to: scope.environment, within: limit)
         guard answer.isValid else { return nil }
         return await verifier.checked(answer, at: now()).compactMap { document in
-            (try? document.result.get())?.payload.transactionId
+            guard case .success(let transaction) = document.result else { return nil }
+            return transaction.payload.transactionId
         }
     }
 
@@ -50,7 +51,8 @@ extension Reconciler {
     /// - Throws: As ``lookUpOrder(_:within:)``.
     public func refunds(of anyTransactionId: String, within limit: Duration) async throws -> FoundTransactions {
         let end = now().advanced(by: limit)
-        var (report, ids) = (HistoryReport(in: scope.environment), [String]())
+        var report = HistoryReport(in: scope.environment)
+        var ids: [String] = []
         for try await page in client.pages(.refundHistory(anyTransactionId), in: scope.environment, within: limit) {
             let found = try await record(await verifier.checked(page, at: now()), in: &report)
             ids += found.compactMap(\.transactionId)

@@ -13,9 +13,9 @@ public struct Backfill: Sendable {
     /// second.
     private static let width = 8
     /// How often the same history is begun again after the App Store said when to come back: three hours at most.
-    private static let mostWaits = 3
+    private static let maxWaits = 3
     /// So many histories in a row without any answer are an outage.
-    static let outage = 20
+    static let maxFailures = 20
 
     private let reconcilers: [Environment: Reconciler]
     private let client: AppStoreClient
@@ -36,7 +36,9 @@ public struct Backfill: Sendable {
     ) {
         self.reconcilers = Dictionary(reconcilers.map { ($0.scope.environment, $0) }) { $1 }
         guard let client = self.reconcilers.values.first?.client else { return nil }
-        (self.client, self.wall, self.sleep) = (client, wall, sleep)
+        self.client = client
+        self.wall = wall
+        self.sleep = sleep
     }
 
     /// A question, and the number of its line.
@@ -70,19 +72,23 @@ extension Backfill {
     public func run(
         _ lines: some Sequence<Line>, _ report: (_ line: Line, _ outcome: Outcome) throws -> Void
     ) async throws {
-        var (stretches, tasks, silence) = (Stretches(lines, for: Self.width), [Int: Task<Void, Never>](), 0)
-        let (news, teller) = AsyncStream<News>.makeStream()
+        var stretches = Stretches(lines, for: Self.width)
+        var tasks: [Int: Task<Void, Never>] = [:]
+        var failures = 0
+        let (progress, continuation) = AsyncStream<Progress>.makeStream()
         func start(_ worker: Int) {
             tasks[worker] = stretches.next(for: worker).map { line in
-                Task { teller.yield(News(worker: worker, line: line, result: await result(of: line))) }
+                Task { continuation.yield(Progress(worker: worker, line: line, result: await result(of: line))) }
             }
-            if tasks.isEmpty { teller.finish() }
+            if tasks.isEmpty { continuation.finish() }
         }
         do {
             for worker in 0..<Self.width { start(worker) }
-            for await item in news {
-                try report(item.line, try outcome(of: item.result, &silence))
-                if silence >= Self.outage { throw Stopped("The App Store served none of the last \(silence) lines.") }
+            for await item in progress {
+                try report(item.line, try outcome(of: item.result, &failures))
+                if failures >= Self.maxFailures {
+                    throw Stopped("The App Store served none of the last \(failures) lines.")
+                }
                 start(item.worker)
             }
         } catch {
@@ -93,7 +99,7 @@ extension Backfill {
     }
 
     /// What a worker tells about a line.
-    private struct News: Sendable {
+    private struct Progress: Sendable {
         var worker: Int
         var line: Line
         var result: Result<Outcome, any Error>
@@ -108,17 +114,17 @@ extension Backfill {
     }
 
     /// Turns errors into outcomes, except for those that end the backfill.
-    private func outcome(of result: Result<Outcome, any Error>, _ silence: inout Int) throws -> Outcome {
+    private func outcome(of result: Result<Outcome, any Error>, _ failures: inout Int) throws -> Outcome {
         do {
             let outcome = try result.get()
-            silence = 0
+            failures = 0
             return outcome
         } catch let error as AppStoreAPIError {
             if error.code == .credentials, !error.isAcceptedBySandbox { throw Stopped("\(error)") }
-            silence = error.isOutage ? silence + 1 : 0
+            failures = error.isOutage ? failures + 1 : 0
             return .failed(error.isUnknownTransaction ? "\(error) \(searched)" : "\(error)")
         } catch let error where error is HistoryQuestionError || error is VerificationError {
-            silence = 0
+            failures = 0
             return .failed("\(error)")
         }
     }
@@ -140,7 +146,7 @@ extension Backfill {
         while true {
             do {
                 return try await takeAtOnce(question)
-            } catch let error as AppStoreAPIError where error.isPause && waits < Self.mostWaits {
+            } catch let error as AppStoreAPIError where error.isPause && waits < Self.maxWaits {
                 waits += 1
                 try await wait(until: error.retryAt)
             }
@@ -150,7 +156,7 @@ extension Backfill {
     private func wait(until time: Timestamp?) async throws {
         guard let time, time > wall() else { return }
         onWait(time)
-        try await self.sleep(.milliseconds(time.milliseconds - wall().milliseconds))
+        try await sleep(wall().duration(to: time))
     }
 
     private func takeAtOnce(_ question: HistoryQuestion) async throws -> Outcome {

@@ -20,7 +20,7 @@ public final class BackfillLease: Sendable {
     /// How often the lease is prolonged.
     static let interval = Duration.seconds(5)
     /// How long a lease must stay as it is until its holder counts as dead. Writing may take a while beside a server.
-    static let patience = Duration.seconds(20)
+    static let timeout = Duration.seconds(20)
     /// Until when a lease holds without anybody looking: as long as any job's.
     static let length = Job.lease
 
@@ -65,7 +65,8 @@ public final class BackfillLease: Sendable {
             try await ledger.replace(other, with: job, at: wall())
             guard let stored = try await ledger.job(id), stored == job else { throw OtherBackfill(other) }
         }
-        (self.ledger, self.wall) = (ledger, wall)
+        self.ledger = ledger
+        self.wall = wall
         state = Mutex(State(job: job))
     }
 
@@ -75,9 +76,9 @@ public final class BackfillLease: Sendable {
         _ pause: (Duration) async throws -> Void, _ onWait: (Duration) -> Void
     ) async throws {
         guard other.dueAt > wall() else { return }
-        onWait(patience)
+        onWait(timeout)
         var waited = Duration.zero
-        while waited < patience, other.dueAt > wall() {
+        while waited < timeout, other.dueAt > wall() {
             try await pause(.seconds(1))
             waited += .seconds(1)
             guard let now = try await ledger.job(other.id) else { return }
@@ -89,6 +90,7 @@ public final class BackfillLease: Sendable {
     ///
     /// - Parameter pause: Waits, and throws if the task is cancelled.
     public func keep(_ pause: (Duration) async throws -> Void) async {
+        // A wait ends with an error if the task is cancelled.
         while (try? await pause(Self.interval)) != nil, !isLost {
             // While the ledger cannot be written, no other backfill can take it.
             try? await prolong()
@@ -109,7 +111,7 @@ public final class BackfillLease: Sendable {
         }
     }
 
-    /// Gives the lease back. Call it when ``keep(_:)`` has returned.
+    /// Releases the lease. Call it when ``keep(_:)`` has returned.
     public func end() async throws {
         try await ledger.finish(state.withLock { $0.job }, at: wall())
     }
@@ -117,11 +119,11 @@ public final class BackfillLease: Sendable {
 
 extension OtherBackfill {
     fileprivate init(_ job: Job) {
-        let start = (try? JSONValue(parsing: job.payload))?["startedAt"]?.integer.map { Timestamp(milliseconds: $0) }
+        let start = JSONValue(job.payload)?["startedAt"]?.integer.map { Timestamp(milliseconds: $0) }
         description = """
             A backfill of \(job.id.scope.bundleId) runs on this ledger\(start.map { " since \($0.iso8601)" } ?? ""), and \
             two would use more than their share of Apple's rate limits. Wait until it ends. If it is killed, the \
-            ledger is free \(BackfillLease.patience.components.seconds) seconds later.
+            ledger is free \(BackfillLease.timeout.components.seconds) seconds later.
             """
     }
 }

@@ -39,7 +39,7 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
 
 extension HistoryQuestion {
     /// The longest id in bytes. Apple's ids have some 20, and are texts to us.
-    static let longestId = 64
+    static let maxIdBytes = 64
 
     /// The most ids that are taken from one receipt. All transactions in a receipt are of one customer, or of few if
     /// the device changed hands, and the answer about one id has the others of its customer.
@@ -56,7 +56,7 @@ extension HistoryQuestion {
     ///
     /// - Throws: ``HistoryQuestionError`` if it is not a number.
     public init(transactionId: String) throws(HistoryQuestionError) {
-        guard transactionId.utf8.allSatisfy(\.isDigit), 1...Self.longestId ~= transactionId.utf8.count else {
+        guard Self.isTransactionId(transactionId) else {
             throw HistoryQuestionError("This is no transaction id, which has only digits.")
         }
         self.init([transactionId])
@@ -66,9 +66,7 @@ extension HistoryQuestion {
     ///
     /// - Throws: ``HistoryQuestionError`` if it has other characters than capital letters and digits.
     public init(orderId: String) throws(HistoryQuestionError) {
-        let (bytes, hasLetter) = (orderId.utf8, orderId.utf8.contains(where: \.isCapital))
-        guard hasLetter, bytes.allSatisfy({ $0.isDigit || $0.isCapital }), 1...Self.longestId ~= orderId.utf8.count
-        else {
+        guard Self.isOrderId(orderId) else {
             throw HistoryQuestionError("This is no order id, which has capital letters and digits, such as MV5G8XK2PQ.")
         }
         self.init(order: orderId)
@@ -82,7 +80,7 @@ extension HistoryQuestion {
         let found = try Self.ids(in: Array(document))
         var ids: [String] = []
         for id in found where ids.count < Self.idsOfReceipt && !ids.contains(id) {
-            if (try? HistoryQuestion(transactionId: id)) != nil { ids.append(id) }
+            if Self.isTransactionId(id) { ids.append(id) }
         }
         guard !ids.isEmpty else { throw HistoryQuestionError("The document has no transaction.") }
         self.init(ids)
@@ -96,17 +94,32 @@ extension HistoryQuestion {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         let all = Array(text)[...]
         let text = Array((all.starts(with: mark) ? all.dropFirst(mark.count) : all).trimmingWhiteSpace)
-        guard text.count > Self.longestId else {
+        guard text.count > Self.maxIdBytes else {
             let id = String(decoding: text, as: UTF8.self)
-            if let question = try? HistoryQuestion(transactionId: id) { self = question; return }
-            if let question = try? HistoryQuestion(orderId: id) { self = question; return }
-            throw HistoryQuestionError("This is neither a transaction id, nor an order id, nor a receipt in base64.")
+            let isOrder = Self.isOrderId(id)
+            guard isOrder || Self.isTransactionId(id) else {
+                throw HistoryQuestionError(
+                    "This is neither a transaction id, nor an order id, nor a receipt in base64.")
+            }
+            self.init(order: isOrder ? id : nil, isOrder ? [] : [id])
+            return
         }
         try self.init(document: text)
     }
 }
 
 extension HistoryQuestion {
+    /// Whether a text has the form of a transaction id.
+    private static func isTransactionId(_ text: String) -> Bool {
+        text.utf8.allSatisfy(\.isDigit) && 1...maxIdBytes ~= text.utf8.count
+    }
+
+    /// Whether a text has the form of an order id.
+    package static func isOrderId(_ text: String) -> Bool {
+        text.utf8.contains(where: \.isCapital) && text.utf8.allSatisfy { $0.isDigit || $0.isCapital }
+            && text.utf8.count <= maxIdBytes
+    }
+
     private static func ids(in bytes: [UInt8]) throws(HistoryQuestionError) -> [String] {
         let form: InputForm
         do {
@@ -140,7 +153,8 @@ extension HistoryQuestion {
     }
 
     private static func idsOfToken(_ text: [UInt8]) throws(HistoryQuestionError) -> [String] {
-        guard let token = try? JWS(text), let payload = try? JSONValue(parsing: token.payload) else {
+        // Why it is none says nothing more.
+        guard let token = try? JWS(text), let payload = JSONValue(token.payload) else {
             throw HistoryQuestionError("This is neither a receipt nor a signed transaction.")
         }
         return [payload["originalTransactionId"]?.string, payload["transactionId"]?.string].compactMap(\.self)

@@ -19,7 +19,7 @@ struct HistoryReading {
     /// The number of this reading among them.
     private let number: SeenTransactions.Reading
     /// The longest time of a step.
-    let patience: Duration
+    let timeout: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
     /// Whether all pages about the first id were read.
     private var isRead = false
@@ -27,10 +27,10 @@ struct HistoryReading {
     private var isKnown = false
 
     init(
-        _ question: HistoryQuestion, by reconciler: Reconciler, patience: Duration = AppStoreClient.deadline
+        _ question: HistoryQuestion, by reconciler: Reconciler, timeout: Duration = AppStoreClient.deadline
     ) {
         let seen = SeenTransactions()
-        self.init(question, by: reconciler, as: seen.begin(), of: seen, patience: patience)
+        self.init(question, by: reconciler, as: seen.begin(), of: seen, timeout: timeout)
     }
 
     /// - Parameters:
@@ -38,13 +38,13 @@ struct HistoryReading {
     ///   - seen: The transactions of the backfill.
     init(
         _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading,
-        of seen: SeenTransactions, patience: Duration = AppStoreClient.deadline
+        of seen: SeenTransactions, timeout: Duration = AppStoreClient.deadline
     ) {
         self.reconciler = reconciler
         self.question = question
         self.seen = seen
         self.number = number
-        self.patience = patience
+        self.timeout = timeout
         report = HistoryReport(in: reconciler.scope.environment)
     }
 
@@ -77,7 +77,9 @@ struct HistoryReading {
             // A receipt may have ids that the App Store no longer knows.
         }
         question.dropFirst()
-        (pages, isRead, isKnown) = (nil, false, false)
+        pages = nil
+        isRead = false
+        isKnown = false
         return true
     }
 
@@ -86,7 +88,7 @@ struct HistoryReading {
 
     private mutating func lookUp(_ order: String) async throws {
         let answer = try await reconciler.client.send(
-            .lookUpOrder(order), to: reconciler.scope.environment, within: patience)
+            .lookUpOrder(order), to: reconciler.scope.environment, within: timeout)
         let documents = await reconciler.verifier.checked(answer, at: reconciler.now())
         guard answer.isValid else { throw HistoryQuestionError("The App Store does not know this order id.") }
         question.foundOrder(transactions: try await record(documents))
@@ -99,7 +101,7 @@ struct HistoryReading {
             pages =
                 reconciler.client.pages(
                     .transactionHistory(id), after: question.revision, in: reconciler.scope.environment,
-                    within: patience
+                    within: timeout
                 ).makeAsyncIterator()
         }
         guard let page = try await pages?.next() else { return false }
@@ -115,13 +117,15 @@ struct HistoryReading {
         switch seen.others(with: payloads.compactMap(\.transactionId), besides: number) {
         case .none: break
         case .reading(let other): throw HistoryIsBeingRead(reading: other, report: report)
-        case .complete: (isRead, isKnown) = (true, true)
+        case .complete:
+            isRead = true
+            isKnown = true
         }
     }
 
     private mutating func askStatuses(of id: String) async throws {
         // The pages had the same transactions a moment ago.
-        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: patience) {
+        let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: timeout) {
             $0.kind != .transaction || !seen.contains($0)
         }
         if let result { report.count(result) }
@@ -130,7 +134,8 @@ struct HistoryReading {
     private mutating func record(
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
     ) async throws -> [JWSTransactionDecodedPayload] {
-        let (seen, number) = (seen, number)
+        let seen = seen
+        let number = number
         return try await reconciler.record(documents, in: &report) { seen.claim($0, by: number) }
     }
 }
@@ -146,14 +151,17 @@ struct HistoryIsBeingRead: Error {
 extension HistoryQuestion {
     fileprivate mutating func dropFirst() {
         transactions.removeFirst()
-        (revision, hasSubscription, hasBegunAnew) = (nil, false, nil)
+        revision = nil
+        hasSubscription = false
+        hasBegunAnew = nil
     }
 
     /// Whether the history may be read from its beginning, after the App Store refused the place.
     fileprivate var mayBeginAnew: Bool { revision != nil && hasBegunAnew != true }
 
     fileprivate mutating func beginAnew() {
-        (revision, hasBegunAnew) = (nil, true)
+        revision = nil
+        hasBegunAnew = true
     }
 
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {

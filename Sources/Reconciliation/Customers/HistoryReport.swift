@@ -70,7 +70,8 @@ extension Reconciler {
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport,
         choosing choose: ([Evidence]) -> [Evidence] = { $0 }
     ) async throws -> [JWSTransactionDecodedPayload] {
-        var (evidence, payloads) = ([Evidence](), [JWSTransactionDecodedPayload]())
+        var evidence: [Evidence] = []
+        var payloads: [JWSTransactionDecodedPayload] = []
         for document in documents {
             switch document.result {
             case .success(let transaction):

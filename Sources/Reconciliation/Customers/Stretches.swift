@@ -4,10 +4,10 @@
 /// customer together, and then one worker reads that customer's history and finds the other lines answered by it.
 struct Stretches<Lines: IteratorProtocol> {
     /// The lines of a stretch: several customers, each with some hundred transactions.
-    private static var longest: Int { 1000 }
+    private static var maxLines: Int { 1000 }
     /// The lines of each worker's first stretch, if the list arrives little by little: they are not waited for. Each
     /// round of stretches is twice as long.
-    private static var shortest: Int { 10 }
+    private static var minLines: Int { 10 }
 
     private var lines: Lines
     private var isAtEnd = false
@@ -33,7 +33,7 @@ struct Stretches<Lines: IteratorProtocol> {
     private mutating func refill(_ worker: Int) {
         var stretch: [Lines.Element] = []
         let rounds = min(refills / max(1, stretches.count), 7)
-        let length = isThere ? Self.longest : min(Self.longest, Self.shortest << rounds)
+        let length = isThere ? Self.maxLines : min(Self.maxLines, Self.minLines << rounds)
         refills += 1
         while !isAtEnd, stretch.count < length {
             if let line = lines.next() { stretch.append(line) } else { isAtEnd = true }

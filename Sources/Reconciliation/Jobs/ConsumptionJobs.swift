@@ -9,7 +9,7 @@ import PurchaseLedger
 extension Reconciler {
     /// A request that waits for the app is looked at so often before its deadline: every 36 minutes, in sandbox every
     /// 15 seconds.
-    private static let looks: Int64 = 20
+    private static let polls: Int64 = 20
 
     /// Does a job to answer a request. Without consent and the members that Apple requires nothing is sent.
     func answerConsumption(_ job: Job) async throws -> JobOutcome {
@@ -34,7 +34,7 @@ extension Reconciler {
                 job, question, as: .missed, because: information.gap ?? job.failure ?? "The server was down.")
         }
         guard let request = information.request(isSubscription: transaction.isSubscription) else {
-            return .later(job.next(at: beforeDeadline(nextLook, deadline), nil))
+            return .later(job.next(at: beforeDeadline(nextPoll, deadline), nil))
         }
         return try await send(request, job, question, before: deadline)
     }
@@ -42,7 +42,7 @@ extension Reconciler {
     private func send(
         _ request: ConsumptionRequest, _ job: Job, _ question: ConsumptionQuestion, before deadline: Timestamp
     ) async throws -> JobOutcome {
-        let rest = Duration.milliseconds(deadline.milliseconds - now().milliseconds)
+        let rest = now().duration(to: deadline)
         let limit = rest > .zero ? min(AppStoreClient.deadline, rest) : AppStoreClient.deadline
         do {
             try await client.send(
@@ -52,7 +52,7 @@ extension Reconciler {
             guard error.code != .cancelled else { throw error }
             guard error.namesFaultOfRequest else {
                 // The pauses after failures grow to an hour, in which the deadline may pass.
-                throw failure(error, latest: beforeDeadline(nextLook, deadline))
+                throw failure(error, latest: beforeDeadline(nextPoll, deadline))
             }
             return try close(job, question, as: .refused, because: "\(error)")
         }
@@ -60,8 +60,8 @@ extension Reconciler {
     }
 
     /// When a request is looked at again.
-    private var nextLook: Timestamp {
-        now().advanced(by: ConsumptionQuestion.patience(in: scope.environment) / Self.looks)
+    private var nextPoll: Timestamp {
+        now().advanced(by: ConsumptionQuestion.patience(in: scope.environment) / Self.polls)
     }
 
     /// A time for another look, at the deadline at the latest unless that is over by a clock that may be wrong.

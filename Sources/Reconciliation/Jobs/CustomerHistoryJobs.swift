@@ -26,7 +26,7 @@ extension Reconciler {
         let end = now().advanced(by: limit / 2)
         var job = Job(id, dueAt: now().advanced(by: Job.lease), attempts: 1, payload: try question.payload)
         guard try await isNew(job) else { return .later(try await ledger.job(id) ?? job) }
-        var reading = HistoryReading(question, by: self, patience: limit / 2)
+        var reading = HistoryReading(question, by: self, timeout: limit / 2)
         do {
             while try await advance(&reading, &job) {
                 if now() >= end { return try await postpone(job, job.next(at: now(), nil)) }
@@ -70,7 +70,7 @@ extension Reconciler {
     func goOnWithHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
-        guard !job.isForgotten(at: now()), let question = HistoryQuestion(payload: job.payload) else { return .done }
+        guard !job.isForgotten(at: now()), let question: HistoryQuestion = job.decoded() else { return .done }
         var reading = HistoryReading(question, by: self)
         do {
             while try await advance(&reading, &job) {}
@@ -98,10 +98,5 @@ extension HistoryQuestion {
     /// The payload of a job.
     fileprivate var payload: [UInt8] {
         get throws { try JSONWriter.bytes(encoding: self) }
-    }
-
-    fileprivate init?(payload: [UInt8]) {
-        guard let question = try? JSONValue(parsing: payload).decode(HistoryQuestion.self) else { return nil }
-        self = question
     }
 }

@@ -8,7 +8,7 @@ public import PurchaseLedger
 
 extension Job {
     /// How long it stays, as long as the outcome of a consumption request: an operator looks once a month.
-    static let memory = Duration.seconds(30 * 86_400)
+    static let retention = Duration.seconds(30 * 86_400)
 
     /// Whether the question ended without success: nobody asks it any more, unless the job is made due. Its `failure`
     /// says why.
@@ -19,7 +19,7 @@ extension Job {
 
     /// The job as it is kept.
     func givenUp(at now: Timestamp, because failure: String) -> Job {
-        let forgottenAt = now.advanced(by: Self.memory)
+        let forgottenAt = now.advanced(by: Self.retention)
         var job = reopened.next(at: forgottenAt, failure)
         let members = (job.members ?? []) + [.init("forgottenAt", .number("\(forgottenAt.milliseconds)"))]
         job.payload = Array(JSONValue.object(members).compactText.utf8)
@@ -40,5 +40,12 @@ extension Job {
         return time.map { Timestamp(milliseconds: $0) }
     }
 
-    private var members: [JSONValue.Member]? { (try? JSONValue(parsing: payload))?.members }
+    private var members: [JSONValue.Member]? { JSONValue(payload)?.members }
+
+    /// The payload as a value; `nil` if it is none, as in a job that has not begun.
+    @inline(never)
+    func decoded<Value: Decodable>() -> Value? {
+        // What another version wrote is begun anew.
+        try? JSONValue(parsing: payload).decode(Value.self)
+    }
 }

@@ -41,9 +41,9 @@ extension Reconciler {
         history.longestRetry = interval
         history.longestWait = { _ in max(interval, .seconds(3600)) }
         var customer = kind(.customerHistory, weight: 3, mostAtOnce: 4) { try await $0.goOnWithHistory($1) }
-        customer.longestWait = { $0.isGivenUp ? Job.memory : .seconds(3600) }
+        customer.longestWait = { $0.isGivenUp ? Job.retention : .seconds(3600) }
         var status = kind(.subscriptionStatus, weight: 2, mostAtOnce: 8) { try await $0.askStatus($1.job) }
-        status.longestWait = { $0.isGivenUp ? Job.memory : questionInterval }
+        status.longestWait = { $0.isGivenUp ? Job.retention : questionInterval }
         var parked = kind(.parkedDocument, weight: 1, mostAtOnce: 1) { try await $0.takeParked($1.job) }
         parked.longestWait = { _ in parkedInterval }
         return [consumption, history, customer, status, parked]

@@ -41,22 +41,22 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
 extension HistoryCursor {
     /// How far back Apple's history goes: 180 days, in the sandbox 30. An hour less, since the clocks of server and App
     /// Store differ.
-    static func longestPast(in environment: Environment) -> Duration {
+    static func maxPast(in environment: Environment) -> Duration {
         .seconds((environment == .sandbox ? 30 : 180) * 86_400 - 3600)
     }
 
-    /// A day: the place is stored after each window, so that a busy shop reads a day again after a crash.
+    /// A day: the cursor is stored after each window, so that a busy shop reads a day again after a crash.
     static let usualWindow: Int64 = 86_400_000
     /// A month: the half year of a shop that sells little takes a dozen requests.
-    static let longestWindow: Int64 = 30 * usualWindow
+    static let maxWindow: Int64 = 30 * usualWindow
     /// A page of such a window has a few notifications, however large the shop is.
-    static let shortestWindow: Int64 = 60_000
+    static let minWindow: Int64 = 60_000
     /// Each window begins so long before the end of the last one: an hour, or its own length if that is less. A
     /// notification is in the history only after the first attempt to send it, which may be late.
-    var overlap: Duration { min(Self.longestOverlap, .milliseconds(window)) }
-    private static let longestOverlap = Duration.seconds(3600)
+    var overlap: Duration { min(Self.maxOverlap, .milliseconds(window)) }
+    private static let maxOverlap = Duration.seconds(3600)
     /// The most pages of a window: 400,000 notifications, more than an hour's reading at Apple's rate limit.
-    static let mostPages = 20_000
+    static let maxPages = 20_000
 
     /// How often the last days are read again.
     static let lookInterval = Duration.seconds(86_400)
@@ -73,7 +73,7 @@ extension HistoryCursor {
     /// How far a job has read the history; `nil` if the job is of another kind, or has read nothing yet.
     public init?(_ job: Job) {
         guard job.id.kind == .notificationHistory,
-            let cursor = try? JSONValue(parsing: job.payload).decode(HistoryCursor.self)
+            let cursor: HistoryCursor = job.decoded()
         else { return nil }
         self = cursor
     }
@@ -81,7 +81,7 @@ extension HistoryCursor {
     /// The cursor that a job holds; the beginning of the history if it holds none.
     init(of job: Job) {
         self = HistoryCursor(job) ?? HistoryCursor()
-        window = min(Self.longestWindow, max(Self.shortestWindow, window))
+        window = min(Self.maxWindow, max(Self.minWindow, window))
     }
 
     /// The job's payload.
@@ -90,7 +90,7 @@ extension HistoryCursor {
     }
 
     private static func earliest(at now: Timestamp, in environment: Environment) -> Timestamp {
-        now.advanced(by: .zero - longestPast(in: environment))
+        now.advanced(by: .zero - maxPast(in: environment))
     }
 }
 
@@ -120,8 +120,7 @@ extension HistoryCursor {
             lookedAgainAt = now
             return
         }
-        let day = Int64(Self.lookInterval.components.seconds) * 1000
-        guard !(0..<day ~= now.milliseconds - last.milliseconds) else { return }
+        guard !(Duration.zero..<Self.lookInterval ~= last.duration(to: now)) else { return }
         // After an outage the days before it too: what was late then, the last look has not seen.
         let reference = min(now, last.advanced(by: Self.lookInterval))
         var stretches = [HistoryStretch(start: reference.advanced(by: .zero - Self.lookBack), end: now)]
@@ -130,7 +129,9 @@ extension HistoryCursor {
             unread.refusals = Self.believedRefusals
             stretches.append(unread)
         }
-        (again, unread, lookedAgainAt) = (stretches, nil, now)
+        again = stretches
+        unread = nil
+        lookedAgainAt = now
     }
 
     /// Notes what is left of the stretch that is read again.
@@ -184,30 +185,30 @@ extension HistoryCursor {
             let start = request.endDate.advanced(by: .zero - overlap)
             noteLength(of: request, pages: pages)
             return (request.endDate < stretch.end ? HistoryStretch(start: start, end: stretch.end) : nil, nil)
-        case .tooLong where window > Self.shortestWindow:
-            window = max(Self.shortestWindow, window / 2)
+        case .tooLong where window > Self.minWindow:
+            window = max(Self.minWindow, window / 2)
             return (stretch, nil)
         // A token that nobody sent has not expired: nothing is known of this minute, and it is read later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)
         case .tooEarly(let error):
-            let (start, end) = (request.startDate.milliseconds, stretch.end.milliseconds)
-            let middle = start + (end - start) / 2
+            let start = request.startDate
+            let middle = start.advanced(by: start.duration(to: stretch.end) / 2)
             // If not even the last hour is shown, nothing is: that is an outage.
-            guard now.milliseconds - middle > Self.longestOverlap.milliseconds else { return (stretch, error) }
-            let isSmall = end - middle < Self.longestOverlap.milliseconds
+            guard middle.duration(to: now) > Self.maxOverlap else { return (stretch, error) }
+            let isSmall = middle.duration(to: stretch.end) < Self.maxOverlap
             return rest(
-                of: stretch, from: request.startDate, to: isSmall ? stretch.end : Timestamp(milliseconds: middle),
-                error, isCertain: now.milliseconds - start > Self.certainPast.milliseconds)
+                of: stretch, from: start, to: isSmall ? stretch.end : middle, error,
+                isCertain: start.duration(to: now) > Self.certainPast)
         }
     }
 
     private mutating func noteLength(of request: NotificationHistoryRequest, pages: Int) {
         if pages > 1 {
             window = min(window, Self.usualWindow)
-        } else if request.endDate.milliseconds - request.startDate.milliseconds >= window {
-            window = min(Self.longestWindow, window * 2)
+        } else if request.startDate.duration(to: request.endDate) >= .milliseconds(window) {
+            window = min(Self.maxWindow, window * 2)
         }
     }
 
@@ -233,8 +234,4 @@ extension HistoryStretch {
         "The App Store does not show its notifications from \(start.iso8601) to \(end.iso8601), and is asked again "
             + "once a day while they are not too old. A backfill brings in what they were about."
     }
-}
-
-extension Duration {
-    fileprivate var milliseconds: Int64 { components.seconds * 1000 }
 }

@@ -66,7 +66,7 @@ extension Reconciler {
     private func result(of request: NotificationHistoryRequest, _ job: inout Job) async throws -> HistoryResult {
         var count = 0
         let pages = client.pages(
-            .notificationHistory(request), in: scope.environment, atMost: HistoryCursor.mostPages)
+            .notificationHistory(request), in: scope.environment, atMost: HistoryCursor.maxPages)
         do {
             for try await page in pages {
                 try await take(await verifier.checked(page, at: now()))
@@ -84,14 +84,16 @@ extension Reconciler {
     /// Stores what is learned from a refusal. The place stays until the App Store has accepted another one.
     private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
         var stored = HistoryCursor(of: job)
-        (stored.window, stored.refusals) = (window, refusals)
+        stored.window = window
+        stored.refusals = refusals
         try await ledger.prolong(&job, payload: try stored.payload, at: now())
     }
 
     /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the
     /// rest.
     private func take(_ notifications: [CheckedDocument<VerifiedNotification>]) async throws {
-        var (evidence, unusable) = ([Evidence](), [(document: String, reason: String)]())
+        var evidence: [Evidence] = []
+        var unusable: [(document: String, reason: String)] = []
         for notification in notifications {
             switch notification.result {
             case .success(let verified):

@@ -11,9 +11,9 @@ final class ReceiptBudget: Sendable {
     /// of an app move to this server, the rest is for what was missed.
     private static let percent = 10
 
-    /// After a question without an answer none is asked for this time, in milliseconds: a silent App Store makes a few
-    /// receipts wait, not each.
-    private static let silence: Int64 = 30_000
+    /// After a question without an answer none is asked for this time: a silent App Store makes a few receipts wait,
+    /// not each.
+    private static let pause = Duration.seconds(30)
 
     private static let rate = Endpoint<StatusResponse>.subscriptionStatuses("").ratePerSecond
 
@@ -35,7 +35,7 @@ final class ReceiptBudget: Sendable {
 
     /// Leaves no question for a while.
     func pause(at now: Timestamp) {
-        let end = now.advanced(by: .milliseconds(Self.silence))
+        let end = now.advanced(by: Self.pause)
         budget.withLock { $0.close(Self.rate, in: environment, until: end, at: now) }
     }
 }

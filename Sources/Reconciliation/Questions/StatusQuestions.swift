@@ -14,14 +14,13 @@ private struct StatusQuestion: Codable {
 
     /// After so many answers without an end, nobody will ever answer: two months of a question a day, which is how long
     /// Apple tries to charge.
-    private static let most = 60
+    private static let maxAnswers = 60
 
     init(_ job: Job) {
-        guard let stored = try? JSONValue(parsing: job.payload).decode(Self.self) else { return }
-        self = stored
+        if let stored: Self = job.decoded() { self = stored }
     }
 
-    var isLast: Bool { answers >= Self.most }
+    var isLast: Bool { answers >= Self.maxAnswers }
 
     var payload: [UInt8] {
         get throws { try JSONWriter.bytes(encoding: self) }
@@ -75,7 +74,8 @@ extension Reconciler {
         recent.note([key], at: now())
         let answer = try await client.send(
             .subscriptionStatuses(key.originalTransactionId), to: scope.environment, within: limit)
-        var (evidence, refusal) = ([Evidence](), VerificationError?.none)
+        var evidence: [Evidence] = []
+        var refusal: VerificationError?
         for subscription in await verifier.checked(answer, at: now()) {
             do throws(VerificationError) {
                 evidence += try Self.evidence(in: subscription).filter(isNew)
@@ -105,6 +105,7 @@ extension Reconciler {
     /// - Returns: Whether something may have changed.
     public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
         guard let key = chains.min(), key.scope == scope, recent.begin(chains, at: now()) else { return false }
+        // Without an answer the ledger's own answer stands, whatever the reason.
         return (try? await ask(about: key, within: limit)) != nil
     }
 }

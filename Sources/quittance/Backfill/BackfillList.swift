@@ -19,7 +19,7 @@ final class BackfillList: Sequence, IteratorProtocol {
     /// How many lines name no customer.
     private(set) var wrong = 0
     /// Called with the number of each wrong line, and with what is wrong.
-    var onWrong: (_ place: String, _ reason: String) -> Void = { _, _ in }
+    var onWrong: (_ reference: String, _ reason: String) -> Void = { _, _ in }
 
     private var reader: BatchReader
     private var lines: ArraySlice<(number: Int, text: ArraySlice<UInt8>)> = []
@@ -36,7 +36,8 @@ final class BackfillList: Sequence, IteratorProtocol {
     }
 
     private static func countLines(_ path: String?) throws -> Int {
-        var (reader, count) = (BatchReader(path, isList: true), 0)
+        var reader = BatchReader(path, isList: true)
+        var count = 0
         while let batch = reader.next() {
             if case .unreadable(let error, line: nil) = batch { throw ValidationError("\(error)") }
             count += batch.lines.isEmpty ? 1 : batch.lines.count

@@ -13,7 +13,7 @@ struct BackfillPlan {
     ///
     /// - Throws: Exit status 1 if lines are wrong.
     func print(_ list: BackfillList) throws {
-        list.onWrong = { Terminal.printError("quittance: \($0): \($1.printable)") }
+        list.onWrong = { Terminal.report("\($0): \($1.printable)") }
         var count = 0
         for (number, question) in list {
             count += 1

@@ -15,8 +15,8 @@ final class BackfillProgress: Sendable {
     private let start = SystemClock.now()
     private let state = Mutex(State())
 
-    /// How often it is shown, in milliseconds.
-    private static let interval: Int64 = 500
+    /// How often it is shown.
+    private static let interval = Duration.milliseconds(500)
 
     init(of total: Int?) {
         self.total = total
@@ -28,8 +28,9 @@ final class BackfillProgress: Sendable {
         guard Terminal.isErrorInteractive else { return }
         let now = SystemClock.now()
         state.withLock { state in
-            guard now.milliseconds - (state.shownAt ?? start).milliseconds >= Self.interval else { return }
-            (state.isShown, state.shownAt) = (true, now)
+            guard (state.shownAt ?? start).duration(to: now) >= Self.interval else { return }
+            state.isShown = true
+            state.shownAt = now
             let text = Self.text(
                 done: done, skipped: skipped, failed: failed, of: total,
                 after: now.milliseconds - start.milliseconds)
@@ -52,7 +53,7 @@ final class BackfillProgress: Sendable {
     /// Prints an error on a line of its own.
     func printError(_ message: String) {
         clear()
-        Terminal.printError("quittance: \(message)")
+        Terminal.report(message)
     }
 
     /// Erases what is shown.

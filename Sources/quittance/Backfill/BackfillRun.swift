@@ -10,8 +10,11 @@ final class BackfillRun {
     private let list: BackfillList
     private let lease: BackfillLease
     private let progress: BackfillProgress
-    private var (taken, covered, failed) = (0, 0, 0)
-    private var (recorded, known) = (0, 0)
+    private var taken = 0
+    private var covered = 0
+    private var failed = 0
+    private var recorded = 0
+    private var known = 0
 
     /// - Parameter lease: Somebody prolongs it meanwhile.
     init(_ backfill: Backfill, _ list: BackfillList, _ lease: BackfillLease) {
@@ -21,7 +24,10 @@ final class BackfillRun {
             progress.printError("The App Store accepts no more requests until \(time.iso8601): waiting.")
         }
         list.onWrong = { progress.printError("\($0): \($1.printable)") }
-        (self.backfill, self.list, self.lease, self.progress) = (backfill, list, lease, progress)
+        self.backfill = backfill
+        self.list = list
+        self.lease = lease
+        self.progress = progress
     }
 
     /// Asks about all lines.

@@ -52,21 +52,20 @@ struct AppStoreCommand: AsyncParsableCommand {
             let scope = LedgerScope(
                 bundleId: try composition.configuration.bundleId(bundleId), environment: environment ?? .production)
             try await composition.run(
-                .asking, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
+                .working, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
             ) { service, _ in
-                guard let reconciler = service.questions?.reconcilers[scope] else {
+                guard let reconciler = service.reconcilers?.all[scope] else {
                     throw ValidationError(
                         "The configuration has no inAppPurchaseKey for \(scope.bundleId), or not this environment.")
                 }
                 do {
                     guard let answer = try await ask(reconciler) else { throw Unknown(what: what) }
-                    try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: answer), as: UTF8.self))
+                    try Terminal.print(json: answer)
                 } catch let error
                     where error is AppStoreAPIError || error is LedgerStorageError || error is Unknown
                     || error is VerificationError || error is UnfinishedRefunds
                 {
-                    Terminal.printError("quittance: \("\(error)".printable)\(unasked(error))")
-                    throw ExitCode(1)
+                    throw Terminal.failure("\(error)".printable + unasked(error))
                 }
             }
         }

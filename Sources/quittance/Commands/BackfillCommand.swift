@@ -76,7 +76,7 @@ struct BackfillCommand: AsyncParsableCommand {
         let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
         guard !dryRun else { return try BackfillPlan(share: share).print(list) }
         let (run, isComplete) = try await composition.run(
-            .asking, share: share, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
+            .working, share: share, trustsOtherRoots: trust.trustsOtherRoots, composition.logger()
         ) { service, _ in
             try await self.run(service, app, list)
         }
@@ -89,7 +89,7 @@ struct BackfillCommand: AsyncParsableCommand {
     private func run(
         _ service: LedgerService, _ app: String, _ list: BackfillList
     ) async throws -> (BackfillRun, isComplete: Bool) {
-        let reconcilers = service.questions?.reconcilers.values.filter { $0.scope.bundleId == app } ?? []
+        let reconcilers = service.reconcilers?.all.values.filter { $0.scope.bundleId == app } ?? []
         let backfill = Backfill(reconcilers, wall: SystemClock.now, sleep: { try await Task.sleep(for: $0) })
         guard let backfill else { throw ValidationError("The configuration has neither production nor sandbox.") }
         let lease = try await lease(of: app, in: service.ledger)
@@ -98,7 +98,7 @@ struct BackfillCommand: AsyncParsableCommand {
         let isComplete = await run.run()
         keeper.cancel()
         await keeper.value
-        // If it cannot be given back, it ends by itself.
+        // If it cannot be released, it ends by itself.
         try? await lease.end()
         return (run, isComplete)
     }
@@ -109,16 +109,15 @@ struct BackfillCommand: AsyncParsableCommand {
             return try await BackfillLease(
                 of: app, in: ledger, run: Composition.nonce(), wall: SystemClock.now,
                 sleep: { try await Task.sleep(for: $0) },
-                onWait: { patience in
-                    Terminal.printError(
+                onWait: { timeout in
+                    Terminal.report(
                         """
-                        quittance: A backfill of \(app) has begun on this ledger, and not ended: looking for \
-                        \(patience.components.seconds) seconds whether it still runs.
+                        A backfill of \(app) has begun on this ledger, and not ended: looking for \
+                        \(timeout.components.seconds) seconds whether it still runs.
                         """)
                 })
         } catch let error where error is OtherBackfill || error is LedgerStorageError {
-            Terminal.printError("quittance: \(error)")
-            throw ExitCode(1)
+            throw Terminal.failure("\(error)")
         }
     }
 

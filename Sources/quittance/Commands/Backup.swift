@@ -81,9 +81,8 @@ struct Backup: ParsableCommand {
     }
 
     private func failure(_ reasons: [String]) -> ExitCode {
-        for reason in reasons { Terminal.printError("quittance: \(reason)") }
-        Terminal.printError("quittance: No backup was created.")
-        return ExitCode(1)
+        reasons.forEach(Terminal.report)
+        return Terminal.failure("No backup was created.")
     }
 
     /// Refuses a ledger that has lost what was acknowledged, before the copy replaces one that still has it.
@@ -110,6 +109,7 @@ struct Backup: ParsableCommand {
     }
 
     private func requireFree(_ target: String) throws {
+        // What has no attributes is not there, or else cannot be written, which the attempt says.
         let type = try? FileManager.default.attributesOfItem(atPath: target)[.type] as? FileAttributeType
         guard let type else { return }
         guard type == .typeRegular || type == .typeSymbolicLink else {

@@ -29,15 +29,13 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let composition = try options.composition()
-        let storage = try await composition.openStorage(isReadOnly: true)
-        let verifier = try composition.verifier(checkingRevocation: false)
-        try await endingOnDamage {
+        try await composition.onLedger(.reading) { storage in
+            let verifier = try composition.verifier(checkingRevocation: false)
             let file = try await storage.faults()
-            for fault in file { Terminal.printError("quittance: \(fault.printable)") }
+            for fault in file { Terminal.report(fault.printable) }
             var progress = Progress("verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
             FaultList(checked.faults).print(all: all, rest: "--all lists all")
-            try storage.close()
             let faults = file.count + checked.faults.count
             let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
             try Terminal.print("\(counted(checked.documents, "document")) verified; \(outcome).")
@@ -52,8 +50,7 @@ func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let error where !(error is ExitCode || error is ValidationError) {
-        Terminal.printError("quittance: " + "\(error)".printableLines.withoutAPIKeys)
-        throw ExitCode(1)
+        throw Terminal.failure("\(error)".printableLines.withoutAPIKeys)
     }
 }
 
@@ -78,27 +75,20 @@ struct Rebuild: AsyncParsableCommand {
     @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
     func run() async throws {
-        var composition = try options.composition()
-        try await composition.takeSimulatorTime(composition.logger())
-        try await endingOnDamage { [composition] in
+        let composition = try await options.compositionWithTime()
+        try await endingOnDamage {
             try await requireUndamagedFile(composition)
-            let storage = try await composition.openStorage()
-            let rebuilt = try await rebuild(composition, storage)
-            try storage.close()
-            try report(rebuilt)
+            try report(try await composition.withStorage(.working) { try await rebuild(composition, $0) })
         }
     }
 
     /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
     private func requireUndamagedFile(_ composition: Composition) async throws {
         guard case .sqlite = composition.configuration.database else { return }
-        let storage = try await composition.openStorage(isReadOnly: true, warns: false)
-        let faults = try await storage.faults()
-        try storage.close()
-        for fault in faults { Terminal.printError("quittance: \(fault.printable)") }
+        let faults = try await composition.withStorage(.inspecting) { try await $0.faults() }
+        for fault in faults { Terminal.report(fault.printable) }
         guard faults.isEmpty else {
-            Terminal.printError("quittance: The file is damaged, so nothing was changed: restore a backup.")
-            throw ExitCode(1)
+            throw Terminal.failure("The file is damaged, so nothing was changed: restore a backup.")
         }
     }
 
@@ -114,12 +104,10 @@ struct Rebuild: AsyncParsableCommand {
     private func report(_ rebuilt: RebuildReport) throws {
         FaultList(rebuilt.faults).print(rest: "quittance check --all lists all")
         for key in rebuilt.differing {
-            Terminal.printError(
-                "quittance: \(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
+            Terminal.report("\(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
         }
         guard rebuilt.faults.isEmpty else {
-            Terminal.printError("quittance: These documents do not verify, so nothing was changed.")
-            throw ExitCode(1)
+            throw Terminal.failure("These documents do not verify, so nothing was changed.")
         }
         try Terminal.print(
             "\(counted(rebuilt.documents, "document")); "

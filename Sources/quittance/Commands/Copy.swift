@@ -44,32 +44,28 @@ struct Copy: AsyncParsableCommand {
         let composition = try options.composition()
         guard composition.configuration.database?.isSameFile(as: to) != true else { throw Self.isItself }
         let verifier = try composition.verifier(checkingRevocation: false)
-        let source = try await composition.storageToCopyFrom()
         try await endingOnDamage {
-            try await LedgerCopy.requireCopyable(source, by: verifier)
-            let target = try await composition.with(to).storageToCopyInto()
-            try await requireTwo(source, target)
-            let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
-            let report = try await sayingWhetherToRepeat {
-                var progress = CopyReports()
-                return try await copy.run(at: composition.now()) { progress.report($0) }
+            let report = try await composition.withStorage(.copyingFrom) { source in
+                try await LedgerCopy.requireCopyable(source, by: verifier)
+                return try await composition.with(to).withStorage(.copyingInto) { target in
+                    try await requireTwo(source, target)
+                    let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
+                    return try await run(copy, at: composition.now())
+                }
             }
-            try target.close()
-            try source.close()
             try Terminal.print("Copied: \(report.copied.sentence).")
             try Terminal.print("Compared: \(report.compared.sentence); nothing differs.")
         }
     }
 
     /// Ends the command with status 1 after an error that another run may not meet.
-    private func sayingWhetherToRepeat<Value>(_ body: () async throws -> Value) async throws -> Value {
+    private func run(_ copy: LedgerCopy, at now: Timestamp) async throws -> LedgerCopy.Report {
+        var progress = CopyReports()
         do {
-            return try await body()
+            return try await copy.run(at: now) { progress.report($0) }
         } catch let error as LedgerStorageError where error.isPassing || error.code == .full {
             let first = error.code == .full ? "Make room, and run" : "Run"
-            Terminal.printError("quittance: \(error)")
-            Terminal.printError("quittance: \(first) the same command again: it goes on where it was.")
-            throw ExitCode(1)
+            throw Terminal.failure("\(error)", "\(first) the same command again: it goes on where it was.")
         }
     }
 
@@ -80,7 +76,7 @@ struct Copy: AsyncParsableCommand {
         let reports = [try await source.report(), try await target.report()]
         guard reports[0].identity == nil || reports[0].identity != reports[1].identity else { throw Self.isItself }
         for failure in reports.compactMap(\.lockFailure) {
-            Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+            Terminal.report("Make sure that no server uses the file: \(failure)")
         }
     }
 }
@@ -98,7 +94,8 @@ extension LedgerLocation {
 private struct CopyReports {
     private let clock = ContinuousClock()
     /// The first and the last report of the present stage.
-    private var (first, last): (LedgerCopy.Progress?, Int) = (nil, 0)
+    private var first: LedgerCopy.Progress?
+    private var last = 0
     private var start = ContinuousClock().now
 
     /// A line for as many documents as are copied in some ten seconds.
@@ -106,7 +103,9 @@ private struct CopyReports {
 
     mutating func report(_ progress: LedgerCopy.Progress) {
         guard let first, first.stage == progress.stage else {
-            (first, last, start) = (progress, progress.documents, clock.now)
+            first = progress
+            last = progress.documents
+            start = clock.now
             return
         }
         guard progress.documents - last >= Self.step else { return }

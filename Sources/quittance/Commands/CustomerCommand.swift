@@ -53,16 +53,15 @@ struct CustomerCommand: AsyncParsableCommand {
         func run() async throws {
             var composition = try options.composition()
             let app = try bundleId.map { try composition.configuration.bundleId($0) }
-            try await composition.takeSimulatorTime(composition.logger())
-            let storage = try await composition.openStorage(isReadOnly: true)
-            defer { try? storage.close() }
-            let service = composition.service(storage, try composition.verifier())
-            try await endingOnDamage { [composition] in
+            composition = try await composition.takingSimulatorTime(composition.logger())
+            try await composition.onLedger(.reading) { [composition] storage in
+                let service = composition.service(storage, try composition.verifier())
                 let configured = composition.configuration.apps.map(\.identity.bundleId)
                 let apps =
                     if let app { [app] } else { Set(configured + (try await service.ledger.apps())).sorted() }
                 let search = SupportSearch(service: service, apps: apps, now: composition.now())
-                var (found, rest) = (try await search.found(by: id), "")
+                var found = try await search.found(by: id)
+                var rest = ""
                 if found.isEmpty, SupportSearch.isOrder(id) {
                     let reconcilers = try reconcilers(search.service, composition)
                     found = try await search.found(byOrder: id, reconcilers)
@@ -71,7 +70,7 @@ struct CustomerCommand: AsyncParsableCommand {
                 guard !found.isEmpty else { throw unknown(in: apps, rest) }
                 if found.count > 1 {
                     let things = found.map(\.sentence).joined(separator: "; ")
-                    Terminal.printError("quittance: “\(id.printable)” names \(found.count) things: \(things).")
+                    Terminal.report("“\(id.printable)” names \(found.count) things: \(things).")
                 }
                 for card in try await search.cards(of: found) { try await show(card, search) }
             }
@@ -83,7 +82,7 @@ struct CustomerCommand: AsyncParsableCommand {
             guard json else { return try Terminal.print(card.text(counted, documents, at: search.now, all: all)) }
             let body = SupportBody(
                 id, card.answers, of: card.bundleId, counted: counted, documents: documents, at: search.now)
-            try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self))
+            try Terminal.print(json: body)
         }
 
         /// Ask the App Store about order ids.
@@ -93,7 +92,7 @@ struct CustomerCommand: AsyncParsableCommand {
             try appStoreServer.check(composition.configuration)
             var service = service
             service.signing = try composition.signing()
-            return composition.questions(service).reconcilers.filter { $0.key.environment == .production }
+            return composition.reconcilers(service).all.filter { $0.key.environment == .production }
         }
 
         private static let withoutKey =
@@ -102,8 +101,7 @@ struct CustomerCommand: AsyncParsableCommand {
         private func unknown(in apps: [String], _ rest: String) -> ExitCode {
             let place = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
             let name = id.printable.withoutAPIKeys
-            Terminal.printError("quittance: “\(name)” names no customer and no purchase in \(place).\(rest)")
-            return ExitCode(1)
+            return Terminal.failure("“\(name)” names no customer and no purchase in \(place).\(rest)")
         }
     }
 }

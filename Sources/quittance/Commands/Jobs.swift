@@ -54,10 +54,11 @@ struct Jobs: AsyncParsableCommand {
         ///
         /// - Throws: Exit status 1 if jobs cannot be read; errors of `body`.
         func forEach(in ledger: Ledger, _ body: (Job) async throws -> Void) async throws {
-            var (cursor, isDamaged) = (ScanCursor?.none, false)
+            var cursor: ScanCursor?
+            var isDamaged = false
             repeat {
                 let page = try await ledger.jobs(after: cursor)
-                for fault in page.damage { Terminal.printError("quittance: \(fault.printable)") }
+                for fault in page.damage { Terminal.report(fault.printable) }
                 isDamaged = isDamaged || !page.damage.isEmpty
                 for job in page.items where matches(job) { try await body(job) }
                 cursor = page.next
@@ -94,14 +95,13 @@ struct Jobs: AsyncParsableCommand {
 
         func run() async throws {
             let composition = try options.composition()
-            let storage = try await composition.openStorage(isReadOnly: true)
-            defer { try? storage.close() }
-            try await endingOnDamage { try await list(Ledger(storage: storage), composition) }
+            try await composition.onLedger(.reading) { try await list(Ledger(storage: $0), composition) }
         }
 
         private func list(_ ledger: Ledger, _ composition: Composition) async throws {
-            guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print($0.json()) } }
-            var (summary, first) = (JobSummary(), [Job]())
+            guard !json else { return try await filter.forEach(in: ledger) { try Terminal.print(json: $0.body) } }
+            var summary = JobSummary()
+            var first: [Job] = []
             try await filter.forEach(in: ledger) { job in
                 summary.add(job)
                 if first.count < Self.listed { first.append(job) }
@@ -141,16 +141,14 @@ struct Jobs: AsyncParsableCommand {
         }
 
         func run() async throws {
-            var composition = try options.composition()
-            try await composition.takeSimulatorTime(composition.logger())
-            let storage = try await composition.openStorage()
-            defer { try? storage.close() }
+            let composition = try await options.compositionWithTime()
             let now = composition.now()
-            try await endingOnDamage { try await retry(Ledger(storage: storage), at: now) }
+            try await composition.onLedger(.working) { try await retry(Ledger(storage: $0), at: now) }
         }
 
         private func retry(_ ledger: Ledger, at now: Timestamp) async throws {
-            var (count, left) = (0, 0)
+            var count = 0
+            var left = 0
             try await filter.forEach(in: ledger) { job in
                 // A consumption request that was answered or given up keeps its outcome.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
@@ -196,14 +194,13 @@ extension Job {
         return "read through \(cursor.through.iso8601), \(success)\(unread)"
     }
 
-    fileprivate func json() throws -> String {
+    fileprivate var body: some Encodable {
         let cursor = HistoryCursor(self)
-        let body = Body(
+        return Body(
             kind: id.kind.rawValue, bundleId: id.scope.bundleId, environment: id.scope.environment.rawValue,
             name: id.name, dueAt: dueAt, attempts: attempts, failure: failure,
             readThrough: cursor.flatMap { $0.through.milliseconds > 0 ? $0.through : nil },
             succeededAt: cursor?.succeededAt, unreadFrom: cursor?.unread?.start, unreadThrough: cursor?.unread?.end)
-        return String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self)
     }
 
     private struct Body: Encodable {
@@ -219,7 +216,8 @@ extension Job {
 /// How many jobs there are of each kind, when the first of each is due, and why attempts failed.
 private struct JobSummary {
     private struct Count {
-        var (jobs, failed) = (0, 0)
+        var jobs = 0
+        var failed = 0
         var first: Timestamp?
         /// By the reason of the failure; those of jobs without a failure have an empty name.
         var examples: [String: (count: Int, line: String)] = [:]
@@ -240,12 +238,12 @@ private struct JobSummary {
     mutating func add(_ job: Job) { counts[job.id.kind.rawValue, default: Count()].add(job) }
 
     /// The longest code, in bytes: others are no codes.
-    private static let longestCode = 40
+    private static let maxCodeLength = 40
 
     /// The code that a failure begins with; if it has none, `other`, so that there are few reasons.
     private static func reason(of failure: String) -> String {
         let code = failure.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }
-        return (1...longestCode).contains(code.count) ? String(code) : "other"
+        return (1...maxCodeLength).contains(code.count) ? String(code) : "other"
     }
 
     /// - Parameters:

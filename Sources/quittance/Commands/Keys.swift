@@ -43,14 +43,14 @@ struct Keys: AsyncParsableCommand {
         var bundleId: String?
 
         /// The longest name, in characters: a key fits on one line of the list.
-        private static let longestName = 100
+        private static let maxNameLength = 100
 
         func validate() throws {
             // Control characters could make a key look like another one in the list.
             let isBlank = name.allSatisfy(\.isWhitespace)
-            guard !isBlank, name.count <= Self.longestName, name == name.printable else {
+            guard !isBlank, name.count <= Self.maxNameLength, name == name.printable else {
                 throw ValidationError(
-                    "--name takes 1 to \(Self.longestName) characters, not only spaces, and no control characters.")
+                    "--name takes 1 to \(Self.maxNameLength) characters, not only spaces, and no control characters.")
             }
             guard APIKey.parts(of: name) == nil else {
                 throw ValidationError("--name takes a name, which everyone may see, and not an API key.")
@@ -60,31 +60,30 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             var composition = try options.composition()
             let app = try composition.configuration.bundleId(bundleId)
-            let storage = try await composition.openStorage()
-            if composition.configuration.apps.isEmpty, try await !storage.hasServed(app) {
-                Terminal.printError(
-                    "quittance: No server with this ledger has had the app \(app) yet. "
-                        + "Until one does, the key opens nothing.")
-            }
             let (key, text) = APIKey.make(
                 name: name, role: role, bundleId: app, at: composition.now(), using: &composition.random)
-            // First, so that the ledger has no key that was never shown.
-            try Terminal.print(text)
-            try await store(key, in: storage)
+            let isAnyApp = composition.configuration.apps.isEmpty
+            try await composition.withStorage(.working) { storage in
+                if isAnyApp, try await !storage.hasServed(app) {
+                    Terminal.report(
+                        "No server with this ledger has had the app \(app) yet. Until one does, the key opens nothing.")
+                }
+                // First, so that the ledger has no key that was never shown.
+                try Terminal.print(text)
+                try await store(key, in: storage)
+            }
             Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
         }
 
         private func store(_ key: APIKey, in storage: any LedgerStorage) async throws {
             do {
                 try await Ledger(storage: storage).put(key)
-                try storage.close()
             } catch let error as LedgerStorageError {
                 let outcome =
                     error.code == .unavailable
                     ? "It is not known whether the key was stored: if “quittance keys list” shows it, revoke it"
                     : "The key was not stored, and is not valid"
-                Terminal.printError("quittance: \(outcome): \(error)")
-                throw ExitCode(1)
+                throw Terminal.failure("\(outcome): \(error)")
             }
         }
     }
@@ -97,19 +96,15 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
         func run() async throws {
-            let storage = try await options.composition().openStorage(isReadOnly: true)
-            defer { try? storage.close() }
-            try await endingOnDamage { try await list(Ledger(storage: storage)) }
-        }
-
-        private func list(_ ledger: Ledger) async throws {
-            let keys = try await ledger.apiKeys()
-            for key in keys.items {
-                let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
-                try Terminal.print("\(key.shown)  \(state)")
+            try await options.composition().onLedger(.reading) { storage in
+                let keys = try await Ledger(storage: storage).apiKeys()
+                for key in keys.items {
+                    let state = key.revokedAt.map { "revoked \($0.iso8601)" } ?? "created \(key.createdAt.iso8601)"
+                    try Terminal.print("\(key.shown)  \(state)")
+                }
+                for fault in keys.damage { Terminal.report(fault.printable) }
+                if !keys.damage.isEmpty { throw ExitCode(1) }
             }
-            for fault in keys.damage { Terminal.printError("quittance: \(fault.printable)") }
-            if !keys.damage.isEmpty { throw ExitCode(1) }
         }
     }
 
@@ -145,15 +140,15 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let composition = try options.composition()
             let (id, secret) = try requested()
-            let storage = try await composition.openStorage()
             let now = composition.now()
-            try await endingOnDamage { try await revoke(id, secret, in: storage, at: now) }
+            try await composition.onLedger(.working) {
+                try await revoke(id, secret, in: Ledger(storage: $0), at: now)
+            }
         }
 
         private func revoke(
-            _ id: String, _ secret: String?, in storage: any LedgerStorage, at now: Timestamp
+            _ id: String, _ secret: String?, in ledger: Ledger, at now: Timestamp
         ) async throws {
-            let ledger = Ledger(storage: storage)
             // No message has the argument, which may be a secret, or most of one.
             guard var key = try await ledger.apiKey(id), secret.map(key.has) ?? true else {
                 throw ValidationError("The ledger has no such key. quittance keys list shows all keys.")
@@ -163,7 +158,6 @@ struct Keys: AsyncParsableCommand {
             }
             key.revokedAt = now
             try await ledger.put(key)
-            try storage.close()
             try Terminal.print("Revoked: \(key.shown)")
         }
 
@@ -197,17 +191,17 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The customer's id in your app.")
         var customer: String
 
-        private static let longest = Int(CustomerProof.longestLifetime.components.seconds / 3600)
+        private static let maxHours = Int(CustomerProof.maxLifetime.components.seconds / 3600)
 
-        @Option(name: .customLong("expires-in"), help: "The hours until the token expires, 1 to \(longest).")
+        @Option(name: .customLong("expires-in"), help: "The hours until the token expires, 1 to \(maxHours).")
         var hours = 1
 
         @Option(help: "The app of the customer. May be omitted if the configuration has only one.")
         var bundleId: String?
 
         func validate() throws {
-            guard (1...Self.longest).contains(hours) else {
-                throw ValidationError("--expires-in takes 1 to \(Self.longest) hours.")
+            guard (1...Self.maxHours).contains(hours) else {
+                throw ValidationError("--expires-in takes 1 to \(Self.maxHours) hours.")
             }
             guard (1...ServerBounds.customerID).contains(customer.utf8.count) else {
                 throw ValidationError("--customer takes an id of 1 to \(ServerBounds.customerID) bytes.")

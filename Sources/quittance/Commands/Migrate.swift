@@ -35,9 +35,7 @@ struct Migrate: AsyncParsableCommand {
 
     private func report(_ migration: Migration) throws {
         try Terminal.print(migration.done.joined(separator: "\n"))
-        for warning in migration.warnings { Terminal.printError("quittance: \(warning)") }
-        guard let missing = migration.missing else { return }
-        Terminal.printError("quittance: \(missing)")
-        throw ExitCode(1)
+        migration.warnings.forEach(Terminal.report)
+        if let missing = migration.missing { throw Terminal.failure(missing) }
     }
 }

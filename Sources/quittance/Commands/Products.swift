@@ -33,18 +33,16 @@ struct Products: AsyncParsableCommand {
     func run() async throws {
         let composition = try options.composition()
         let app = try bundleId.map { try composition.configuration.bundleId($0) }
-        let storage = try await composition.openStorage(isReadOnly: true)
-        defer { try? storage.close() }
-        let service = composition.service(storage, try composition.verifier(checkingRevocation: false))
-        try await endingOnDamage {
+        try await composition.onLedger(.reading) { storage in
+            let service = composition.service(storage, try composition.verifier(checkingRevocation: false))
             var progress = Progress("read", of: "purchases")
             let sold = try await service.ledger.soldProducts(of: app) { progress.report($0) }
-            for damage in sold.damage { Terminal.printError("quittance: \(damage.printable)") }
+            for damage in sold.damage { Terminal.report(damage.printable) }
             let catalogues = service.ledger.rules.catalogues.filter { app == nil || $0.key == app }
             let comparisons = ProductComparison.all(sold, catalogues, in: composition.configuration.environments)
             if comparisons.isEmpty, !json { try Terminal.print("Nothing was bought, and no app is configured.") }
             for comparison in comparisons {
-                try Terminal.print(json ? comparison.json() : comparison.text)
+                try json ? Terminal.print(json: comparison.body) : Terminal.print(comparison.text)
             }
             if !sold.damage.isEmpty || comparisons.contains(where: { !$0.unknown.isEmpty }) { throw ExitCode(1) }
         }
@@ -104,12 +102,11 @@ private struct ProductComparison {
         return lines.joined(separator: "\n")
     }
 
-    func json() throws -> String {
-        let body = Body(
+    var body: some Encodable {
+        Body(
             bundleId: scope.bundleId, environment: scope.environment.rawValue,
             unknown: unknown.map { ProductBody($0.productId, $0.sold) },
             neverBought: neverBought, known: known.map { ProductBody($0.productId, $0.sold) })
-        return String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self)
     }
 
     private struct Body: Encodable {

@@ -59,10 +59,12 @@ struct Restore: AsyncParsableCommand {
         let verifier = try composition.verifier(checkingRevocation: false)
         guard let backup else {
             return try await endingOnDamage {
-                let storage = try await composition.openStorage()
-                let erased = try await eraseAgain(composition, composition.service(storage, verifier), from: nil)
-                try await storage.beginEpoch()
-                try storage.close()
+                let erased = try await composition.withStorage(.working) { storage in
+                    let service = composition.service(storage, verifier)
+                    let erased = try await eraseAgain(composition, service, from: nil)
+                    try await storage.beginEpoch()
+                    return erased
+                }
                 try Terminal.print("The events begin an epoch. \(Self.sentence(erased))\n\(Self.advice)")
             }
         }
@@ -77,7 +79,7 @@ struct Restore: AsyncParsableCommand {
                 throw ValidationError("\(backup) is the ledger itself: pass a backup.")
             }
             if let failure = place.lockFailure {
-                Terminal.printError("quittance: Make sure that no server uses the file: \(failure)")
+                Terminal.report("Make sure that no server uses the file: \(failure)")
             }
             try await restore(backup, to: place, composition.with(.sqlite(path: place.path)), verifier)
         }
@@ -92,19 +94,21 @@ struct Restore: AsyncParsableCommand {
         let documents = try copyLedger(backup, to: copy.path)
 
         let storage = try SQLiteLedgerStorage(path: copy.path, createIfMissing: false)
-        let service = composition.service(storage, verifier)
-        var verified = Progress("verified")
-        let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
-        if !checked.faults.isEmpty, !force {
-            throw failure(
-                FaultList(checked.faults).lines(rest: "quittance check --database sqlite:\(backup) --all lists all") + [
-                    "Pass --root or --config as to the server, or --force to restore a backup with these faults."
-                ])
+        let erased = try await Composition.closing(storage) {
+            let service = composition.service(storage, verifier)
+            var verified = Progress("verified")
+            let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
+            if !checked.faults.isEmpty, !force {
+                let rest = "quittance check --database sqlite:\(backup) --all lists all"
+                throw failure(
+                    FaultList(checked.faults).lines(rest: rest) + [
+                        "Pass --root or --config as to the server, or --force to restore a backup with these faults."
+                    ])
+            }
+            try await requireApps(of: composition, in: storage)
+            try await addEpochs(of: place.path, to: storage)
+            return try await eraseAgain(composition, service, from: backup)
         }
-        try await requireApps(of: composition, in: storage)
-        try await addEpochs(of: place.path, to: storage)
-        let erased = try await eraseAgain(composition, service, from: backup)
-        try storage.close()
 
         try PartialFile.flush(copy.path)
         let old = place.unusedPath(place.path + ".replaced-" + Self.stamp(composition.now()))
@@ -152,12 +156,11 @@ struct Restore: AsyncParsableCommand {
         let others: [String: EventEpochs]
         do {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            defer { try? replaced.close() }
-            others = try await replaced.marks().epochs
+            others = try await Composition.closing(replaced) { try await replaced.marks().epochs }
         } catch {
-            return Terminal.printError(
+            return Terminal.report(
                 """
-                quittance: The ledger that is replaced cannot be read (\(error)): followers whose cursors it gave \
+                The ledger that is replaced cannot be read (\(error)): followers whose cursors it gave \
                 since the backup may get 400 invalidCursor, and begin again.
                 """)
         }
@@ -179,7 +182,8 @@ struct Restore: AsyncParsableCommand {
         if let backup {
             let backup = URL(fileURLWithPath: backup).resolvingSymlinksInPath().path
             let other = try ErasureJournalFile.text(of: backup + Composition.erasuresEnding)
-            let (own, file) = (try ErasureJournalFile.text(of: path), try PartialFile(beside: path))
+            let own = try ErasureJournalFile.text(of: path)
+            let file = try PartialFile(beside: path)
             defer { file.remove() }
             try ErasureSection.requireJournal(other, backup + Composition.erasuresEnding)
             try ErasureSection.requireJournal(own, path)
@@ -213,8 +217,7 @@ struct Restore: AsyncParsableCommand {
     }
 
     private func failure(_ reasons: [String]) -> ExitCode {
-        for reason in reasons { Terminal.printError("quittance: \(reason)") }
-        Terminal.printError("quittance: Nothing was restored.")
-        return ExitCode(1)
+        reasons.forEach(Terminal.report)
+        return Terminal.failure("Nothing was restored.")
     }
 }

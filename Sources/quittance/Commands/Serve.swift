@@ -188,8 +188,7 @@ struct Serve: AsyncParsableCommand {
         } catch let error as ListeningError {
             // The port may be free later, and the address there: a service manager starts a server again that ends with
             // this status.
-            Terminal.printError("quittance: \(configuration.place(of: error.setting)): \(error.message)")
-            throw ExitCode(1)
+            throw Terminal.failure("\(configuration.place(of: error.setting)): \(error.message)")
         }
     }
 
@@ -201,7 +200,7 @@ struct Serve: AsyncParsableCommand {
             let keys = try AppSigning.keys(of: configuration.apps)
             for warning in configuration.keyWarnings { logger.warning("\(warning)") }
             service?.signing?.replaceKeys(keys)
-            service?.questions?.replaceKeys(keys)
+            service?.reconcilers?.replaceKeys(keys)
             let ids = keys.values.map(\.id).sorted().joined(separator: " ")
             logger.notice("The In-App Purchase keys were read again", metadata: ["keyIds": .string(ids)])
         } catch {
@@ -212,7 +211,7 @@ struct Serve: AsyncParsableCommand {
     }
 
     /// Says where a listener is: with a first request to a person at a terminal, and in the log otherwise, so that all
-    /// that a program reads has the format of the log. The server runs even if standard output cannot be written.
+    /// that a program reads has the format of the log.
     private func announce(
         _ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration, _ logger: Logger
     ) {
@@ -222,6 +221,7 @@ struct Serve: AsyncParsableCommand {
             guard Terminal.isInteractive else {
                 return logger.always("The server listens", metadata: ["address": .string(address)])
             }
+            // The server runs even if standard output cannot be written.
             try? Terminal.print(welcome(address, configuration))
         case .health:
             let hostname = configuration.healthHostname ?? configuration.hostname
@@ -229,6 +229,7 @@ struct Serve: AsyncParsableCommand {
             guard Terminal.isInteractive else {
                 return logger.always("The server listens for health checks", metadata: ["address": .string(address)])
             }
+            // As above.
             try? Terminal.print("Health checks are also answered on \(address).\n")
         }
     }

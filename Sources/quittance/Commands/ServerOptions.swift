@@ -70,6 +70,12 @@ struct ServerOptions: ParsableArguments {
 
     /// The parts of the program, built from this configuration.
     func composition() throws -> Composition { Composition(try configuration()) }
+
+    /// The same with the time of a simulator, if the configuration names one.
+    func compositionWithTime() async throws -> Composition {
+        let composition = try composition()
+        return try await composition.takingSimulatorTime(composition.logger())
+    }
 }
 
 /// The option of the commands that record documents.
@@ -95,7 +101,7 @@ struct AppStoreServerOptions: ParsableArguments {
     /// - Parameter warn: Called if this option lets an address pass; by default, it is standard error.
     /// - Throws: Wrong usage for an address that is not secure, without this option.
     func check(
-        _ configuration: ServerConfiguration, warn: (String) -> Void = { Terminal.printError("quittance: \($0)") }
+        _ configuration: ServerConfiguration, warn: (String) -> Void = { Terminal.report($0) }
     ) throws {
         do {
             try configuration.requireSecureAppStoreServers()

@@ -44,12 +44,7 @@ struct Sign: AsyncParsableCommand {
 
         @Option(
             help: "The time of the signature (ISO 8601). Default: now.",
-            transform: { text in
-                guard let instant = Timestamp(iso8601: text) else {
-                    throw ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text).")
-                }
-                return instant
-            })
+            transform: Timestamp.option)
         var at: Timestamp?
 
         func validate() throws {
@@ -72,10 +67,9 @@ struct Sign: AsyncParsableCommand {
             let signer = try signer()
             do {
                 let body = try sign(signer, nonce ?? Composition.nonce(), at ?? SystemClock.now())
-                try Terminal.print(String(decoding: try JSONWriter.bytes(encoding: body), as: UTF8.self))
+                try Terminal.print(json: body)
             } catch let error as SigningError {
-                Terminal.printError("quittance: refused, \(error.code.rawValue): \(error.description.printable)")
-                throw ExitCode(1)
+                throw Terminal.failure("refused, \(error.code.rawValue): \(error.description.printable)")
             }
         }
 
@@ -90,7 +84,7 @@ struct Sign: AsyncParsableCommand {
                 throw ValidationError(
                     "Which key? Pass --key-file, --key-id and --issuer-id, or add inAppPurchaseKey to \(app).")
             }
-            if let warning = file.nameWarning { Terminal.printError("quittance: \(warning)") }
+            if let warning = file.nameWarning { Terminal.report(warning) }
             do {
                 return StoreKitSigner(key: try file.read(), bundleId: app)
             } catch {

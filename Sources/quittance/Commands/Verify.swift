@@ -73,12 +73,7 @@ struct Verify: AsyncParsableCommand {
     @Option(
         help:
             "The time (ISO 8601) at which certificates must be valid if the document has no date. Default: now.",
-        transform: { text in
-            guard let instant = Timestamp(iso8601: text) else {
-                throw ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text).")
-            }
-            return instant
-        })
+        transform: Timestamp.option)
     var at: Timestamp?
 
     @Option(
@@ -118,7 +113,8 @@ struct Verify: AsyncParsableCommand {
         var configuration = ServerConfiguration()
         configuration.set(\.roots, to: roots, "roots", by: "--root")
         configuration.set(\.intermediates, to: intermediates, "intermediates", by: "--intermediates")
-        (configuration.alsoAppleRoots, configuration.revocation) = (alsoAppleRoots, revocation)
+        configuration.alsoAppleRoots = alsoAppleRoots
+        configuration.revocation = revocation
         var verifier = try Composition(configuration).verifier()
         verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
         verifier.environments = environments.isEmpty ? [.production] : Set(environments)
@@ -142,4 +138,12 @@ extension Environment {
 
     /// As in the help: Apple's name, which begins with a capital.
     private var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
+}
+
+extension Timestamp {
+    /// Parses the value of `--at`.
+    static func option(_ text: String) throws -> Timestamp {
+        try Timestamp(iso8601: text).require(
+            as: \.self, else: ValidationError("--at takes a time like 2026-01-31T12:00:00Z, not \(text)."))
+    }
 }

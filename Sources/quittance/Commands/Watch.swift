@@ -87,11 +87,10 @@ struct Watch: AsyncParsableCommand {
         var request = HTTPClientRequest(url: "\(server)/v1/customers/\(id)\(query)")
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
         let (status, body) = try await response(to: request)
-        let json = try? JSONValue(parsing: body.readableBytesView)
+        let json = JSONValue(body.readableBytesView)
         if status == .ok, let json { return WatchedCustomer(json) }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        Terminal.printError("quittance: \(server) answers \(status.code). \(message.printable)")
-        throw ExitCode(1)
+        throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")
     }
 
     private func response(to request: HTTPClientRequest) async throws -> (HTTPResponseStatus, ByteBuffer) {
@@ -122,7 +121,8 @@ struct WatchedCustomer: Equatable {
     var line: String {
         let list = entitlements.map { entitlement in
             let until = entitlement["until"]?.integer.map { " until \(Timestamp(milliseconds: $0).iso8601)" } ?? ""
-            let (name, reason) = (entitlement["name"]?.string ?? "", entitlement["reason"]?.string ?? "")
+            let name = entitlement["name"]?.string ?? ""
+            let reason = entitlement["reason"]?.string ?? ""
             return "\(name) (\(reason)\(until))".printable
         }
         let time = asOf.map { Timestamp(milliseconds: $0).iso8601 } ?? ""

@@ -7,7 +7,7 @@ import PurchaseLedger
 /// Until the server listens, a signal ends the process, and so the wait.
 struct DatabaseWait<Time: Clock<Duration>>: Sendable {
     /// As long as a PostgreSQL takes to start after a crash, or a name to be known.
-    static var longest: Duration { .seconds(60) }
+    static var timeout: Duration { .seconds(60) }
 
     /// Between two attempts.
     static var pause: Duration { .seconds(1) }
@@ -20,8 +20,9 @@ struct DatabaseWait<Time: Clock<Duration>>: Sendable {
 
     /// - Throws: The error of `open`, at once if the database answers.
     func open<Storage>(_ open: () async throws -> Storage) async throws -> Storage {
-        let deadline = clock.now.advanced(by: Self.longest)
-        var (waits, answers) = (false, 0)
+        let deadline = clock.now.advanced(by: Self.timeout)
+        var waits = false
+        var answers = 0
         while true {
             do {
                 return try await open()

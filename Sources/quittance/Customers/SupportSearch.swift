@@ -31,7 +31,7 @@ struct SupportSearch {
     private static let limit = Duration.seconds(30)
 
     /// Whether a text has the form of an order id.
-    static func isOrder(_ text: String) -> Bool { (try? HistoryQuestion(orderId: text)) != nil }
+    static func isOrder(_ text: String) -> Bool { HistoryQuestion.isOrderId(text) }
 
     /// What an id names: customers and transactions of all apps.
     func found(by id: String) async throws -> [Found] {
@@ -72,12 +72,11 @@ struct SupportSearch {
             var known: [Found] = []
             for id in ids { known += try await search.transactions(id, in: [.production]) }
             guard ids.isEmpty || !known.isEmpty else {
-                Terminal.printError(
+                throw Terminal.failure(
                     """
-                    quittance: The order \(id) is the transaction \(ids.joined(separator: ", ").printable) of \
+                    The order \(id) is the transaction \(ids.joined(separator: ", ").printable) of \
                     \(scope.bundleId), which the ledger does not have: quittance app-store order \(id) records it.
                     """)
-                throw ExitCode(1)
             }
             found += known
         }
@@ -86,7 +85,9 @@ struct SupportSearch {
 
     /// The customers among the things found, and those that own them, each once; purchases without an owner too.
     func cards(of found: [Found]) async throws -> [SupportCard] {
-        var (cards, shown, unowned) = ([SupportCard](), Set<CustomerID>(), Set<ChainKey>())
+        var cards: [SupportCard] = []
+        var shown: Set<CustomerID> = []
+        var unowned: Set<ChainKey> = []
         func add(_ id: String, of bundleId: String) async throws {
             let everywhere = Set(Environment.allCases)
             let answers = try await service.ledger.customer(id, of: bundleId, in: everywhere, at: now) ?? [:]

@@ -98,7 +98,8 @@ struct BatchReader: Sequence, IteratorProtocol {
             return try isList ? nextLines() : nil
         } catch {
             file = nil
-            (bytes, start) = ([], 0)
+            bytes = []
+            start = 0
             return .unreadable(error, line: isList ? line : nil)
         }
     }
@@ -147,7 +148,7 @@ extension BatchReader {
     }
 
     private static func isList(_ bytes: [UInt8]) -> Bool {
-        guard !bytes[...].isBinary, (try? JSONValue(parsing: bytes)) == nil else { return false }
+        guard !bytes[...].isBinary, JSONValue(bytes) == nil else { return false }
         // The lines of a PEM file are one document.
         guard !bytes[...].trimmingWhiteSpace.starts(with: "-----BEGIN ".utf8) else { return false }
         let lines = bytes.split(separator: UInt8(ascii: "\n")).filter { !$0.trimmingWhiteSpace.isEmpty }
@@ -165,6 +166,7 @@ extension ArraySlice<UInt8> {
     fileprivate var isComplete: Bool {
         Document.documents(in: self).contains { document in
             switch document {
+            // Anything else that looks like a receipt is a part of one.
             case .success(.receipt(let receipt)): (try? SignedReceipt(decoding: receipt)) != nil
             case .success: true
             case .failure: false
@@ -216,10 +218,11 @@ extension BatchReader {
 
 extension ArraySlice<UInt8> {
     fileprivate var countOfLineEnds: Int {
-        var (count, rest) = (0, self)
-        while let place = rest.indexOfFirst(UInt8(ascii: "\n")) {
+        var count = 0
+        var rest = self
+        while let index = rest.indexOfFirst(UInt8(ascii: "\n")) {
             count += 1
-            rest = rest[(place + 1)...]
+            rest = rest[(index + 1)...]
         }
         return count
     }

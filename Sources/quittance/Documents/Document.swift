@@ -70,10 +70,12 @@ extension Document {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         let text = (bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes).trimmingWhiteSpace
         guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
-        return try? JSONValue(parsing: text)
+        return JSONValue(text)
     }
 }
 
 extension Result {
-    fileprivate var isDocument: Bool { (try? get()) != nil }
+    fileprivate var isDocument: Bool {
+        if case .success = self { true } else { false }
+    }
 }

@@ -37,7 +37,9 @@ struct JSONDocument {
     }
 
     private init(kind: String, title: String, known: JSONValue) {
-        (self.kind, self.title, self.known) = (kind, title, known)
+        self.kind = kind
+        self.title = title
+        self.known = known
     }
 
     private static func known(_ kind: SignedKind, _ json: JSONValue) throws -> JSONValue {

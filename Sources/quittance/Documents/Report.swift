@@ -101,6 +101,7 @@ enum Report {
             return nil
         }
         if let text = json.string { return Int64(text).map(Timestamp.init(milliseconds:)) }
+        // What is no time is shown as it is.
         return try? json.decode(Timestamp.self)
     }
 

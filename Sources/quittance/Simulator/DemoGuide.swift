@@ -23,7 +23,7 @@ struct DemoGuide: Sendable {
     let folder: String?
 
     /// The longest wait for an answer, or for a purchase to arrive: a busy machine takes a second.
-    private static let patience = Duration.seconds(60)
+    private static let timeout = Duration.seconds(60)
 
     /// Makes the requests, and prints everything.
     ///
@@ -49,7 +49,7 @@ struct DemoGuide: Sendable {
         until isDone: @Sendable (JSONValue) -> Bool = { _ in true }
     ) async throws {
         var answer = try await request.answer()
-        let end = ContinuousClock.now + Self.patience
+        let end = ContinuousClock.now + Self.timeout
         // The App Store's notification is on its way.
         while try !isDone(JSONValue(parsing: answer)) {
             guard ContinuousClock.now < end else { throw DemoFailure("The server did not hear of the purchase.") }
@@ -133,7 +133,9 @@ private struct DemoRequest: Sendable {
     ///   - body: Sent with POST; `nil` for GET.
     init(_ address: String, key: String? = nil, body: String? = nil, characters: Int? = nil) {
         self.address = "127.0.0.1:\(address)"
-        (self.key, self.body, self.characters) = (key, body, characters)
+        self.key = key
+        self.body = body
+        self.characters = characters
     }
 
     /// A line for a shell.
@@ -158,7 +160,10 @@ private struct DemoRequest: Sendable {
     func answer() async throws -> [UInt8] {
         var request = HTTPClientRequest(url: "http://\(address)")
         if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
-        if let body { (request.method, request.body) = (.POST, .bytes(ByteBuffer(string: body))) }
+        if let body {
+            request.method = .POST
+            request.body = .bytes(ByteBuffer(string: body))
+        }
         let response = try await Self.client.execute(request, timeout: Self.timeout)
         let answer = try await response.body.collect(upTo: Self.answerLimit)
         guard response.status == .ok else {

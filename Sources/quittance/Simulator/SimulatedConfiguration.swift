@@ -36,9 +36,9 @@ struct SimulatedConfiguration {
         root["sandboxAppStoreServer", .set] = .string(addresses.sandbox)
         var apps = root["apps"]?.array ?? []
         let id = JSONValue.string(store.world.catalogue.bundleId)
-        let place = apps.firstIndex { $0["bundleId"] == id }
-        let app = updated(place.map { apps[$0] } ?? .object([.init("bundleId", id)]))
-        if let place { apps[place] = app } else { apps.append(app) }
+        let index = apps.firstIndex { $0["bundleId"] == id }
+        let app = updated(index.map { apps[$0] } ?? .object([.init("bundleId", id)]))
+        if let index { apps[index] = app } else { apps.append(app) }
         root["apps", .set] = .array(apps)
         return root
     }
@@ -91,8 +91,8 @@ extension JSONValue {
         get { self[name] }
         set {
             guard let newValue, var members else { return }
-            if let place = members.firstIndex(where: { $0.name == name }) {
-                if presence == .set { members[place].value = newValue }
+            if let index = members.firstIndex(where: { $0.name == name }) {
+                if presence == .set { members[index].value = newValue }
             } else {
                 members.append(.init(name, newValue))
             }

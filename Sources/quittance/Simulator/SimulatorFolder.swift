@@ -12,7 +12,8 @@ final class SimulatorFolder: Sendable {
     static let keysFile = "simulator-keys.json"
     static let rootsFile = "roots.pem"
     /// The configuration of a Quittance server, and its ledger.
-    static let (configurationFile, ledgerFile) = ("quittance.json", "quittance.sqlite")
+    static let configurationFile = "quittance.json"
+    static let ledgerFile = "quittance.sqlite"
 
     /// Files that are of no use without the keys.
     private static let lastingFiles = [rootsFile, configurationFile, ledgerFile]

@@ -21,7 +21,8 @@ struct SimulatorHandout {
         func address(_ listener: SimulatorListener) -> String {
             "http://\(ListeningAddress(hostname: hostname, port: ports[listener] ?? 0))"
         }
-        (roots, store) = (simulator.roots, simulator.store)
+        roots = simulator.roots
+        store = simulator.store
         addresses = (address(.control), address(.production), address(.sandbox))
         serverPort = store.notificationURLs[.production].flatMap(Self.serverPort)
         let catalogue = simulator.store.world.catalogue
@@ -90,11 +91,12 @@ struct SimulatorHandout {
     /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the configuration there is not a
     ///   simulator's.
     static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
-        let isSimulators = folder.has(SimulatorFolder.keysFile) || hasValues(in: folder)
-        if !isSimulators, let other = certificateFiles.first(where: folder.has) {
+        let kept = folder
+        let folder = URL(fileURLWithPath: kept.path, isDirectory: true)
+        let isSimulators = kept.has(SimulatorFolder.keysFile) || values(in: folder) != nil
+        if !isSimulators, let other = certificateFiles.first(where: kept.has) {
             throw SimulatorFolderError("It has \(other), which no simulator made: name another folder.")
         }
-        let folder = URL(fileURLWithPath: folder.path, isDirectory: true)
         _ = try configuration(in: folder)
         do {
             let file = folder.appendingPathComponent(variablesFile)
@@ -104,14 +106,13 @@ struct SimulatorHandout {
         }
     }
 
-    private static let (variablesFile, valuesFile) = ("simulator.env", "simulator.json")
+    private static let variablesFile = "simulator.env"
+    private static let valuesFile = "simulator.json"
 
     /// The API key of the run before, by the values that it wrote. Apple's keys have names of the same form, and are
     /// left alone.
     private static func lastKeyFile(in folder: URL) -> URL? {
-        // Without such values there is no key to remove.
-        let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
-        guard let id = values?["keyId"]?.string, values?["control"] != nil, !id.contains("/") else { return nil }
+        guard let id = values(in: folder)?["keyId"]?.string, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")
     }
 
@@ -119,9 +120,11 @@ struct SimulatorHandout {
         "root.cer", "receipt-root.cer", "receipt-intermediate.cer", SimulatorFolder.rootsFile,
     ]
 
-    /// Whether a simulator wrote its values there.
-    private static func hasValues(in folder: SimulatorFolder) -> Bool {
-        (try? JSONValue(parsing: Input.read(folder.file(valuesFile))))?["control"] != nil
+    /// The values that a simulator wrote there; `nil` if none did.
+    private static func values(in folder: URL) -> JSONValue? {
+        // A file that cannot be read is another program's.
+        let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
+        return values?["control"] == nil ? nil : values
     }
 
     private static func configuration(in folder: URL) throws(SimulatorFolderError) -> JSONValue? {

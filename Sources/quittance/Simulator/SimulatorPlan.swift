@@ -35,7 +35,8 @@ struct SimulatorPlan {
         }
         let roots = try SimulatorRoots(kept.keys.authority)
         guard roots.validity.contains(kept.time) else {
-            let (first, last) = (roots.validity.lowerBound.iso8601, roots.validity.upperBound.iso8601)
+            let first = roots.validity.lowerBound.iso8601
+            let last = roots.validity.upperBound.iso8601
             throw ValidationError(
                 "--start: The time would be \(kept.time.iso8601), and the simulator's certificates are valid from "
                     + "\(first) to \(last)." + (folder == nil ? "" : " --new-keys makes new ones."))
@@ -88,7 +89,7 @@ struct SimulatorPlan {
             return KeptSimulator(keys: keys, seed: .random(in: 0...UInt64.max), time: first)
         }
         var next = try before.next()
-        let earliest = Timestamp(milliseconds: before.time.milliseconds + 1)
+        let earliest = before.time.advanced(by: .milliseconds(1))
         guard start ?? earliest >= earliest else {
             throw SimulatorFolderError(
                 "The last run came to \(before.time.iso8601), and the clock does not go back: pass a later --start.")
@@ -121,7 +122,7 @@ struct SimulatorPlan {
     private static func newKeys(from start: Timestamp) throws -> SimulatorKeys {
         var random = SystemRandomNumberGenerator()
         // The certificates begin a day before, so that they are valid for all that the simulator signs.
-        let authority = try StoreAuthority(from: Timestamp(milliseconds: start.milliseconds - 86_400_000))
+        let authority = try StoreAuthority(from: start.advanced(by: .seconds(-86_400)))
         return SimulatorKeys(authority, try StoreKey(using: &random))
     }
 }

@@ -21,8 +21,7 @@ struct Confirmation: ParsableArguments {
         guard !yes else { return }
         Terminal.writeError(Array("\(try await question().printable) [y/N] ".utf8))
         guard ["y", "yes"].contains(readLine()?.lowercased()) else {
-            Terminal.printError("quittance: Nothing was done.")
-            throw ExitCode(1)
+            throw Terminal.failure("Nothing was done.")
         }
     }
 }

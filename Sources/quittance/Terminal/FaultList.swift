@@ -17,7 +17,7 @@ struct FaultList {
     ///
     /// - Parameter rest: What to do to see those that are left out: a sentence without its period.
     func print(all: Bool = false, rest: String) {
-        for line in lines(all: all, rest: rest) { Terminal.printError("quittance: \(line)") }
+        lines(all: all, rest: rest).forEach(Terminal.report)
     }
 
     func lines(all: Bool = false, rest: String) -> [String] {

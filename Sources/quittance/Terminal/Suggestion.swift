@@ -39,7 +39,8 @@ enum Suggestion {
     private static func path(
         _ words: [String], from root: any ParsableCommand.Type
     ) -> (commands: [any ParsableCommand.Type], unknown: String?) {
-        var (command, commands) = (root, [root])
+        var command = root
+        var commands = [root]
         // The parser's own command, which takes the names of others.
         for word in words.first == "help" ? words.dropFirst() : words[...] {
             let subcommands = command.configuration.subcommands
@@ -64,11 +65,11 @@ enum Suggestion {
     }
 
     /// The longest word that is compared, in characters: longer than all names.
-    private static let longestWord = 64
+    private static let maxWordLength = 64
 
     /// The candidate that takes the fewest mistakes to become `word`; `nil` if all take too many.
     static func nearest(to word: String, in candidates: [String]) -> String? {
-        guard word.count <= longestWord else { return nil }
+        guard word.count <= maxWordLength else { return nil }
         // Two mistakes, or one in three letters. A word of mistakes alone is another word.
         let limit = min(max(2, word.count / 3), word.count - 1)
         return candidates.map { (name: $0, mistakes: mistakes(from: $0, to: word)) }
@@ -77,7 +78,8 @@ enum Suggestion {
 
     /// How many letters to add, omit, replace or swap with their neighbours (optimal string alignment).
     private static func mistakes(from name: String, to word: String) -> Int {
-        let (name, word) = (Array(name), Array(word))
+        let name = Array(name)
+        let word = Array(word)
         var rows = [Array(0...word.count)]
         for (i, letter) in name.enumerated() {
             var row = [i + 1]

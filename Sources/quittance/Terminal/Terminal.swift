@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import ArgumentParser
+import Foundation
 import Logging
-
-#if canImport(Glibc)
-import Glibc
-#elseif canImport(Musl)
-import Musl
-#else
-import Darwin
-#endif
 
 /// A count with its noun, such as `1 document` or `2 documents`.
 func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
@@ -65,16 +59,26 @@ enum Terminal {
         writeError(Array("\(message)\n".utf8))
     }
 
+    /// Writes a sentence about this program's work to standard error.
+    static func report(_ sentence: String) { printError("quittance: \(sentence)") }
+
+    /// Says on standard error why a command has failed.
+    ///
+    /// - Returns: Exit status 1.
+    static func failure(_ sentences: String...) -> ExitCode {
+        sentences.forEach(report)
+        return ExitCode(1)
+    }
+
+    /// Writes a document to standard output, as JSON on one line.
+    static func print(json: some Encodable) throws {
+        try print(String(decoding: try JSONWriter.bytes(encoding: json), as: UTF8.self))
+    }
+
     private static func write(_ text: [UInt8], to file: Int32) -> Bool {
         var rest = text[...]
         while !rest.isEmpty {
-            #if canImport(Glibc)
-            let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
-            #elseif canImport(Musl)
-            let count = rest.withUnsafeBytes { Musl.write(file, $0.baseAddress, $0.count) }
-            #else
-            let count = rest.withUnsafeBytes { Darwin.write(file, $0.baseAddress, $0.count) }
-            #endif
+            let count = rest.withUnsafeBytes { Foundation.write(file, $0.baseAddress, $0.count) }
             guard count > 0 || count < 0 && errno == EINTR else { return false }
             rest = rest.dropFirst(max(0, count))
         }

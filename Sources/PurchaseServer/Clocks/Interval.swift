@@ -17,3 +17,22 @@ struct Interval {
 
     mutating func begin() { age = clock.stopwatch() }
 }
+
+extension Clock where Duration == Swift.Duration {
+    /// Starts a measurement.
+    ///
+    /// - Returns: A function that returns the time since the start.
+    func stopwatch() -> @Sendable () -> Duration {
+        let start = now
+        return { start.duration(to: now) }
+    }
+
+    /// Waits.
+    ///
+    /// - Returns: False if the task was cancelled meanwhile.
+    @discardableResult
+    func pause(for time: Duration) async -> Bool {
+        // A clock throws for a task that is cancelled, and for nothing else.
+        (try? await sleep(for: time)) != nil
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+#if PostgreSQL
+import LedgerPostgres
+#endif
+import PurchaseLedger
+import PurchaseServer
+
+/// What `quittance migrate` did.
+struct Migration: Sendable {
+    /// A sentence each.
+    var done: [String]
+    /// What is not safe: a sentence each.
+    var warnings: [String]
+    /// What could not be done, with what mends it; `nil` if nothing is missing.
+    var missing: String?
+}
+
+extension Composition {
+    #if PostgreSQL
+    /// Makes the ledger of a database, or brings it up to date, as the owner of its tables.
+    ///
+    /// - Parameter role: A role that gets the rights of a server; `nil` for none.
+    /// - Returns: What was done: a sentence each. What is not safe. What is missing; `nil` if nothing is.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. Wrong usage unless the ledger is
+    ///   in a database.
+    func migrate(servingAs role: String?) async throws -> Migration {
+        guard case .postgresql(let uri) = configuration.database else {
+            throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")
+        }
+        let settings = PostgresSettings(uri)
+        let (before, storage) = try await openingDatabase {
+            let before = try await PostgresLedgerStorage.version(in: settings, clock: clock, random: random)
+            return (before, try await PostgresLedgerStorage(settings, clock: clock, random: random))
+        }
+        defer { storage.close() }
+        var done = [Self.sentence(from: before, to: PostgresLedgerStorage.newestVersion)]
+        if let role {
+            try await storage.grantServing(to: role)
+            done.append("The role \(role) may read and write rows, as a server does.")
+        }
+        // Somebody may hold a lock for some seconds.
+        for attempt in 1...Self.quarterAttempts {
+            await storage.prepare(at: SystemClock.now())
+            guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
+            try await clock.sleep(for: .seconds(1))
+        }
+        let report = try await storage.report()
+        if let quarters = report.fact("quarters") { done.append("Quarters of documents: \(quarters).") }
+        return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
+    }
+
+    /// How often tables of quarters are added before a lock of somebody else is reported. Each attempt waits 2 seconds.
+    private static let quarterAttempts = 5
+
+    private static func sentence(from before: Int?, to after: Int) -> String {
+        switch before {
+        case nil: "The ledger was made, with version \(after) of its tables."
+        case after: "The ledger has version \(after) of its tables: nothing to do."
+        case let before?: "The ledger's tables were brought from version \(before) to version \(after)."
+        }
+    }
+    #else
+    func migrate(servingAs role: String?) async throws -> Migration { throw Self.withoutPostgres }
+    #endif
+}

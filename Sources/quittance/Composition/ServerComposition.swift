@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Logging
+import PurchaseLedger
+import PurchaseServer
+
+// The server of a configuration, and what it needs besides its ledger: time, log, keys, and those who ask the App Store.
+
+extension Composition {
+    /// The composition with the time of a simulator, if the configuration names one.
+    ///
+    /// - Throws: Exit status 1 if the time cannot be read from that simulator.
+    func takingSimulatorTime(_ logger: Logger) async throws -> Composition {
+        guard simulatorClock == nil, let address = configuration.simulatorClock else { return self }
+        var composition = self
+        do {
+            composition.simulatorClock = try await SimulatorClock(address, clock: clock, logger: logger)
+        } catch {
+            throw Terminal.failure("\(error) Start the simulator first: quittance simulate.")
+        }
+        logger.warning(
+            "The time is a simulator's: for demonstrations only",
+            metadata: ["simulatorClock": .string(address), "now": .string(composition.now().iso8601)])
+        return composition
+    }
+
+    /// A logger that writes to standard error.
+    func logger() -> Logger {
+        var logger = Logger(label: "quittance") { [configuration] _ in
+            LineLogHandler(configuration.logFormat, now: SystemClock.now, write: Terminal.printError)
+        }
+        logger.logLevel = configuration.logLevel
+        return logger
+    }
+
+    /// Refuses a ledger with documents of roots that are not configured now.
+    ///
+    /// - Parameter trustsOthers: Whether the operator says that such documents count all the same.
+    /// - Throws: Exit status 1 if the ledger is refused, or cannot be read.
+    func requireRoots(of service: LedgerService, trustsOthers: Bool, _ logger: Logger) async throws {
+        do {
+            if trustsOthers {
+                let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
+                // What a simulator signed may be anything.
+                logger.log(
+                    level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
+                    """
+                    The ledger may have documents of other roots than are trusted now (--trust-other-roots): they \
+                    stay, and what they say counts. Omit the option from the next start on
+                    """, metadata: ["forgotten": .string(forgotten.sentence)])
+            }
+            try await service.ledger.requireRoots(of: service.verifier, at: now())
+        } catch let error as LedgerStorageError {
+            throw Terminal.failure("\(error)")
+        }
+    }
+
+    /// The ledger with the configured rules and apps, and its verifier.
+    ///
+    /// - Parameter judge: Judges the machine's clock, for a server that takes the time from it.
+    func service(
+        _ storage: any LedgerStorage, _ verifier: AppStoreVerifier, judge: ClockJudge? = nil
+    ) -> LedgerService {
+        LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
+    }
+
+    /// Judges the machine's clock; `nil` if the time is a simulator's.
+    func clockJudge() -> ClockJudge? {
+        simulatorClock == nil ? ClockJudge(now: SystemClock.now, clock: clock) : nil
+    }
+
+    /// Signs with the apps' In-App Purchase keys.
+    ///
+    /// - Parameter warn: Called with what the operator should look at; by default, it is standard error.
+    /// - Throws: Wrong usage if a key cannot be read.
+    func signing(warn: (String) -> Void = { Terminal.report($0) }) throws -> AppSigning {
+        configuration.keyWarnings.forEach(warn)
+        do {
+            return AppSigning(keys: try AppSigning.keys(of: configuration.apps), nonce: Self.nonce)
+        } catch {
+            throw ValidationError("inAppPurchaseKey.file \(error)")
+        }
+    }
+
+    /// Asks the App Store, or a simulated one, about the apps that have keys.
+    ///
+    /// - Parameter share: How much of Apple's rate limits to use, in percent.
+    func reconcilers(_ service: LedgerService, share: Int = 100) -> Reconcilers {
+        var hosts = AppStoreHosts.apple
+        if let address = configuration.appStoreServer { hosts[.production] = address }
+        if let address = configuration.sandboxAppStoreServer { hosts[.sandbox] = address }
+        let clock = clock
+        var transport = HTTPAppStoreTransport(hosts: hosts, clock: clock)
+        if let judge = service.clockJudge { transport.onDate = { judge.appStoreSaid($0) } }
+        return Reconcilers(
+            service.ledger, service.verifier, keys: service.signing?.allKeys ?? [:], apps: service.apps,
+            over: transport, share: share, now: now, wall: SystemClock.now,
+            sleep: { try await clock.sleep(for: $0) }, random: SystemRandomNumberGenerator(),
+            judge: service.clockJudge)
+    }
+
+    /// The server.
+    ///
+    /// - Parameter service: `nil` for a server that only verifies.
+    func server(_ service: LedgerService?, _ logger: Logger) -> ServerApplication {
+        var random = random
+        var server = ServerApplication(
+            environment: configuration.environment, ledger: service, bounds: configuration.bounds,
+            requestSeed: random.next(), now: now, clock: clock, logger: logger)
+        server.requestLog = configuration.requestLog
+        server.simulatorClock = simulatorClock
+        server.wall = SystemClock.now
+        return server
+    }
+}
+
+extension LedgerService {
+    /// Erases customers whose erasure is in the journal and not in the ledger, as after a backup was restored by hand.
+    func eraseAgain(_ erasures: ErasureJournalFile?, _ logger: Logger) async throws {
+        guard let erasures else {
+            return logger.warning(
+                """
+                Without erasureJournal, a restored dump brings deleted customers back: set it to the path of a file of \
+                this server
+                """)
+        }
+        let count = try await ledger.replay(erasures)
+        guard count > 0 else { return }
+        logger.warning(
+            "The ledger is older than the journal of erasures: customers were erased again",
+            metadata: ["customers": "\(count)", "journal": .string(erasures.path)])
+    }
+}

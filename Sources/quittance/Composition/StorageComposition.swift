@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import ArgumentParser
+import Foundation
+#if PostgreSQL
+import LedgerPostgres
+#endif
+import LedgerSQLite
+import Logging
+import PurchaseLedger
+import PurchaseServer
+
+// The ledger of a configuration: where it is, and how it is opened and closed.
+
+extension Composition {
+    /// Opens the ledger, lets `body` use it, and closes it.
+    ///
+    /// - Parameter logger: Logs that a server waits for a database that is away; `nil` to fail instead.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; wrong usage if it does not exist; errors of `body`.
+    func withStorage<Output>(
+        _ use: LedgerUse, waiting logger: Logger? = nil, _ body: (any LedgerStorage) async throws -> Output
+    ) async throws -> Output {
+        let storage = try await open(use, waiting: logger)
+        return try await Self.closing(storage) { try await body(storage) }
+    }
+
+    /// Lets `body` use the ledger, and ends the command with status 1 if that cannot be read or written.
+    func onLedger(_ use: LedgerUse, _ body: (any LedgerStorage) async throws -> Void) async throws {
+        try await endingOnDamage { try await withStorage(use, body) }
+    }
+
+    /// Lets `body` use a storage, and closes it, also after an error: closing merges SQLite's write-ahead log into the
+    /// file.
+    static func closing<Output>(
+        _ storage: any LedgerStorage, _ body: () async throws -> Output
+    ) async throws -> Output {
+        let output: Output
+        do {
+            output = try await body()
+        } catch {
+            // The first error says more.
+            try? storage.close()
+            throw error
+        }
+        try storage.close()
+        return output
+    }
+
+    private func open(_ use: LedgerUse, waiting logger: Logger?) async throws -> any LedgerStorage {
+        if case .postgresql(let uri) = configuration.database { return try await database(uri, use, waiting: logger) }
+        let storage = try file(use)
+        if !use.makesLedger, use != .inspecting { try warnOfExposure() }
+        return storage
+    }
+
+    private func file(_ use: LedgerUse) throws -> SQLiteLedgerStorage {
+        let path = try use.makesLedger ? ledgerFile() : existingLedger()
+        do {
+            switch use {
+            case .serving: return try SQLiteLedgerStorage(path: path, isServed: true)
+            case .working: return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
+            case .reading, .inspecting: return try SQLiteLedgerStorage(reading: path)
+            case .copyingFrom:
+                return try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false, isServed: true)
+            case .copyingInto: return try SQLiteLedgerStorage(path: path, isServed: true, continuesCopy: true)
+            }
+        } catch {
+            throw Terminal.failure("Cannot open the ledger at \(path): \(error)")
+        }
+    }
+
+    /// Warns if other users of the machine may read the ledger's file. Call it once that is known to be a ledger.
+    func warnOfExposure() throws {
+        guard let warning = SQLiteLedgerStorage.exposure(of: try ledgerFile()) else { return }
+        Terminal.report(warning)
+    }
+
+    /// Where the ledger is, for people: without the user and the password of an address.
+    var place: String {
+        get throws {
+            #if PostgreSQL
+            if case .postgresql(let uri) = configuration.database { return PostgresSettings(uri).place }
+            #endif
+            return "sqlite:" + URL(fileURLWithPath: try ledgerFile()).standardizedFileURL.path
+        }
+    }
+
+    /// Throws if the ledger is in a file that does not exist.
+    func requireLedger() throws {
+        if case .postgresql = configuration.database { return }
+        _ = try existingLedger()
+    }
+
+    /// The path of the ledger, whose file must exist.
+    func existingLedger() throws -> String {
+        let path = try ledgerFile()
+        guard FileManager.default.fileExists(atPath: path) else {
+            throw ValidationError("There is no ledger at \(path). quittance serve creates one.")
+        }
+        return path
+    }
+
+    /// The path of the ledger, whose file may be missing.
+    ///
+    /// - Throws: Wrong usage if the ledger is in a database, or nowhere.
+    func ledgerFile() throws -> String {
+        switch configuration.database {
+        case .sqlite(let path): return path
+        case .postgresql:
+            throw ValidationError(
+                """
+                A database is backed up with PostgreSQL's own pg_dump or pg_basebackup, and restored with its own \
+                tools, see docs/postgresql-operations.md. After a restore run quittance restore --new-epoch. \
+                quittance copy --to sqlite:PATH makes a file of it.
+                """)
+        case nil:
+            throw ValidationError(
+                "Which ledger? Pass --config FILE of a configuration with database, or --database sqlite:PATH.")
+        }
+    }
+
+    /// What the name of a ledger's file is followed by in that of its journal of erasures.
+    static let erasuresEnding = "-erasures"
+
+    /// Where erasures are written down too; `nil` for a database without the setting `erasureJournal`.
+    var erasureJournalPath: String? {
+        if let path = configuration.erasureJournal { return URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
+        guard case .sqlite(let path) = configuration.database else { return nil }
+        return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
+    }
+
+    /// The journal of erasures, which is made if it does not exist.
+    ///
+    /// - Throws: Exit status 1 if it cannot be opened.
+    func erasureJournal() throws -> ErasureJournalFile? {
+        var random = random
+        do {
+            return try erasureJournalPath.map { try ErasureJournalFile($0, random: &random) }
+        } catch let error as LedgerStorageError {
+            throw Terminal.failure("\(error)")
+        }
+    }
+}
+
+// MARK: - What an operator should know of it
+
+extension Composition {
+    /// What to do if this machine's clock and that of the database differ; `nil` if they agree, or cannot be compared.
+    private func clockWarning(_ storage: any LedgerStorage) async -> String? {
+        // If the database is away, the next request says so.
+        guard let difference = try? await storage.clockDifference(now: SystemClock.now),
+            max(difference, .zero - difference) > Self.clockTolerance
+        else { return nil }
+        let distance = max(difference, .zero - difference)
+        let side = difference > .zero ? "ahead of" : "behind"
+        return "This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers"
+    }
+
+    /// Logs what an operator should know of a ledger.
+    func report(_ storage: any LedgerStorage, to logger: Logger) async {
+        // If the database is away, the next request says so.
+        if let report = try? await storage.report() {
+            if !report.facts.isEmpty {
+                let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
+                logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
+            }
+            if let failure = report.lockFailure {
+                logger.warning(
+                    "The ledger cannot be locked: make sure that no other server uses it",
+                    metadata: ["reason": "\(failure)"])
+            }
+            for note in report.notes { logger.info("\(note)") }
+            for warning in report.warnings { logger.warning("\(warning)") }
+        }
+        if let warning = await clockWarning(storage) { logger.warning("\(warning)") }
+    }
+
+    /// How much the clocks of servers may differ. Documents are a second old when they arrive.
+    private static let clockTolerance = Duration.seconds(1)
+}
+
+// MARK: - A database
+
+extension Composition {
+    #if PostgreSQL
+    private func database(
+        _ uri: String, _ use: LedgerUse, waiting logger: Logger?
+    ) async throws -> any LedgerStorage {
+        var settings = PostgresSettings(uri)
+        if use.copies { settings.requestLimit = Self.copyLimit }
+        let found = settings
+        let open = {
+            try await PostgresLedgerStorage(
+                found, upgrades: use.makesLedger, continuesCopy: use == .copyingInto, clock: clock, random: random)
+        }
+        return try await openingDatabase {
+            guard let logger else { return try await open() }
+            let wait = DatabaseWait(clock: clock, isAway: { await found.isAway(clock: clock) }) { reason in
+                logger.warning(
+                    "The database is away: the server waits for it, for a minute at most",
+                    metadata: ["reason": .string(reason)])
+            }
+            return try await wait.open(open)
+        }
+    }
+
+    func openingDatabase<Value>(_ body: () async throws -> Value) async throws -> Value {
+        do {
+            return try await body()
+        } catch {
+            throw Terminal.failure("Cannot open the ledger in the database: \(error)")
+        }
+    }
+
+    /// How long a request of a copy may take. Nobody waits for its answer as for a server's, and it may read a page of
+    /// 500 records, count all documents or gather statistics. Longer than that only a database takes that hangs.
+    private static let copyLimit = Duration.seconds(300)
+    #else
+    private func database(_: String, _: LedgerUse, waiting _: Logger?) async throws -> any LedgerStorage {
+        throw Self.withoutPostgres
+    }
+
+    static let withoutPostgres = ValidationError(
+        "This program was built without PostgreSQL: build it with the package trait PostgreSQL.")
+    #endif
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreTrust
+import ArgumentParser
+import Foundation
+import PurchaseServer
+
+// The verifier of a configuration, with its roots and intermediate certificates.
+
+extension Composition {
+    /// A verifier for any app, with the configured roots.
+    func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
+        let roots = try TrustRoots(
+            at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
+            setting: configuration.place(of: "roots"))
+        do {
+            try configuration.requireSimulatorAlone(roots)
+        } catch {
+            throw ValidationError(error.message)
+        }
+        var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
+        if let intermediates = configuration.intermediates {
+            verifier.intermediates = try Intermediates(
+                at: intermediates, setting: configuration.place(of: "intermediates"))
+        }
+        if checkingRevocation, configuration.revocation != .off {
+            let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)
+            verifier.revocation = .checked(by: checker, acceptsUnknown: configuration.revocation == .ask)
+        }
+        return verifier
+    }
+}
+
+extension TrustRoots {
+    /// The roots in the files, or Apple's if there are no files.
+    ///
+    /// - Parameter setting: The place where the operator gave the files.
+    fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
+        var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
+        for path in paths {
+            let root: TrustRoots
+            do {
+                root = try TrustRoots(reading: Input.read(path))
+            } catch {
+                throw ValidationError("\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+            trusted = trusted?.union(root) ?? root
+        }
+        self = trusted ?? .apple
+    }
+}
+
+extension Intermediates {
+    /// Reads a file, or all files in a folder with the extension of a certificate.
+    ///
+    /// - Parameter setting: The place where the operator gave the path.
+    fileprivate init(at path: String, setting: String) throws {
+        let endings = [".cer", ".crt", ".der", ".pem"]
+        var paths = [path]
+        // A path that is no folder is a file, whose reader says what is wrong.
+        if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
+            paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
+                .map { "\(path)/\($0)" }
+            guard !paths.isEmpty else {
+                throw ValidationError("\(setting) \(path): It has no \(endings.joined(separator: ", ")) file.")
+            }
+        }
+        self.init()
+        for path in paths {
+            do {
+                self = union(try Intermediates(reading: Input.read(path)))
+            } catch {
+                throw ValidationError(
+                    "\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
+            }
+        }
+    }
+}
