@@ -115,7 +115,9 @@ public struct ServerApplication: Sendable {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
             if let scopes = ledger.reconcilers?.all.keys, !scopes.isEmpty {
-                services.append(watcher(ledger, Set(scopes)))
+                services.append(
+                    HistoryWatcher(
+                        ledger.histories, Set(scopes), in: ledger.ledger, now: now, clock: clock, logger: logger))
             }
         }
         if let simulatorClock { services.append(simulatorClock) }
@@ -164,10 +166,6 @@ public struct ServerApplication: Sendable {
         housekeeping.apps = service.apps
         housekeeping.judge = service.clockJudge
         return housekeeping
-    }
-
-    private func watcher(_ service: LedgerService, _ scopes: Set<LedgerScope>) -> some Service {
-        HistoryWatcher(service.histories, scopes, in: service.ledger, now: now, clock: clock, logger: logger)
     }
 
     /// The router of all routes, for tests without a socket and for use in another application.

@@ -82,7 +82,7 @@ struct Quittance: AsyncParsableCommand {
         let rest = lines[usage...].drop { !$0.hasPrefix("  See '") }
         let words = Array(CommandLine.arguments.dropFirst())
         let text = (lines[..<usage] + rest).joined(separator: "\n")
-            .replacing("'quittance --help'", with: "'\(Suggestion.place(of: words, in: Self.self)) --help'")
+            .replacing("'quittance --help'", with: "'\(Suggestion.name(of: words, in: Self.self)) --help'")
         return Suggestion.namingOption(in: text, for: words, of: Self.self)
     }
 }

@@ -25,11 +25,11 @@ struct CustomerBody: Encodable, Sendable {
     /// The environments that do not count, and in which the customer has entitlements.
     var activeIn: [String]?
     /// The subscriptions, also those that are over.
-    var subscriptions: [SubscriptionBody]
+    var subscriptions: [SubscriptionBody] = []
     /// All transactions, also those of subscriptions.
-    var purchases: [PurchaseBody]
+    var purchases: [PurchaseBody] = []
     /// The consumables, to be credited once for each `transactionId`.
-    var consumables: [ConsumableBody]
+    var consumables: [ConsumableBody] = []
     /// The products of the customer that the configuration lacks, in order.
     var unknownProducts: [String]
     /// Since when the customer consents to answers about consumption, in milliseconds since 1970; for a server key
@@ -57,33 +57,26 @@ struct CustomerBody: Encodable, Sendable {
         nextChange = holdings.nextChange
         entitlements = holdings.entitlements.map { EntitlementBody($0.entitlement, in: $0.environment) }
         activeIn = holdings.activeElsewhere()
-        let owned = holdings.counted.map { environment, holdings in
-            OwnedPurchases(holdings, answers[environment], in: environment, role)
-        }
-        subscriptions = owned.flatMap(\.subscriptions)
-        purchases = owned.flatMap(\.purchases)
-        consumables = owned.flatMap(\.consumables)
         unknownProducts = holdings.unknownProducts
         consentedAt = isServer ? any?.consentedAt : nil
+        for (environment, holdings) in holdings.counted {
+            add(holdings, answers[environment], in: environment, role)
+        }
     }
-}
 
-/// The purchases of a customer in one environment.
-private struct OwnedPurchases {
-    let subscriptions: [SubscriptionBody]
-    let purchases: [PurchaseBody]
-    let consumables: [ConsumableBody]
-
-    init(_ holdings: Holdings, _ answer: Ledger.CustomerAnswer?, in environment: Environment, _ role: APIKey.Role) {
+    /// Adds the purchases in one environment.
+    private mutating func add(
+        _ holdings: Holdings, _ answer: Ledger.CustomerAnswer?, in environment: Environment, _ role: APIKey.Role
+    ) {
         func standing(_ chain: String) -> PurchaseStanding {
             PurchaseStanding(of: chain, answer, in: environment, for: role)
         }
-        subscriptions = holdings.subscriptions.sorted { $0.key < $1.key }
+        subscriptions += holdings.subscriptions.sorted { $0.key < $1.key }
             .map { SubscriptionBody($0.value, standing($0.key)) }
-        purchases = (answer?.purchases ?? []).map {
+        purchases += (answer?.purchases ?? []).map {
             PurchaseBody($0, standing($0.chainName), showsEvidence: role == .server)
         }
-        consumables = holdings.consumables.map {
+        consumables += holdings.consumables.map {
             let isTransferred = answer?.transferred.contains($0.transactionId) ?? false
             return ConsumableBody($0, standing($0.chainName), isTransferred: isTransferred)
         }

@@ -44,10 +44,18 @@ extension LedgerService {
     ///
     /// - Parameter ids: All ids of the customer.
     package func countedEnvironments(for ids: [String], of bundleId: String) -> [Environment] {
-        let app = apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
-        let rule = EnvironmentRule(
-            requested: .unnamed, configured: verifier.environments, sandboxAccess: app.sandboxAccess,
-            sandboxCustomers: app.sandboxCustomers)
-        return rule.counted(for: ids)
+        environmentRule(.unnamed, of: bundleId).counted(for: ids)
+    }
+
+    /// The configuration of an app: the defaults if there is none.
+    func app(_ bundleId: String) -> AppConfiguration {
+        apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+    }
+
+    /// Which environments count in an answer about customers of an app.
+    func environmentRule(_ requested: RequestedEnvironment, of bundleId: String) -> EnvironmentRule {
+        EnvironmentRule(
+            requested: requested, configured: verifier.environments, sandboxAccess: app(bundleId).sandboxAccess,
+            sandboxCustomers: app(bundleId).sandboxCustomers)
     }
 }

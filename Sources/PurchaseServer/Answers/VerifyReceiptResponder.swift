@@ -32,7 +32,7 @@ struct VerifyReceiptResponder: Sendable {
     private static let environments: Set<AppStoreModel.Environment> = [.production, .sandbox]
 
     /// A response as it is sent, and its status for the log.
-    struct Answer: Sendable {
+    struct Reply: Sendable {
         let status: Int
         let json: [UInt8]
 
@@ -72,20 +72,14 @@ struct VerifyReceiptResponder: Sendable {
     /// Reads a request and verifies its receipt.
     ///
     /// - Returns: The question, or the answer if it is clear already.
-    func question(in body: [UInt8], at now: Timestamp) async -> Result<Question, AnswerStatus> {
+    func question(in body: [UInt8], at now: Timestamp) async -> Result<Question, VerifyReceiptStatus> {
         do {
             return .success(try await strictQuestion(in: body, at: now))
         } catch {
             let status = Self.status(of: error)
             if status == .malformedReceipt { Self.noteForm(of: body) }
-            return .failure(AnswerStatus(status))
+            return .failure(status)
         }
-    }
-
-    /// A status that is the whole answer.
-    struct AnswerStatus: Error {
-        fileprivate let status: VerifyReceiptStatus
-        fileprivate init(_ status: VerifyReceiptStatus) { self.status = status }
     }
 
     /// Notes for the log what was sent in place of a receipt. The answer stays as strict as the App Store's.
@@ -117,8 +111,8 @@ struct VerifyReceiptResponder: Sendable {
     ///
     /// - Throws: ``Refusal/overloaded``, and `HTTPError` if the client disconnects before its turn.
     func answer(
-        to question: Result<Question, AnswerStatus>, of request: Request, within bodies: BodyIntake
-    ) async throws -> Answer {
+        to question: Result<Question, VerifyReceiptStatus>, of request: Request, within bodies: BodyIntake
+    ) async throws -> Reply {
         do {
             let question = try question.get()
             switch question.document {
@@ -127,14 +121,8 @@ struct VerifyReceiptResponder: Sendable {
             case .transaction(let receipt, let service):
                 return try await answer(receipt, service, question, of: request, within: bodies)
             }
-        } catch let known as AnswerStatus {
-            return Answer(known.status)
-        } catch let refusal as Refusal {
-            throw refusal
-        } catch let error as HTTPError {
-            throw error
-        } catch {
-            return Answer(Self.status(of: error))
+        } catch let error where !(error is Refusal || error is HTTPError) {
+            return Reply(Self.status(of: error))
         }
     }
 
@@ -154,7 +142,7 @@ extension VerifyReceiptResponder {
     private func answer(
         _ receipt: Verified<AppReceipt>, _ refusal: VerificationError?, _ question: Question, of request: Request,
         within bodies: BodyIntake
-    ) async throws -> Answer {
+    ) async throws -> Reply {
         let known = service.flatMap { $0.knows(receipt.bundleId, environment) ? $0 : nil }
         if known != nil, let refusal { RequestNotes.add { $0.refusal = refusal } }
         let purchases = receipt.payload.inAppPurchases.count
@@ -194,7 +182,7 @@ extension VerifyReceiptResponder {
 
     private func complete(
         _ full: FullReceiptAnswer, from ledger: Ledger, _ question: Question, besides counted: Set<ChainKey>
-    ) async throws -> Result<Answer, FullReceiptAnswer.Uncounted> {
+    ) async throws -> Result<Reply, FullReceiptAnswer.Uncounted> {
         let response = response(full.receipt, at: question.now)
         return try await full.complete(response, from: ledger, latestOnly: question.latestOnly, besides: counted)
             .map { answer($0) }
@@ -206,7 +194,7 @@ extension VerifyReceiptResponder {
             status: .valid, environment: environment, receipt: Receipt(receipt.payload, requestDate: now))
     }
 
-    private func answer(_ response: VerifyReceiptResponse) -> Answer { Answer(response.status, json: response.json) }
+    private func answer(_ response: VerifyReceiptResponse) -> Reply { Reply(response.status, json: response.json) }
 
     /// Verifies a receipt: as one of the ledger's own apps first, since most are, and otherwise for any app.
     ///
@@ -266,7 +254,7 @@ extension VerifyReceiptResponder {
     private func answer(
         _ receipt: VerifiedTransactionReceipt, _ service: LedgerService, _ question: Question, of request: Request,
         within bodies: BodyIntake
-    ) async throws -> Answer {
+    ) async throws -> Reply {
         guard service.knows(receipt.bundleId, environment) else { throw VerifyReceiptStatus.accountNotFound }
         let old = OldReceiptAnswer(receipt: receipt, environment: environment)
         let ids = [receipt.payload.originalTransactionId, receipt.payload.transactionId].compactMap { $0 }
@@ -276,7 +264,7 @@ extension VerifyReceiptResponder {
         // The answer is short, but the whole chain is read for it.
         return try await bodies.withAnswer(of: try await old.rows(in: service.ledger), to: request) {
             let response = try await old.response(from: service.ledger, at: question.now)
-            return Answer(response.status, json: response.json)
+            return Reply(response.status, json: response.json)
         }
     }
 

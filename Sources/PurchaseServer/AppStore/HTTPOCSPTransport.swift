@@ -11,12 +11,9 @@ import OutgoingHTTP
 public struct HTTPOCSPTransport: OCSPTransport {
     private let client: HTTPClient
     private let timeout: TimeAmount
+}
 
-    private init(client: HTTPClient, timeout: TimeAmount) {
-        self.client = client
-        self.timeout = timeout
-    }
-
+extension HTTPOCSPTransport {
     /// Creates a transport with a client of its own, which lives as long as the process.
     ///
     /// - Parameter timeout: The longest time until the whole response has arrived.

@@ -33,6 +33,6 @@ extension Clock where Duration == Swift.Duration {
     @discardableResult
     func pause(for time: Duration) async -> Bool {
         // A clock throws for a task that is cancelled, and for nothing else.
-        (try? await sleep(for: time)) != nil
+        (try? await self.sleep(for: time)) != nil
     }
 }

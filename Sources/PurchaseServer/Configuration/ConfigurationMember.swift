@@ -13,7 +13,9 @@ struct ConfigurationMember {
         case member(String, Int?)
         case element(Int)
     }
+}
 
+extension ConfigurationMember {
     /// Some editors write it at the beginning of a file; a reader may ignore it (RFC 8259 section 8.1).
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
@@ -25,12 +27,6 @@ struct ConfigurationMember {
         } catch {
             throw ConfigurationError(text, offset: error.offset, "The file is not JSON: \(error.message).")
         }
-    }
-
-    private init(text: [UInt8], path: [Step], value: JSONValue) {
-        self.text = text
-        self.path = path
-        self.value = value
     }
 
     /// The name of the member; empty for an element of an array.

@@ -45,30 +45,30 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
         do {
             return try InAppPurchaseKey(id: keyId, issuer: issuerId, pem: text)
         } catch {
-            throw KeyFileError(file, error.description)
+            throw failure(error.description)
         }
     }
+
+    private func failure(_ message: String) -> KeyFileError { KeyFileError(file: file, message: message) }
 
     /// The permissions are those of the file that is opened, so that no other file can take its place in between.
     private func contents() throws(KeyFileError) -> [UInt8] {
         // Without O_NONBLOCK, a pipe would be waited for.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
-        guard descriptor >= 0 else { throw KeyFileError(file, String(cString: strerror(errno))) }
+        guard descriptor >= 0 else { throw failure(String(cString: strerror(errno))) }
         defer { close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw KeyFileError(file, String(cString: strerror(errno))) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw KeyFileError(file, "It is not a file.") }
+        guard fstat(descriptor, &status) == 0 else { throw failure(String(cString: strerror(errno))) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw failure("It is not a file.") }
         guard status.st_mode & Self.ofOthers == 0 else {
             let mode = String(status.st_mode & 0o777, radix: 8)
-            throw KeyFileError(
-                file,
-                "Other users of this machine have access to it (mode 0\(mode)). Run chmod o= on it, or mount it 0440."
-            )
+            throw failure(
+                "Other users of this machine have access to it (mode 0\(mode)). Run chmod o= on it, or mount it 0440.")
         }
         var bytes = [UInt8](repeating: 0, count: Self.maxFileBytes + 1)
         let count = bytes.withUnsafeMutableBytes { Foundation.read(descriptor, $0.baseAddress, $0.count) }
-        guard count >= 0 else { throw KeyFileError(file, String(cString: strerror(errno))) }
-        guard count <= Self.maxFileBytes else { throw KeyFileError(file, "It is too long for a key.") }
+        guard count >= 0 else { throw failure(String(cString: strerror(errno))) }
+        guard count <= Self.maxFileBytes else { throw failure("It is too long for a key.") }
         return Array(bytes.prefix(count))
     }
 }
@@ -79,11 +79,6 @@ package struct KeyFileError: Error, CustomStringConvertible {
     package var file: String
     /// What is wrong: a sentence.
     package var message: String
-
-    fileprivate init(_ file: String, _ message: String) {
-        self.file = file
-        self.message = message
-    }
 
     package var description: String { "\(file): \(message)" }
 }

@@ -36,12 +36,6 @@ public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
         return .sqlite(path: path)
     }
 
-    /// Why a text is no location; `nil` if it is one.
-    static func fault(in text: String) -> Fault? {
-        do throws(Fault) { _ = try parse(text) } catch { return error }
-        return nil
-    }
-
     /// The text that ``init(_:)`` parses for a file. Nothing of the address of a database, which may have a password.
     public var description: String {
         switch self {

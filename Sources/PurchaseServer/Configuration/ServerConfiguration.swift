@@ -98,16 +98,15 @@ extension ServerConfiguration {
 
         /// Why a text is not allowed: a sentence, without a text that may have a password.
         func fault(_ text: String) -> String {
-            if name == "database", let fault = LedgerLocation.fault(in: text) { return fault.description }
+            do throws(LedgerLocation.Fault) {
+                if name == "database" { _ = try LedgerLocation.parse(text) }
+            } catch {
+                return error.description
+            }
             return "Expected \(expected)" + (text.mayHavePassword ? "." : ", found “\(text)”.")
         }
 
-        package var variable: String {
-            "QUITTANCE_"
-                + name.reduce(into: "") { text, letter in
-                    text += letter.isUppercase ? "_\(letter)" : letter.uppercased()
-                }
-        }
+        package var variable: String { "QUITTANCE_\(name.asVariable)" }
 
         /// - Parameter parse: Returns `nil` if the text is not allowed.
         init<Value>(
@@ -246,6 +245,13 @@ extension CaseIterable where Self: RawRepresentable<String> {
     package static var list: String { allCases.map(\.rawValue).joined(separator: ", ") }
 }
 
+extension String {
+    /// A name of a setting, such as `claimPolicy`, as a part of a variable's name: `CLAIM_POLICY`.
+    package var asVariable: String {
+        reduce(into: "") { text, letter in text += letter.isUppercase ? "_\(letter)" : letter.uppercased() }
+    }
+}
+
 extension StringProtocol where SubSequence == Substring {
     /// The text without the characters at both ends that fulfil a condition.
     func trimming(while isOutside: (Character) -> Bool) -> Substring {
@@ -298,8 +304,8 @@ extension ServerConfiguration {
             guard let address, !Self.isSecure(address) else { continue }
             throw ConfigurationError(
                 """
-                \(place(of: name)): \(address) is neither https nor this machine, so that others on the way read the \
-                bearer tokens. Use https://, or pass --insecure in a network of your own.
+                \(reference(to: name)): \(address) is neither https nor this machine, so that others on the way read \
+                the bearer tokens. Use https://, or pass --insecure in a network of your own.
                 """)
         }
     }
@@ -329,15 +335,15 @@ extension ServerConfiguration {
         guard some == all else {
             throw ConfigurationError(
                 """
-                \(place(of: "roots")): The roots of an App Store simulator stand alone. Leave out Apple's \
+                \(reference(to: "roots")): The roots of an App Store simulator stand alone. Leave out Apple's \
                 (alsoAppleRoots) and others.
                 """)
         }
         guard simulatorClock != nil, !all else { return }
         throw ConfigurationError(
             """
-            \(place(of: "simulatorClock")): Only a server that trusts a simulator's roots takes its time. Set roots to \
-            GET /roots.pem of the simulator's control port.
+            \(reference(to: "simulatorClock")): Only a server that trusts a simulator's roots takes its time. Set \
+            roots to GET /roots.pem of the simulator's control port.
             """)
     }
 
@@ -352,7 +358,7 @@ extension ServerConfiguration {
     package func givenName(_ setting: String) -> String { givenNames[setting] ?? setting }
 
     /// The same name, with the file and the line before it if the setting is there.
-    package func place(of setting: String) -> String {
+    package func reference(to setting: String) -> String {
         let name = givenName(setting)
         return givenLines[setting].map { "\(file ?? "") line \($0): \(name)" } ?? name
     }

@@ -5,14 +5,14 @@ import Synchronization
 
 /// Counts the open connections of a listener, in total and for each client.
 ///
-/// If all places are taken, a new connection gets that of the one that has waited longest for the head of a request.
+/// If all slots are taken, a new connection gets that of the one that has waited longest for the head of a request.
 /// Otherwise silent connections could keep everybody out for as long as they are renewed.
 package final class ConnectionCounter: Sendable {
     private struct State {
         /// By the number of the connection.
         var slots: [Int: Slot] = [:]
         var clients: [IPAddress: Int] = [:]
-        /// The connections without a place that are being told so.
+        /// The connections without a slot that are being told so.
         var refused = 0
         /// Numbers connections, and waits in their order.
         var last = 0
@@ -31,9 +31,9 @@ package final class ConnectionCounter: Sendable {
 
     /// Whether a new connection may stay.
     package enum Admission {
-        /// It has a place, until ``leave(_:of:)`` with this number.
+        /// It has a slot, until ``leave(_:of:)`` with this number.
         case admitted(number: Int)
-        /// All places are taken by requests. Unless too many others are, it is told so, until ``leaveRefused()``.
+        /// All slots are taken by requests. Unless too many others are, it is told so, until ``leaveRefused()``.
         case full(isTold: Bool)
         /// Its client has too many.
         case tooMany
@@ -62,9 +62,9 @@ package final class ConnectionCounter: Sendable {
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
     }
 
-    /// Gives a new connection a place, in which it waits for a head.
+    /// Gives a new connection a slot, in which it waits for a head.
     ///
-    /// - Parameter close: Closes the connection. Called at most once, if its place is given to another one.
+    /// - Parameter close: Closes the connection. Called at most once, if its slot is given to another one.
     package func enter(_ peer: IPAddress?, close: @escaping @Sendable () -> Void) -> Admission {
         let client = countedClient(peer)
         let (admission, replaced) = state.withLock { state -> (Admission, Slot?) in
@@ -105,7 +105,7 @@ package final class ConnectionCounter: Sendable {
 
     /// A connection has received a head.
     ///
-    /// - Returns: False if its place was given to another one, which closes it.
+    /// - Returns: False if its slot was given to another one, which closes it.
     package func endWait(_ number: Int) -> Bool {
         state.withLock { state in
             guard state.slots[number] != nil else { return false }
@@ -124,7 +124,7 @@ package final class ConnectionCounter: Sendable {
         }
     }
 
-    /// Ends the count of a connection that was told that all places are taken.
+    /// Ends the count of a connection that was told that all slots are taken.
     package func leaveRefused() { state.withLock { $0.refused -= 1 } }
 
     /// The client that a connection counts for; `nil` for a trusted proxy's connection.

@@ -48,7 +48,7 @@ package final class LongBodyQueue: Sendable {
         _ body: @Sendable () async throws -> Result
     ) async throws -> Result {
         try await turn(size, for: client, until: closed)
-        defer { startNext() }
+        defer { state.withLock { $0.next() }?.continuation.resume() }
         return try await withTaskExecutorPreference(globalConcurrentExecutor) { try await body() }
     }
 
@@ -84,9 +84,6 @@ package final class LongBodyQueue: Sendable {
         removed?.continuation.resume(throwing: CancellationError())
     }
 
-    private func startNext() {
-        state.withLock { $0.next() }?.continuation.resume()
-    }
 }
 
 extension LongBodyQueue.State {

@@ -64,34 +64,28 @@ extension MalformedRequest {
 
     /// The fault of a head that was parsed; `nil` if there is none.
     init?(_ head: HTTPRequestHead, _ line: RequestLine) {
-        if line.hasExtraSpace {
-            self = .syntax
-        } else if !head.method.isKnown {
-            self = .method
-        } else if !head.hasValidHost {
-            self = .host
-        } else if !head.hasValidTarget {
-            self = .target
-        } else if head.hasUnclearLength {
-            self = .framing
-        } else if head.hasUnknownCoding {
-            self = .coding
-        } else if head.hasUnknownExpectation {
-            self = .expectation
-        } else {
-            return nil
-        }
+        guard let fault = Self.rules.first(where: { $0.isBroken(head, line) })?.fault else { return nil }
+        self = fault
     }
+
+    /// Of several faults the first counts.
+    private static let rules: [(fault: MalformedRequest, isBroken: @Sendable (HTTPRequestHead, RequestLine) -> Bool)] =
+        [
+            (.syntax, { $1.hasExtraSpace }),
+            (.method, { head, _ in !head.method.isKnown }),
+            (.host, { head, _ in !head.hasValidHost }),
+            (.target, { head, _ in !head.hasValidTarget }),
+            (.framing, { head, _ in head.hasUnclearLength }),
+            (.coding, { head, _ in head.hasUnknownCoding }),
+            (.expectation, { head, _ in head.hasUnknownExpectation }),
+        ]
 }
 
 extension HTTPMethod {
     /// Whether RFC 9110 or RFC 5789 defines the method. CONNECT is for proxies.
-    fileprivate var isKnown: Bool {
-        switch self {
-        case .GET, .HEAD, .POST, .PUT, .DELETE, .PATCH, .OPTIONS, .TRACE: true
-        default: false
-        }
-    }
+    fileprivate var isKnown: Bool { Self.known.contains(self) }
+
+    private static let known: [HTTPMethod] = [.GET, .HEAD, .POST, .PUT, .DELETE, .PATCH, .OPTIONS, .TRACE]
 }
 
 extension HTTPRequestHead {

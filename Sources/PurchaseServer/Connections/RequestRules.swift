@@ -48,8 +48,8 @@ final class RequestRules: ChannelInboundHandler {
     /// Refuses a body with more framing than any client sends. The parser drops extensions of chunks (RFC 9112 section
     /// 7.1.1), so no bound on the body would ever see them.
     func channelReadComplete(context: ChannelHandlerContext) {
-        let most = 2 * ServerBounds.head + (1 + ServerBounds.chunkFraming) * bodyBytes
-        if isReadingBody, !hasFailed, line.bytes > most {
+        let maxBytes = 2 * ServerBounds.head + (1 + ServerBounds.chunkFraming) * bodyBytes
+        if isReadingBody, !hasFailed, line.bytes > maxBytes {
             hasFailed = true
             // The route that reads the body throws this error.
             context.fireErrorCaught(HTTPError(.contentTooLarge))

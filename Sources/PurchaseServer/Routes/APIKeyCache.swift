@@ -7,8 +7,8 @@ import Synchronization
 /// A cache of API keys, since apps send requests often. An entry expires after a second, since another process may
 /// revoke the key.
 final class APIKeyCache: Sendable {
-    /// How long an entry is valid, in milliseconds.
-    private static let lifetime: Int64 = 1000
+    /// How long an entry is valid.
+    private static let lifetime = Duration.seconds(1)
 
     /// The most entries. A full cache is emptied.
     private static let limit = 1000
@@ -33,7 +33,6 @@ final class APIKeyCache: Sendable {
 
     /// An entry from the future, as after the clock was set back, is not valid.
     private static func isValid(_ entry: Entry, at now: Timestamp) -> Bool {
-        let age = now.milliseconds.subtractingReportingOverflow(entry.storedAt.milliseconds)
-        return !age.overflow && (0..<lifetime).contains(age.partialValue)
+        (.zero..<lifetime).contains(entry.storedAt.duration(to: now))
     }
 }

@@ -167,23 +167,12 @@ struct AuthenticatedRequest: Sendable {
 extension AuthenticatedRequest {
     /// The app of the key in the environment of the request: production if the request names none.
     var scope: LedgerScope {
-        guard case .one(let environment) = environment else {
-            return LedgerScope(bundleId: bundleId, environment: .production)
-        }
-        return LedgerScope(bundleId: bundleId, environment: environment)
-    }
-
-    private var app: AppConfiguration {
-        authentication.service.apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+        let named = if case .one(let named) = environment { named } else { AppStoreModel.Environment.production }
+        return LedgerScope(bundleId: bundleId, environment: named)
     }
 
     /// Which environments count in the answer.
-    var environmentRule: EnvironmentRule {
-        EnvironmentRule(
-            requested: environment, configured: authentication.service.verifier.environments,
-            sandboxAccess: app.sandboxAccess,
-            sandboxCustomers: app.sandboxCustomers)
-    }
+    var environmentRule: EnvironmentRule { authentication.service.environmentRule(environment, of: bundleId) }
 
     /// The app of the key in each environment in which to look for an id, in order. The sandbox counts if it counts for
     /// every customer.
@@ -227,7 +216,8 @@ extension AuthenticatedRequest {
     /// otherwise be an entitlement that nobody has.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let products = ledger.rules.catalogue(of: bundleId).products.values
-        let known = products.reduce(into: app.entitlements) { $0.formUnion($1.entitlements) }
+        let more = authentication.service.app(bundleId).entitlements
+        let known = products.reduce(into: more) { $0.formUnion($1.entitlements) }
         guard !known.contains(name) else { return }
         throw .unknownEntitlement(known: role == .server ? known : nil)
     }

@@ -19,8 +19,8 @@ struct RetentionRoutes: Sendable {
 
     /// How far the signing of a request may be from now for an offer to be signed. The App Store asks in real time, so
     /// an old request was kept by somebody, who would get a new offer with each repetition; the rest is for clocks that
-    /// differ. In milliseconds.
-    private static let freshness: Int64 = 600_000
+    /// differ.
+    private static let freshness = Duration.seconds(600)
 
     private let service: LedgerService
     private let bodies: BodyIntake
@@ -128,13 +128,12 @@ struct RetentionRoutes: Sendable {
 
     /// Why a request gets no offer; `nil` if it was signed just now.
     private func staleness(of request: DecodedRealtimeRequestBody) -> String? {
-        guard let signed = request.signedDate?.milliseconds else {
-            return "The request does not say when it was signed."
-        }
-        let (age, isFar) = now().milliseconds.subtractingReportingOverflow(signed)
-        guard isFar || age.magnitude > Self.freshness.magnitude else { return nil }
-        let side = signed < now().milliseconds ? "before" : "after"
-        return "The request was signed more than \(Self.freshness / 60_000) minutes \(side) this machine's time."
+        guard let signed = request.signedDate else { return "The request does not say when it was signed." }
+        let age = signed.duration(to: now())
+        guard max(age, .zero - age) > Self.freshness else { return nil }
+        let side = age > .zero ? "before" : "after"
+        let minutes = Int(Self.freshness / .seconds(60))
+        return "The request was signed more than \(minutes) minutes \(side) this machine's time."
     }
 
     private func defaultAnswer(of app: AppConfiguration?, because reason: String) throws -> RealtimeResponseBody {

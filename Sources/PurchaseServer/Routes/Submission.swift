@@ -18,7 +18,7 @@ struct Submission: Sendable {
     /// it now: a few transactions, or one receipt.
     private static let clientLimit = 20
 
-    private let documents: [(place: String, document: InputDocument)]
+    private let documents: [(reference: String, document: InputDocument)]
 
     /// - Throws: ``Refusal`` 400 if the body has another form, too many documents, or a string without one.
     @inline(never)
@@ -27,13 +27,13 @@ struct Submission: Sendable {
         let limit = role == .client ? Self.clientLimit : Self.limit
         let excess = Refusal.invalid("Send at most \(limit) documents at once with a \(role) key.")
         guard strings.count <= limit else { throw excess }
-        var documents: [(place: String, document: InputDocument)] = []
-        for (place, string) in strings { documents += try Self.documents(in: string, at: place) }
+        var documents: [(reference: String, document: InputDocument)] = []
+        for (reference, string) in strings { documents += try Self.documents(in: string, at: reference) }
         guard documents.count <= limit else { throw excess }
         self.documents = documents
     }
 
-    private static func strings(in body: [UInt8]) throws(Refusal) -> [(place: String, string: String)] {
+    private static func strings(in body: [UInt8]) throws(Refusal) -> [(reference: String, string: String)] {
         guard let json = JSONValue(body) else {
             throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
         }
@@ -46,16 +46,16 @@ struct Submission: Sendable {
         return strings.enumerated().map { ("documents[\($0.offset)]", $0.element) }
     }
 
-    /// The documents in one string. If there are several, each has its index in the place too.
+    /// The documents in one string. If there are several, each has its index in the reference too.
     private static func documents(
-        in string: String, at place: String
-    ) throws(Refusal) -> [(place: String, document: InputDocument)] {
-        var inner = place
+        in string: String, at reference: String
+    ) throws(Refusal) -> [(reference: String, document: InputDocument)] {
+        var inner = reference
         do {
             let found = try InputForm(recognizing: Array(string.utf8)[...]).documents
-            var documents: [(place: String, document: InputDocument)] = []
+            var documents: [(reference: String, document: InputDocument)] = []
             for (index, document) in found.enumerated() {
-                inner = found.count > 1 ? "\(place)[\(index)]" : place
+                inner = found.count > 1 ? "\(reference)[\(index)]" : reference
                 documents.append((inner, try document.get()))
             }
             return documents
@@ -70,11 +70,11 @@ struct Submission: Sendable {
     func verified(by verifier: AppStoreVerifier, at now: Timestamp) async throws -> [Evidence] {
         var presented = PresentedDocuments()
         var seen: Set<InputDocument> = []
-        for (place, document) in documents where seen.insert(document).inserted {
+        for (reference, document) in documents where seen.insert(document).inserted {
             do {
-                try await presented.add(document, at: place, by: verifier, at: now)
+                try await presented.add(document, at: reference, by: verifier, at: now)
             } catch {
-                throw Refusal(error, namesApps: true).about(place)
+                throw Refusal(error, namesApps: true).about(reference)
             }
         }
         return try presented.evidence()
@@ -82,10 +82,10 @@ struct Submission: Sendable {
 }
 
 extension Refusal {
-    /// The refusal with the place of the document in its message.
-    fileprivate func about(_ place: String) -> Refusal {
+    /// The refusal with the reference of the document in its message.
+    fileprivate func about(_ reference: String) -> Refusal {
         var refusal = self
-        refusal.message = "\(place): \(message)"
+        refusal.message = "\(reference): \(message)"
         return refusal
     }
 }
@@ -96,15 +96,15 @@ private struct PresentedDocuments {
     private var found: [Evidence] = []
     private var transactions: [Verified<JWSTransactionDecodedPayload>] = []
     /// Renewal info, which names no app until a transaction binds it.
-    private var renewals: [(place: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
+    private var renewals: [(reference: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
 
     /// Verifies a document: a signed transaction, renewal info, or an app receipt.
     mutating func add(
-        _ document: InputDocument, at place: String, by verifier: AppStoreVerifier, at now: Timestamp
+        _ document: InputDocument, at reference: String, by verifier: AppStoreVerifier, at now: Timestamp
     ) async throws(VerificationError) {
         switch document {
         case .receipt(let bytes): add(Evidence(try await verifier.verify(receipt: bytes, at: now)))
-        case .token(let token): try await add(token, at: place, by: verifier, at: now)
+        case .token(let token): try await add(token, at: reference, by: verifier, at: now)
         case .transactionReceipt:
             throw VerificationError(
                 .otherKind,
@@ -114,7 +114,7 @@ private struct PresentedDocuments {
     }
 
     private mutating func add(
-        _ token: [UInt8], at place: String, by verifier: AppStoreVerifier, at now: Timestamp
+        _ token: [UInt8], at reference: String, by verifier: AppStoreVerifier, at now: Timestamp
     ) async throws(VerificationError) {
         do throws(VerificationError) {
             let transaction = try await verifier.verify(token, as: JWSTransactionDecodedPayload.self, at: now)
@@ -126,7 +126,7 @@ private struct PresentedDocuments {
             // says what is expected.
             let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now)
             guard let renewal else { throw error }
-            renewals.append((place, renewal))
+            renewals.append((reference, renewal))
         }
     }
 
@@ -140,11 +140,11 @@ private struct PresentedDocuments {
     /// - Throws: ``Refusal`` for renewal info without a transaction of its subscription.
     @inline(never)
     mutating func evidence() throws(Refusal) -> [Evidence] {
-        for (place, renewal) in renewals {
+        for (reference, renewal) in renewals {
             let candidates = transactions.ordered(by: renewal)
             guard let bound = candidates.lazy.compactMap({ Evidence(renewal, boundBy: $0) }).first else {
                 let message = "Renewal info names no app: send a transaction of its subscription with it."
-                throw Refusal(VerificationError(.otherKind, message)).about(place)
+                throw Refusal(VerificationError(.otherKind, message)).about(reference)
             }
             add(bound)
         }

@@ -87,7 +87,7 @@ extension Backfill {
             for await item in progress {
                 try report(item.line, try outcome(of: item.result, &failures))
                 if failures >= Self.maxFailures {
-                    throw Stopped("The App Store served none of the last \(failures) lines.")
+                    throw Stopped(description: "The App Store served none of the last \(failures) lines.")
                 }
                 start(item.worker)
             }
@@ -120,7 +120,7 @@ extension Backfill {
             failures = 0
             return outcome
         } catch let error as AppStoreAPIError {
-            if error.code == .credentials, !error.isAcceptedBySandbox { throw Stopped("\(error)") }
+            if error.code == .credentials, !error.isAcceptedBySandbox { throw Stopped(description: "\(error)") }
             failures = error.isOutage ? failures + 1 : 0
             return .failed(error.isUnknownTransaction ? "\(error) \(searched)" : "\(error)")
         } catch let error where error is HistoryQuestionError || error is VerificationError {
@@ -156,7 +156,7 @@ extension Backfill {
     private func wait(until time: Timestamp?) async throws {
         guard let time, time > wall() else { return }
         onWait(time)
-        try await sleep(wall().duration(to: time))
+        try await self.sleep(wall().duration(to: time))
     }
 
     private func takeAtOnce(_ question: HistoryQuestion) async throws -> Outcome {
@@ -205,10 +205,6 @@ extension Backfill {
             return try await begun(question.withoutFirst, number)
         }
     }
-}
-
-extension Backfill.Stopped {
-    fileprivate init(_ description: String) { self.description = description }
 }
 
 extension AppStoreAPIError {

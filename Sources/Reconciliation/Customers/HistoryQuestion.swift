@@ -20,11 +20,6 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     var hasBegunAnew: Bool?
     /// Whether the part that was read has a subscription.
     var hasSubscription = false
-
-    private init(order: String? = nil, _ transactions: [String] = []) {
-        self.order = order
-        self.transactions = transactions
-    }
 }
 
 /// Why a text names no customer: a sentence.
@@ -59,7 +54,7 @@ extension HistoryQuestion {
         guard Self.isTransactionId(transactionId) else {
             throw HistoryQuestionError("This is no transaction id, which has only digits.")
         }
-        self.init([transactionId])
+        self.init(transactions: [transactionId])
     }
 
     /// Asks about an order. Only production knows orders.
@@ -69,7 +64,7 @@ extension HistoryQuestion {
         guard Self.isOrderId(orderId) else {
             throw HistoryQuestionError("This is no order id, which has capital letters and digits, such as MV5G8XK2PQ.")
         }
-        self.init(order: orderId)
+        self.init(order: orderId, transactions: [])
     }
 
     /// Asks about the transactions in a document: an app receipt, an old transaction receipt, or a signed transaction,
@@ -83,7 +78,7 @@ extension HistoryQuestion {
             if Self.isTransactionId(id) { ids.append(id) }
         }
         guard !ids.isEmpty else { throw HistoryQuestionError("The document has no transaction.") }
-        self.init(ids)
+        self.init(transactions: ids)
     }
 
     /// Recognises a transaction id, an order id or a document by its characters. White space around it does not count,
@@ -101,7 +96,7 @@ extension HistoryQuestion {
                 throw HistoryQuestionError(
                     "This is neither a transaction id, nor an order id, nor a receipt in base64.")
             }
-            self.init(order: isOrder ? id : nil, isOrder ? [] : [id])
+            self.init(order: isOrder ? id : nil, transactions: isOrder ? [] : [id])
             return
         }
         try self.init(document: text)

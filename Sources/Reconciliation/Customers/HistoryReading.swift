@@ -26,24 +26,17 @@ struct HistoryReading {
     /// Whether the rest of this history is that of another reading, which was complete.
     private var isKnown = false
 
-    init(
-        _ question: HistoryQuestion, by reconciler: Reconciler, timeout: Duration = AppStoreClient.deadline
-    ) {
-        let seen = SeenTransactions()
-        self.init(question, by: reconciler, as: seen.begin(), of: seen, timeout: timeout)
-    }
-
     /// - Parameters:
-    ///   - number: The number of this reading among those of a backfill.
+    ///   - number: The number of this reading among those of a backfill; `nil` for a reading of its own.
     ///   - seen: The transactions of the backfill.
     init(
-        _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading,
-        of seen: SeenTransactions, timeout: Duration = AppStoreClient.deadline
+        _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading? = nil,
+        of seen: SeenTransactions = SeenTransactions(), timeout: Duration = AppStoreClient.deadline
     ) {
         self.reconciler = reconciler
         self.question = question
         self.seen = seen
-        self.number = number
+        self.number = number ?? seen.begin()
         self.timeout = timeout
         report = HistoryReport(in: reconciler.scope.environment)
     }

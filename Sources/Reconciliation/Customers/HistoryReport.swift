@@ -15,7 +15,7 @@ public struct HistoryReport: Hashable, Sendable {
     /// How many other documents there were: the ledger had them, or others that say the same.
     public private(set) var alreadyKnown = 0
     /// The purchases, each by the id of its first transaction.
-    public private(set) var originalTransactionIds: Set<String> = []
+    public fileprivate(set) var originalTransactionIds: Set<String> = []
     /// How many documents are not valid, and were not recorded.
     public private(set) var refused = 0
     /// Why the first of them is not valid; `nil` if all are valid.
@@ -43,10 +43,6 @@ public struct HistoryReport: Hashable, Sendable {
         report.refused += earlier.refused
         report.refusal = earlier.refusal ?? refusal
         return report
-    }
-
-    fileprivate mutating func add(_ purchases: [JWSTransactionDecodedPayload]) {
-        originalTransactionIds.formUnion(purchases.compactMap(\.originalTransactionId))
     }
 
     fileprivate mutating func refuse(because error: VerificationError) {
@@ -83,7 +79,7 @@ extension Reconciler {
                 report.refuse(because: error)
             }
         }
-        report.add(payloads)
+        report.originalTransactionIds.formUnion(payloads.compactMap(\.originalTransactionId))
         let chosen = choose(evidence)
         report.count(known: evidence.count - chosen.count)
         if !chosen.isEmpty { report.count(try await ledger.record(chosen, at: now())) }

@@ -26,10 +26,10 @@ final class ReceiptBudget: Sendable {
         budget = Mutex(RequestBudget(share: Self.percent * share / 100))
     }
 
-    /// Takes a question from the budget.
+    /// Reserves a question of the budget.
     ///
     /// - Returns: False if there is none left now. Nothing waits for the next one.
-    func take(at now: Timestamp) -> Bool {
+    func reserve(at now: Timestamp) -> Bool {
         budget.withLock { $0.take(Self.rate, in: environment, at: now, within: 0) } == .after(0)
     }
 

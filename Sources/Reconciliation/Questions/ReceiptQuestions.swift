@@ -24,7 +24,7 @@ extension Reconciler {
     package func askAboutReceipt(_ chains: Set<ChainKey>, within limit: Duration) async {
         // If the ledger is out of reach, the answer itself fails.
         guard let unknown = try? await unknownRenewals(of: chains), let key = unknown.min(),
-            !receiptQuestions.contains(unknown, at: now()), receiptBudget.take(at: now()),
+            !receiptQuestions.contains(unknown, at: now()), receiptBudget.reserve(at: now()),
             receiptQuestions.begin(unknown, at: now())
         else { return }
         do {

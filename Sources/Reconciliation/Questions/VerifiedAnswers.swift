@@ -94,8 +94,8 @@ extension AppStoreVerifier {
     ) async -> [CheckedDocument<Verified<Payload>>] {
         var all: [CheckedDocument<Verified<Payload>>] = []
         for document in documents ?? [] {
-            if let checked: CheckedDocument<Verified<Payload>> = await checked(document, at: now) {
-                all.append(checked)
+            if let document: CheckedDocument<Verified<Payload>> = await checked(document, at: now) {
+                all.append(document)
             }
         }
         return all

@@ -33,9 +33,9 @@ struct Check: AsyncParsableCommand {
             let verifier = try composition.verifier(checkingRevocation: false)
             let file = try await storage.faults()
             for fault in file { Terminal.report(fault.printable) }
-            var progress = Progress("verified")
+            var progress = Progress(verb: "verified")
             let checked = try await Ledger(storage: storage).check(by: verifier) { progress.report($0) }
-            FaultList(checked.faults).print(all: all, rest: "--all lists all")
+            FaultList(faults: checked.faults).print(all: all, rest: "--all lists all")
             let faults = file.count + checked.faults.count
             let outcome = faults == 0 ? "no faults" : "faults: \(faults)"
             try Terminal.print("\(counted(checked.documents, "document")) verified; \(outcome).")
@@ -97,12 +97,12 @@ struct Rebuild: AsyncParsableCommand {
     ) async throws -> RebuildReport {
         let verifier = try composition.verifier(checkingRevocation: false)
         let service = composition.service(storage, verifier)
-        var progress = Progress("derived")
+        var progress = Progress(verb: "derived")
         return try await service.ledger.rebuild(by: verifier, at: composition.now()) { progress.report($0) }
     }
 
     private func report(_ rebuilt: RebuildReport) throws {
-        FaultList(rebuilt.faults).print(rest: "quittance check --all lists all")
+        FaultList(faults: rebuilt.faults).print(rest: "quittance check --all lists all")
         for key in rebuilt.differing {
             Terminal.report("\(key.originalTransactionId) of \(key.scope.bundleId) differed and was corrected")
         }
@@ -119,14 +119,9 @@ struct Rebuild: AsyncParsableCommand {
 
 /// Reports the progress of long work on standard error.
 struct Progress {
-    private let verb: String
-    private let noun: String
-    private var last = 0
-
-    init(_ verb: String, of noun: String = "documents") {
-        self.verb = verb
-        self.noun = noun
-    }
+    let verb: String
+    var noun = "documents"
+    var last = 0
 
     mutating func report(_ count: Int) {
         guard count - last >= 10_000 else { return }

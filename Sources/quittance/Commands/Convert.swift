@@ -40,14 +40,14 @@ struct Convert: ParsableCommand {
                 try Terminal.print(conversion.json)
                 for leftover in conversion.leftovers {
                     let value = leftover.value.compactText.shortened.printable
-                    Terminal.printError("quittance: \(item.place)no counterpart: \(leftover.path.printable) = \(value)")
+                    Terminal.report("\(item.reference)no counterpart: \(leftover.path.printable) = \(value)")
                 }
             } catch let exit as ExitCode {
                 throw exit
             } catch {
                 failed = true
                 let reason = (error as? DecodingError)?.sentence ?? "\(error)"
-                Terminal.printError("quittance: \(item.place)\(reason.printable)")
+                Terminal.report("\(item.reference)\(reason.printable)")
             }
         }
         if failed { throw ExitCode(2) }

@@ -49,7 +49,7 @@ struct Copy: AsyncParsableCommand {
                 try await LedgerCopy.requireCopyable(source, by: verifier)
                 return try await composition.with(to).withStorage(.copyingInto) { target in
                     try await requireTwo(source, target)
-                    let copy = LedgerCopy(from: source, named: try composition.place, to: target, by: verifier)
+                    let copy = LedgerCopy(from: source, named: try composition.ledgerName, to: target, by: verifier)
                     return try await run(copy, at: composition.now())
                 }
             }

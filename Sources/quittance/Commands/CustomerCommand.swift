@@ -99,9 +99,9 @@ struct CustomerCommand: AsyncParsableCommand {
             " If it is an order id, only the App Store knows it: add inAppPurchaseKey to the app."
 
         private func unknown(in apps: [String], _ rest: String) -> ExitCode {
-            let place = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
+            let searched = apps.isEmpty ? "the ledger, which is empty" : apps.map(\.printable).joined(separator: ", ")
             let name = id.printable.withoutAPIKeys
-            return Terminal.failure("“\(name)” names no customer and no purchase in \(place).\(rest)")
+            return Terminal.failure("“\(name)” names no customer and no purchase in \(searched).\(rest)")
         }
     }
 }

@@ -29,12 +29,12 @@ struct Inspect: ParsableCommand {
             do {
                 let finding = try Finding(item.document.get())
                 try Terminal.print(
-                    json ? finding.json(of: item) : item.place + "Not verified: ".styled(.dim) + finding.text)
+                    json ? finding.json(of: item) : item.reference + "Not verified: ".styled(.dim) + finding.text)
             } catch let exit as ExitCode {
                 throw exit
             } catch {
                 failed = true
-                Terminal.printError("quittance: \(item.place)\("\(error)".printable)")
+                Terminal.report("\(item.reference)\("\(error)".printable)")
                 if json { try Terminal.print(Self.json(error, of: item)) }
             }
         }
@@ -44,7 +44,7 @@ struct Inspect: ParsableCommand {
     private static func json(_ error: any Error, of item: Item) -> String {
         var writer = JSONWriter()
         writer.object { json in
-            json.place(of: item)
+            json.reference(to: item)
             json.unreadable(error as? InputError ?? InputError(description: "\(error)"))
         }
         return String(decoding: writer.bytes, as: UTF8.self)
@@ -92,7 +92,7 @@ private enum Finding {
     func json(of item: Item) -> String {
         var writer = JSONWriter()
         writer.object { json in
-            json.place(of: item)
+            json.reference(to: item)
             switch self {
             case .receipt(let container, let receipt): json.finding(container, receipt)
             case .transactionReceipt(let receipt): json.finding(receipt)

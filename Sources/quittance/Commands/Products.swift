@@ -35,7 +35,7 @@ struct Products: AsyncParsableCommand {
         let app = try bundleId.map { try composition.configuration.bundleId($0) }
         try await composition.onLedger(.reading) { storage in
             let service = composition.service(storage, try composition.verifier(checkingRevocation: false))
-            var progress = Progress("read", of: "purchases")
+            var progress = Progress(verb: "read", noun: "purchases")
             let sold = try await service.ledger.soldProducts(of: app) { progress.report($0) }
             for damage in sold.damage { Terminal.report(damage.printable) }
             let catalogues = service.ledger.rules.catalogues.filter { app == nil || $0.key == app }

@@ -73,22 +73,22 @@ struct Restore: AsyncParsableCommand {
             throw ValidationError("There is no backup at \(backup).")
         }
         try await endingOnDamage {
-            let place = try SQLiteLedgerPlace(path)
-            defer { place.release() }
-            guard URL(fileURLWithPath: backup).resolvingSymlinksInPath().path != place.path else {
+            let target = try SQLiteLedgerPlace(path)
+            defer { target.release() }
+            guard URL(fileURLWithPath: backup).resolvingSymlinksInPath().path != target.path else {
                 throw ValidationError("\(backup) is the ledger itself: pass a backup.")
             }
-            if let failure = place.lockFailure {
+            if let failure = target.lockFailure {
                 Terminal.report("Make sure that no server uses the file: \(failure)")
             }
-            try await restore(backup, to: place, composition.with(.sqlite(path: place.path)), verifier)
+            try await restore(backup, to: target, composition.with(.sqlite(path: target.path)), verifier)
         }
     }
 
     private func restore(
-        _ backup: String, to place: SQLiteLedgerPlace, _ composition: Composition, _ verifier: AppStoreVerifier
+        _ backup: String, to target: SQLiteLedgerPlace, _ composition: Composition, _ verifier: AppStoreVerifier
     ) async throws {
-        let copy = try PartialFile(beside: place.path)
+        let copy = try PartialFile(beside: target.path)
         defer { copy.remove() }
         let interruption = copy.removeIfInterrupted()
         let documents = try copyLedger(backup, to: copy.path)
@@ -96,30 +96,30 @@ struct Restore: AsyncParsableCommand {
         let storage = try SQLiteLedgerStorage(path: copy.path, createIfMissing: false)
         let erased = try await Composition.closing(storage) {
             let service = composition.service(storage, verifier)
-            var verified = Progress("verified")
+            var verified = Progress(verb: "verified")
             let checked = try await service.ledger.check(by: verifier) { verified.report($0) }
             if !checked.faults.isEmpty, !force {
                 let rest = "quittance check --database sqlite:\(backup) --all lists all"
                 throw failure(
-                    FaultList(checked.faults).lines(rest: rest) + [
+                    FaultList(faults: checked.faults).lines(rest: rest) + [
                         "Pass --root or --config as to the server, or --force to restore a backup with these faults."
                     ])
             }
             try await requireApps(of: composition, in: storage)
-            try await addEpochs(of: place.path, to: storage)
+            try await addEpochs(of: target.path, to: storage)
             return try await eraseAgain(composition, service, from: backup)
         }
 
         try PartialFile.flush(copy.path)
-        let old = place.unusedPath(place.path + ".replaced-" + Self.stamp(composition.now()))
-        let hadLedger = FileManager.default.fileExists(atPath: place.path)
+        let old = target.unusedPath(target.path + ".replaced-" + Self.stamp(composition.now()))
+        let hadLedger = FileManager.default.fileExists(atPath: target.path)
         // From here on the files only change their names.
         interruption.forEach { $0.cancel() }
-        try place.replace(by: copy.path, movingTo: old)
-        try PartialFile.flushFolder(of: place.path)
+        try target.replace(by: copy.path, movingTo: old)
+        try PartialFile.flushFolder(of: target.path)
         try Terminal.print(
             """
-            Restored \(counted(documents, "document")) from \(backup) to \(place.path). \(Self.sentence(erased))
+            Restored \(counted(documents, "document")) from \(backup) to \(target.path). \(Self.sentence(erased))
             \(hadLedger ? "The ledger that was there is \(old): keep it until you know that nothing is missing.\n" : "")\
             \(Self.advice)
             """)

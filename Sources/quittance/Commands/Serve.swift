@@ -94,11 +94,18 @@ struct Serve: AsyncParsableCommand {
         ServerSignals.ignoreHangup()
         let configuration = try resolvedConfiguration()
         try Self.requireLedgerAndApps(configuration)
-        let composition = Composition(configuration)
+        let composition = Composition(configuration: configuration)
         let logger = composition.logger()
         try appStoreServer.check(configuration) { logger.warning("\($0)") }
         logger.info("Quittance starts", metadata: ["version": "\(ProgramVersion.text)"])
-        warnAboutPassedOver(configuration.passedOver, logger)
+        if !configuration.passedOver.isEmpty {
+            logger.warning(
+                """
+                Variables of a Kubernetes service are no settings: set enableServiceLinks to false, or rename the \
+                service
+                """,
+                metadata: ["passedOver": "\(configuration.passedOver.joined(separator: " "))"])
+        }
         guard configuration.database != nil else {
             logger.notice("No ledger: verifyReceipt is answered, and nothing is recorded")
             return try await serve(composition, nil, logger)
@@ -165,13 +172,6 @@ struct Serve: AsyncParsableCommand {
         return configuration
     }
 
-    private func warnAboutPassedOver(_ variables: [String], _ logger: Logger) {
-        guard !variables.isEmpty else { return }
-        logger.warning(
-            "Variables of a Kubernetes service are no settings: set enableServiceLinks to false, or rename the service",
-            metadata: ["passedOver": "\(variables.joined(separator: " "))"])
-    }
-
     private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
         let configuration = composition.configuration
         let server = composition.server(service, logger)
@@ -188,7 +188,7 @@ struct Serve: AsyncParsableCommand {
         } catch let error as ListeningError {
             // The port may be free later, and the address there: a service manager starts a server again that ends with
             // this status.
-            throw Terminal.failure("\(configuration.place(of: error.setting)): \(error.message)")
+            throw Terminal.failure("\(configuration.reference(to: error.setting)): \(error.message)")
         }
     }
 
@@ -215,23 +215,17 @@ struct Serve: AsyncParsableCommand {
     private func announce(
         _ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration, _ logger: Logger
     ) {
-        switch listener {
-        case .requests:
-            let address = "http://\(ListeningAddress(hostname: configuration.hostname, port: port))"
-            guard Terminal.isInteractive else {
-                return logger.always("The server listens", metadata: ["address": .string(address)])
-            }
-            // The server runs even if standard output cannot be written.
-            try? Terminal.print(welcome(address, configuration))
-        case .health:
-            let hostname = configuration.healthHostname ?? configuration.hostname
-            let address = "http://\(ListeningAddress(hostname: hostname, port: port))/health/live"
-            guard Terminal.isInteractive else {
-                return logger.always("The server listens for health checks", metadata: ["address": .string(address)])
-            }
-            // As above.
-            try? Terminal.print("Health checks are also answered on \(address).\n")
+        let isHealth = listener == .health
+        let hostname = isHealth ? configuration.healthHostname ?? configuration.hostname : configuration.hostname
+        let address = "http://\(ListeningAddress(hostname: hostname, port: port))\(isHealth ? "/health/live" : "")"
+        guard Terminal.isInteractive else {
+            return logger.always(
+                isHealth ? "The server listens for health checks" : "The server listens",
+                metadata: ["address": .string(address)])
         }
+        let text = isHealth ? "Health checks are also answered on \(address).\n" : welcome(address, configuration)
+        // The server runs even if standard output cannot be written.
+        try? Terminal.print(text)
     }
 
     private func welcome(_ address: String, _ configuration: ServerConfiguration) -> String {

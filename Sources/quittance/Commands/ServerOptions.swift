@@ -69,7 +69,7 @@ struct ServerOptions: ParsableArguments {
     }
 
     /// The parts of the program, built from this configuration.
-    func composition() throws -> Composition { Composition(try configuration()) }
+    func composition() throws -> Composition { Composition(configuration: try configuration()) }
 
     /// The same with the time of a simulator, if the configuration names one.
     func compositionWithTime() async throws -> Composition {

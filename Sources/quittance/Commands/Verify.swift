@@ -115,7 +115,7 @@ struct Verify: AsyncParsableCommand {
         configuration.set(\.intermediates, to: intermediates, "intermediates", by: "--intermediates")
         configuration.alsoAppleRoots = alsoAppleRoots
         configuration.revocation = revocation
-        var verifier = try Composition(configuration).verifier()
+        var verifier = try Composition(configuration: configuration).verifier()
         verifier.apps = .only(bundleIds.map { AppIdentity(bundleId: $0, appAppleId: appAppleId) })
         verifier.environments = environments.isEmpty ? [.production] : Set(environments)
         return verifier

@@ -16,15 +16,11 @@ struct Composition {
     let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()
 
-    init(_ configuration: ServerConfiguration) {
-        self.configuration = configuration
-    }
-
     /// The same for the ledger in another place.
     func with(_ database: LedgerLocation) -> Composition {
         var configuration = configuration
         configuration.database = database
-        return Composition(configuration)
+        return Composition(configuration: configuration)
     }
 
     /// A new UUID in lower case.
@@ -51,7 +47,9 @@ struct Composition {
         let isServer = use == .serving
         return try await withStorage(use, waiting: isServer ? logger : nil) { storage in
             if isServer { await report(storage, to: logger) }
-            let judge = isServer ? composition.clockJudge() : nil
+            // A simulator's time needs no judge.
+            let isJudged = isServer && composition.simulatorClock == nil
+            let judge = isJudged ? ClockJudge(now: SystemClock.now, clock: clock) : nil
             var service = composition.service(storage, verifier, judge: judge)
             let erasures = try isServer ? erasureJournal() : nil
             if let journal = erasures?.journal { service.keepErasures(in: journal) }

@@ -17,5 +17,4 @@ enum LedgerUse {
 
     /// Whether the ledger is made if there is none, or its tables are upgraded.
     var makesLedger: Bool { self == .serving || self == .copyingInto }
-    var copies: Bool { self == .copyingFrom || self == .copyingInto }
 }

@@ -8,7 +8,7 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-// The server of a configuration, and what it needs besides its ledger: time, log, keys, and those who ask the App Store.
+// The server of a configuration, and what it needs besides its ledger: time, log, keys, and who asks the App Store.
 
 extension Composition {
     /// The composition with the time of a simulator, if the configuration names one.
@@ -66,11 +66,6 @@ extension Composition {
         _ storage: any LedgerStorage, _ verifier: AppStoreVerifier, judge: ClockJudge? = nil
     ) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
-    }
-
-    /// Judges the machine's clock; `nil` if the time is a simulator's.
-    func clockJudge() -> ClockJudge? {
-        simulatorClock == nil ? ClockJudge(now: SystemClock.now, clock: clock) : nil
     }
 
     /// Signs with the apps' In-App Purchase keys.

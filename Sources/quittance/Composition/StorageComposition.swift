@@ -76,7 +76,7 @@ extension Composition {
     }
 
     /// Where the ledger is, for people: without the user and the password of an address.
-    var place: String {
+    var ledgerName: String {
         get throws {
             #if PostgreSQL
             if case .postgresql(let uri) = configuration.database { return PostgresSettings(uri).place }
@@ -187,7 +187,7 @@ extension Composition {
         _ uri: String, _ use: LedgerUse, waiting logger: Logger?
     ) async throws -> any LedgerStorage {
         var settings = PostgresSettings(uri)
-        if use.copies { settings.requestLimit = Self.copyLimit }
+        if [.copyingFrom, .copyingInto].contains(use) { settings.requestLimit = Self.copyLimit }
         let found = settings
         let open = {
             try await PostgresLedgerStorage(

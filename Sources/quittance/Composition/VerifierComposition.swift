@@ -13,7 +13,7 @@ extension Composition {
     func verifier(checkingRevocation: Bool = true) throws -> AppStoreVerifier {
         let roots = try TrustRoots(
             at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
-            setting: configuration.place(of: "roots"))
+            setting: configuration.reference(to: "roots"))
         do {
             try configuration.requireSimulatorAlone(roots)
         } catch {
@@ -22,7 +22,7 @@ extension Composition {
         var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
         if let intermediates = configuration.intermediates {
             verifier.intermediates = try Intermediates(
-                at: intermediates, setting: configuration.place(of: "intermediates"))
+                at: intermediates, setting: configuration.reference(to: "intermediates"))
         }
         if checkingRevocation, configuration.revocation != .off {
             let checker = RevocationChecker(transport: HTTPOCSPTransport(), clock: clock)

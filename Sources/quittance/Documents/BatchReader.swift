@@ -14,7 +14,7 @@ struct Item {
     var document: Result<Document, InputError>
 
     /// `line 7, document 2: `, or nothing if the input is one document.
-    var place: String {
+    var reference: String {
         let parts = [line.map { "line \($0)" }, number.map { "document \($0)" }].compactMap(\.self)
         return parts.isEmpty ? "" : parts.joined(separator: ", ") + ": "
     }

@@ -51,14 +51,14 @@ struct BatchVerification: Sendable {
 
     private func add(_ verdict: Verdict, about item: Item, _ checks: [VerificationCheck]?, to output: inout Output) {
         if let checks, !json {
-            let place = item.place.isEmpty ? "" : String(item.place.dropLast()) + "\n"
-            output.print(place + verdict.explanation(checks))
+            let title = item.reference.isEmpty ? "" : String(item.reference.dropLast()) + "\n"
+            output.print(title + verdict.explanation(checks))
         }
-        if let errorText = verdict.errorText { output.printError("quittance: \(item.place)\(errorText)") }
+        if let errorText = verdict.errorText { output.printError("quittance: \(item.reference)\(errorText)") }
         if json {
             output.print(verdict.json(of: item, checks))
         } else if let text = verdict.text {
-            output.print(item.place + text)
+            output.print(item.reference + text)
         }
     }
 }

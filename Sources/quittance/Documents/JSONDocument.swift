@@ -10,7 +10,9 @@ struct JSONDocument {
     let title: String
     /// The document without the members that this version does not know.
     let known: JSONValue
+}
 
+extension JSONDocument {
     /// Recognises a document; `nil` if it is of no known kind.
     ///
     /// A signed payload is recognised by members that only its kind has. Any other document is of the kind that knows
@@ -36,22 +38,15 @@ struct JSONDocument {
         self.init(kind: best.candidate.kind, title: best.candidate.title, known: best.known)
     }
 
-    private init(kind: String, title: String, known: JSONValue) {
-        self.kind = kind
-        self.title = title
-        self.known = known
+    private static func known(_ kind: SignedKind, _ json: JSONValue) throws -> JSONValue {
+        let type = signed.first { $0.signedKind == kind }
+        return try type.map { try known(json, $0) } ?? json
     }
 
-    private static func known(_ kind: SignedKind, _ json: JSONValue) throws -> JSONValue {
-        switch kind {
-        case .transaction: try known(json, JWSTransactionDecodedPayload.self)
-        case .renewalInfo: try known(json, JWSRenewalInfoDecodedPayload.self)
-        case .appTransaction: try known(json, AppTransaction.self)
-        case .notification: try known(json, ResponseBodyV2DecodedPayload.self)
-        case .retentionRequest: try known(json, DecodedRealtimeRequestBody.self)
-        case .receipt: json
-        }
-    }
+    private static let signed: [any (SignedPayload & Codable).Type] = [
+        JWSTransactionDecodedPayload.self, JWSRenewalInfoDecodedPayload.self, AppTransaction.self,
+        ResponseBodyV2DecodedPayload.self, DecodedRealtimeRequestBody.self,
+    ]
 
     private static func known<Payload: Codable & SendableMetatype>(
         _ json: JSONValue, _ type: Payload.Type
@@ -80,85 +75,50 @@ struct JSONDocument {
     }
 
     /// If two kinds know equally many members of a document, the first in this list counts.
-    private static let candidates: [Candidate] = [
-        Candidate(
-            VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style",
-            if: VerifyTransactionReceiptResponse.isTransactionReceiptStyle),
-        Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),
-        Candidate(ResponseBodyV1.self, "version 1 server notification"),
-        Candidate(UnifiedReceipt.self, "unified receipt of a version 1 notification"),
-        Candidate(Receipt.self, "receipt of a verifyReceipt answer"),
-        Candidate(LatestReceiptInfo.self, "purchase of a verifyReceipt answer"),
-        Candidate(PendingRenewalInfo.self, "renewal of a verifyReceipt answer"),
-        Candidate(TransactionReceiptInfo.self, "purchase in the iOS 6 style"),
-        Candidate(VerifyReceiptRequest.self, "verifyReceipt request"),
-        Candidate(DecodedPurchases.self, "converted purchases"),
-        Candidate(APIErrorResponse.self),
-        Candidate(TransactionInfoResponse.self),
-        Candidate(StatusResponse.self),
-        Candidate(SubscriptionGroupIdentifierItem.self),
-        Candidate(AdvancedCommerceSubscriptionResponse.self),
-        Candidate(LastTransactionsItem.self),
-        Candidate(AppTransactionInfoResponse.self),
-        Candidate(UpdateAppAccountTokenRequest.self),
-        Candidate(OrderLookupResponse.self),
-        Candidate(RefundHistoryResponse.self),
-        Candidate(HistoryResponse.self),
-        Candidate(ExtendRenewalDateRequest.self),
-        Candidate(ExtendRenewalDateResponse.self),
-        Candidate(MassExtendRenewalDateRequest.self),
-        Candidate(MassExtendRenewalDateResponse.self),
-        Candidate(MassExtendRenewalDateStatusResponse.self),
-        Candidate(NotificationHistoryRequest.self),
-        Candidate(NotificationHistoryResponse.self),
-        Candidate(SendTestNotificationResponse.self),
-        Candidate(CheckTestNotificationResponse.self),
-        Candidate(CustomerGroupsResponse.self),
-        Candidate(GroupMembersResponse.self),
-        Candidate(SeatClaimRequest.self),
-        Candidate(SeatClaimResponse.self),
-        Candidate(SeatsResponse.self),
-        Candidate(SeatAssociationRequest.self),
-        Candidate(ConsumptionRequest.self),
-        Candidate(ConsumptionRequestV1.self),
-        Candidate(RealtimeResponseBody.self),
-        Candidate(UploadMessageRequestBody.self),
-        Candidate(GetImageListResponse.self),
-        Candidate(GetMessageListResponse.self),
-        Candidate(DefaultConfiguration.self),
-        Candidate(RealtimeURL.self),
-        Candidate(PerformanceTestRequest.self),
-        Candidate(PerformanceTestResponse.self),
-        Candidate(PerformanceTestResultResponse.self),
-        Candidate(NotificationData.self),
-        Candidate(NotificationSummary.self),
-        Candidate(ExternalPurchaseToken.self),
-        Candidate(NotificationAppData.self),
-        Candidate(AdvancedCommerceDescriptors.self),
-        Candidate(AdvancedCommerceOffer.self),
-        Candidate(AdvancedCommerceRequestInfo.self),
-        Candidate(AdvancedCommerceSubscriptionCancelRequest.self),
-        Candidate(AdvancedCommerceSubscriptionChangeMetadataRequest.self),
-        Candidate(AdvancedCommerceSubscriptionChangeMetadataDescriptors.self),
-        Candidate(AdvancedCommerceSubscriptionChangeMetadataItem.self),
-        Candidate(AdvancedCommerceSubscriptionPriceChangeRequest.self),
-        Candidate(AdvancedCommerceSubscriptionPriceChangeItem.self),
-        Candidate(AdvancedCommerceSubscriptionMigrateRequest.self),
-        Candidate(AdvancedCommerceSubscriptionMigrateItem.self),
-        Candidate(AdvancedCommerceSubscriptionRevokeRequest.self),
-        Candidate(AdvancedCommerceRequestRefundRequest.self),
-        Candidate(AdvancedCommerceRequestRefundItem.self),
-        Candidate(AdvancedCommerceRequestRefundResponse.self),
-        Candidate(AdvancedCommerceOneTimeChargeCreateRequest.self),
-        Candidate(AdvancedCommerceOneTimeChargeItem.self),
-        Candidate(AdvancedCommerceSubscriptionCreateRequest.self),
-        Candidate(AdvancedCommerceSubscriptionCreateItem.self),
-        Candidate(AdvancedCommerceSubscriptionModifyInAppRequest.self),
-        Candidate(AdvancedCommerceSubscriptionModifyAddItem.self),
-        Candidate(AdvancedCommerceSubscriptionModifyChangeItem.self),
-        Candidate(AdvancedCommerceSubscriptionItemReference.self),
-        Candidate(AdvancedCommerceSubscriptionModifyPeriodChange.self),
-        Candidate(AdvancedCommerceSubscriptionReactivateInAppRequest.self),
+    private static let candidates: [Candidate] =
+        [
+            Candidate(
+                VerifyTransactionReceiptResponse.self, "verifyReceipt answer in the iOS 6 style",
+                if: VerifyTransactionReceiptResponse.isTransactionReceiptStyle),
+            Candidate(VerifyReceiptResponse.self, "verifyReceipt answer"),
+            Candidate(ResponseBodyV1.self, "version 1 server notification"),
+            Candidate(UnifiedReceipt.self, "unified receipt of a version 1 notification"),
+            Candidate(Receipt.self, "receipt of a verifyReceipt answer"),
+            Candidate(LatestReceiptInfo.self, "purchase of a verifyReceipt answer"),
+            Candidate(PendingRenewalInfo.self, "renewal of a verifyReceipt answer"),
+            Candidate(TransactionReceiptInfo.self, "purchase in the iOS 6 style"),
+            Candidate(VerifyReceiptRequest.self, "verifyReceipt request"),
+            Candidate(DecodedPurchases.self, "converted purchases"),
+        ] + named.map { Candidate($0) }
+
+    /// The kinds with Apple's own names.
+    private static let named: [any (Codable & SendableMetatype).Type] = [
+        APIErrorResponse.self, TransactionInfoResponse.self, StatusResponse.self,
+        SubscriptionGroupIdentifierItem.self, AdvancedCommerceSubscriptionResponse.self, LastTransactionsItem.self,
+        AppTransactionInfoResponse.self, UpdateAppAccountTokenRequest.self, OrderLookupResponse.self,
+        RefundHistoryResponse.self, HistoryResponse.self, ExtendRenewalDateRequest.self,
+        ExtendRenewalDateResponse.self, MassExtendRenewalDateRequest.self, MassExtendRenewalDateResponse.self,
+        MassExtendRenewalDateStatusResponse.self, NotificationHistoryRequest.self, NotificationHistoryResponse.self,
+        SendTestNotificationResponse.self, CheckTestNotificationResponse.self, CustomerGroupsResponse.self,
+        GroupMembersResponse.self, SeatClaimRequest.self, SeatClaimResponse.self, SeatsResponse.self,
+        SeatAssociationRequest.self, ConsumptionRequest.self, ConsumptionRequestV1.self, RealtimeResponseBody.self,
+        UploadMessageRequestBody.self, GetImageListResponse.self, GetMessageListResponse.self,
+        DefaultConfiguration.self, RealtimeURL.self, PerformanceTestRequest.self, PerformanceTestResponse.self,
+        PerformanceTestResultResponse.self, NotificationData.self, NotificationSummary.self,
+        ExternalPurchaseToken.self, NotificationAppData.self, AdvancedCommerceDescriptors.self,
+        AdvancedCommerceOffer.self, AdvancedCommerceRequestInfo.self, AdvancedCommerceSubscriptionCancelRequest.self,
+        AdvancedCommerceSubscriptionChangeMetadataRequest.self,
+        AdvancedCommerceSubscriptionChangeMetadataDescriptors.self,
+        AdvancedCommerceSubscriptionChangeMetadataItem.self, AdvancedCommerceSubscriptionPriceChangeRequest.self,
+        AdvancedCommerceSubscriptionPriceChangeItem.self, AdvancedCommerceSubscriptionMigrateRequest.self,
+        AdvancedCommerceSubscriptionMigrateItem.self, AdvancedCommerceSubscriptionRevokeRequest.self,
+        AdvancedCommerceRequestRefundRequest.self, AdvancedCommerceRequestRefundItem.self,
+        AdvancedCommerceRequestRefundResponse.self, AdvancedCommerceOneTimeChargeCreateRequest.self,
+        AdvancedCommerceOneTimeChargeItem.self, AdvancedCommerceSubscriptionCreateRequest.self,
+        AdvancedCommerceSubscriptionCreateItem.self, AdvancedCommerceSubscriptionModifyInAppRequest.self,
+        AdvancedCommerceSubscriptionModifyAddItem.self, AdvancedCommerceSubscriptionModifyChangeItem.self,
+        AdvancedCommerceSubscriptionItemReference.self, AdvancedCommerceSubscriptionModifyPeriodChange.self,
+        AdvancedCommerceSubscriptionReactivateInAppRequest.self,
     ]
 }
 

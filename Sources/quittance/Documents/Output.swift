@@ -11,9 +11,6 @@ struct Output: Sendable {
     /// Adds a line to standard output.
     mutating func print(_ line: String) { add(Array(line.utf8), isError: false) }
 
-    /// Adds a line to standard output.
-    mutating func print(_ line: [UInt8]) { add(line, isError: false) }
-
     /// Adds a line to standard error.
     mutating func printError(_ line: String) { add(Array(line.utf8), isError: true) }
 

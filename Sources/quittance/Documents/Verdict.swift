@@ -80,23 +80,26 @@ enum Verdict {
     /// The outcome as JSON.
     ///
     /// - Parameter checks: The passed checks; `nil` to leave them out.
-    func json(of item: Item, _ checks: [VerificationCheck]?) -> [UInt8] {
+    func json(of item: Item, _ checks: [VerificationCheck]?) -> String {
         var writer = JSONWriter()
         writer.object { json in
-            json.place(of: item)
+            json.reference(to: item)
             json.name("verified")
             json.bool(status < .refused)
             switch self {
             case .receipt(let receipt):
-                json.summary(of: receipt)
+                json.summary(
+                    receipt.kind.rawValue, receipt.environment.rawValue, bundleId: receipt.bundleId,
+                    signed: receipt.signedDate)
                 json.name("payload")
                 json.literal(Receipt(receipt.payload, requestDate: nil).json)
             case .token(let token):
-                json.summary(of: token)
+                json.summary(
+                    token.kind.rawValue, token.environment.rawValue, bundleId: token.bundleId, signed: token.signedDate)
                 json.name("payload")
                 json.value(token.payload)
             case .transactionReceipt(let receipt):
-                json.summary(of: receipt)
+                json.summary("transactionReceipt", nil, bundleId: receipt.bundleId, signed: receipt.purchaseDate)
                 json.name("payload")
                 json.literal(receipt.payload.json)
             case .refused(let error):
@@ -113,7 +116,7 @@ enum Verdict {
                 json.endArray()
             }
         }
-        return writer.bytes
+        return String(decoding: writer.bytes, as: UTF8.self)
     }
 
     /// The passed checks in order, and the failed one.
@@ -175,7 +178,7 @@ extension AppStoreVerifier {
 
 extension JSONWriter {
     /// The number of the line and of the document in it, if there are several.
-    mutating func place(of item: Item) {
+    mutating func reference(to item: Item) {
         if let line = item.line { member("line", number: Int64(line)) }
         if let number = item.number { member("document", number: Int64(number)) }
     }
@@ -185,15 +188,6 @@ extension JSONWriter {
         member("code", VerificationError.Code.malformed.rawValue)
         member("form", error.form)
         member("reason", error.description)
-    }
-
-    fileprivate mutating func summary(of receipt: VerifiedTransactionReceipt) {
-        member("kind", "transactionReceipt")
-        name("environment")
-        null()  // The environment is not signed.
-        member("bundleId", receipt.bundleId)
-        name("signedDate")
-        if let date = receipt.purchaseDate { number(date.milliseconds) } else { null() }
     }
 
     fileprivate mutating func check(_ check: VerificationCheck) {
@@ -216,13 +210,16 @@ extension JSONWriter {
         }
     }
 
-    fileprivate mutating func summary<Payload>(of verified: Verified<Payload>) {
-        member("kind", verified.kind.rawValue)
-        member("environment", verified.environment.rawValue)
-        // Null: this kind has no bundle id, so none was compared.
+    /// What is known of a document besides its payload. Null stands for what the document has not, or does not sign.
+    fileprivate mutating func summary(
+        _ kind: String, _ environment: String?, bundleId: String?, signed date: Timestamp?
+    ) {
+        member("kind", kind)
+        name("environment")
+        if let environment { string(environment) } else { null() }
         name("bundleId")
-        if let bundleId = verified.bundleId { string(bundleId) } else { null() }
+        if let bundleId { string(bundleId) } else { null() }
         name("signedDate")
-        if let signedDate = verified.signedDate { number(signedDate.milliseconds) } else { null() }
+        if let date { number(date.milliseconds) } else { null() }
     }
 }

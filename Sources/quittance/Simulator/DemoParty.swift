@@ -119,7 +119,7 @@ struct DemoParty: Sendable {
         var configuration = try ServerConfiguration(file: Input.read(file), variables: [:])
         configuration.file = file
         configuration.requestLog = .errors
-        var composition = Composition(configuration)
+        var composition = Composition(configuration: configuration)
         composition.simulatorClock = SimulatorClock(
             configuration.simulatorClock ?? "", now: simulatorServer.now)
         return composition

@@ -163,13 +163,9 @@ struct SimulatorHandout {
         let document = configuration.updating(try Self.configuration(in: folder))
         try SimulatorFolder.write(
             document.indentedText + "\n", to: folder.appendingPathComponent(SimulatorFolder.configurationFile))
-        let variables = all.map { "SIMULATOR_\(Self.variable($0.name))='\(Self.quoted($0.value))'\n" }.joined()
+        let variables = all.map { "SIMULATOR_\($0.name.asVariable)='\(Self.quoted($0.value))'\n" }.joined()
         // The last file: a script that waits for it finds all others.
         try SimulatorFolder.write(variables, to: folder.appendingPathComponent(Self.variablesFile))
-    }
-
-    private static func variable(_ name: String) -> String {
-        name.reduce(into: "") { text, letter in text += letter.isUppercase ? "_\(letter)" : letter.uppercased() }
     }
 
     /// Text within single quotes of a shell.

@@ -81,7 +81,9 @@ struct SimulatorPlan {
             guard folder?.has(SimulatorFolder.keysFile) != true else {
                 throw SimulatorFolderError("It keeps other keys than those of --seed: name another folder.")
             }
-            return KeptSimulator(keys: try Self.keys { try Self.published(seed) }, seed: seed, time: start ?? wall)
+            return KeptSimulator(
+                keys: try Self.keys { SimulatorKeys(try .fixture(), try StoreKey(seed: seed)) }, seed: seed,
+                time: start ?? wall)
         }
         guard let before = try lastRun(in: folder, makesNewKeys: makesNewKeys) else {
             let first = start ?? wall
@@ -113,10 +115,6 @@ struct SimulatorPlan {
 
     private static func keys(_ make: () throws -> SimulatorKeys) throws(SimulatorFolderError) -> SimulatorKeys {
         do { return try make() } catch { throw SimulatorFolderError("Keys cannot be made: \(error)") }
-    }
-
-    private static func published(_ seed: UInt64) throws -> SimulatorKeys {
-        SimulatorKeys(try .fixture(), try StoreKey(seed: seed))
     }
 
     private static func newKeys(from start: Timestamp) throws -> SimulatorKeys {

@@ -7,11 +7,7 @@ struct FaultList {
     /// How many faults are listed unless all are asked for: with their summary they fit on a screen.
     static let listed = 20
 
-    private let faults: [Ledger.Fault]
-
-    init(_ faults: [Ledger.Fault]) {
-        self.faults = faults
-    }
+    let faults: [Ledger.Fault]
 
     /// Prints the faults on standard error.
     ///

@@ -14,11 +14,11 @@ enum Suggestion {
         let (commands, unknown) = path(words, from: root)
         guard let unknown, let command = commands.last else { return }
         let names = command.configuration.subcommands.map { $0._commandName }
-        let place = place(of: words, in: root)
+        let called = name(of: words, in: root)
         let word = unknown.printable.shortened
-        let whole = names.count == 1 && !word.isEmpty ? "\(place) \(names[0]) \(word)" : nil
+        let whole = names.count == 1 && !word.isEmpty ? "\(called) \(names[0]) \(word)" : nil
         let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
-        throw ValidationError("“\(word)” is no command of \(place).\(proposal)")
+        throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
 
     /// The parser's message, in which an unknown option is followed by the nearest one of the command.
@@ -31,7 +31,7 @@ enum Suggestion {
     }
 
     /// The command that the first words name, as it is called.
-    static func place(of words: [String], in root: any ParsableCommand.Type) -> String {
+    static func name(of words: [String], in root: any ParsableCommand.Type) -> String {
         path(words, from: root).commands.map { $0._commandName }.joined(separator: " ")
     }
 
