@@ -22,7 +22,7 @@ package struct LateHistory: Hashable, Sendable {
 /// How old the notification histories are, as one sentence for each that is too old.
 package final class HistoryWatch: Sendable {
     /// A history is read every quarter of an hour, and one that is busy once within the hour.
-    private static let timeout = Duration.seconds(3600)
+    private static let maxAge = Duration.seconds(3600)
 
     /// The most histories that a sentence names.
     private static let named = 5
@@ -57,7 +57,7 @@ package final class HistoryWatch: Sendable {
         } while cursor != nil
         let late = scopes.map { scope in
             LateHistory(scope: scope, since: Self.age(of: jobs[scope]) ?? start, failure: jobs[scope]?.failure)
-        }.filter { $0.since.advanced(by: Self.timeout) < now }.sorted {
+        }.filter { $0.since.advanced(by: Self.maxAge) < now }.sorted {
             ($0.scope.bundleId, $0.scope.environment.rawValue) < ($1.scope.bundleId, $1.scope.environment.rawValue)
         }
         let before = state.withLock { state in

@@ -5,7 +5,6 @@ import NIOCore
 /// Remembers what the parser does not say: about the request line, and how many bytes it has read.
 final class RequestLine: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
 
     /// The longest method that is recognised as one, in bytes: longer than any registered one.
     private static let maxMethodBytes = 32

@@ -36,13 +36,10 @@ final class BackfillList: Sequence, IteratorProtocol {
     }
 
     private static func countLines(_ path: String?) throws -> Int {
-        var reader = BatchReader(path, isList: true)
-        var count = 0
-        while let batch = reader.next() {
+        try BatchReader(path, isList: true).reduce(0) { count, batch in
             if case .unreadable(let error, line: nil) = batch { throw ValidationError("\(error)") }
-            count += batch.lines.isEmpty ? 1 : batch.lines.count
+            return count + max(1, batch.lines.count)
         }
-        return count
     }
 
     func next() -> Element? {

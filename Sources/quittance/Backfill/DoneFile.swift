@@ -55,7 +55,6 @@ final class DoneFile {
     /// Removes the file, once all lines were taken in.
     func remove() {
         // All lines are in the ledger. If the file stays, the next run skips them.
-        try? file?.close()
         try? FileManager.default.removeItem(atPath: path)
     }
 }

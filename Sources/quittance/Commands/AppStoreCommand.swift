@@ -81,11 +81,7 @@ struct AppStoreCommand: AsyncParsableCommand {
 
     /// Checks an id before anything is asked.
     private static func requireTransactionId(_ text: String) throws {
-        do {
-            _ = try HistoryQuestion(transactionId: text)
-        } catch {
-            throw ValidationError("“\(text.printable)”: \(error)")
-        }
+        _ = try asUsage("“\(text.printable)”: ") { try HistoryQuestion(transactionId: text) }
     }
 
     /// Checks a UUID before anything is asked.
@@ -117,11 +113,7 @@ struct AppStoreCommand: AsyncParsableCommand {
         @OptionGroup var options: Options
 
         func validate() throws {
-            do {
-                _ = try HistoryQuestion(orderId: orderId)
-            } catch {
-                throw ValidationError("“\(orderId.printable)”: \(error)")
-            }
+            _ = try asUsage("“\(orderId.printable)”: ") { try HistoryQuestion(orderId: orderId) }
         }
 
         func run() async throws {

@@ -89,9 +89,9 @@ struct Demo: AsyncParsableCommand {
         let isTemporary = kept == nil
         let removeFiles: @Sendable () -> Void = {
             guard isTemporary else { return }
-            // A server that a second signal ends may add a file while the others are removed. If the folder stays
-            // nevertheless, it is with the system's temporary files.
+            // A server that a second signal ends may add a file while the others are removed.
             for _ in 0..<Self.removals where FileManager.default.fileExists(atPath: folder) {
+                // If the folder stays nevertheless, it is with the system's temporary files.
                 try? FileManager.default.removeItem(atPath: folder)
             }
         }

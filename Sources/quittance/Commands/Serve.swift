@@ -164,11 +164,7 @@ struct Serve: AsyncParsableCommand {
         for id in bundleIds where !configuration.apps.contains(where: { $0.identity.bundleId == id }) {
             configuration.apps.append(AppConfiguration(AppIdentity(bundleId: id)))
         }
-        do {
-            try configuration.requireTwoAddresses()
-        } catch {
-            throw ValidationError(error.message)
-        }
+        try asUsage { try configuration.requireTwoAddresses() }
         return configuration
     }
 

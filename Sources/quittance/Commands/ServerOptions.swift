@@ -38,21 +38,12 @@ struct ServerOptions: ParsableArguments {
 
     /// Parses where a ledger is.
     static func location(_ text: String, _ option: String) throws -> LedgerLocation {
-        do {
-            return try LedgerLocation.parse(text)
-        } catch {
-            throw ValidationError("\(option): \(error)")
-        }
+        try asUsage("\(option): ") { try LedgerLocation.parse(text) }
     }
 
     /// The configuration of the file and the environment, overridden by these options.
     func configuration() throws -> ServerConfiguration {
-        let text: [UInt8]?
-        do {
-            text = try config.map { try Input.read($0) }
-        } catch {
-            throw ValidationError("--config \(config ?? ""): \(error)")
-        }
+        let text = try config.map { file in try asUsage("--config \(file): ") { try Input.read(file) } }
         var configuration: ServerConfiguration
         do {
             configuration = try ServerConfiguration(file: text, variables: ProcessInfo.processInfo.environment)

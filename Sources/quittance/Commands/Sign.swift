@@ -85,11 +85,7 @@ struct Sign: AsyncParsableCommand {
                     "Which key? Pass --key-file, --key-id and --issuer-id, or add inAppPurchaseKey to \(app).")
             }
             if let warning = file.nameWarning { Terminal.report(warning) }
-            do {
-                return StoreKitSigner(key: try file.read(), bundleId: app)
-            } catch {
-                throw ValidationError("The key \(error)")
-            }
+            return StoreKitSigner(key: try asUsage("The key ", file.read), bundleId: app)
         }
     }
 

@@ -80,10 +80,8 @@ struct Verify: AsyncParsableCommand {
         name: .customLong("device"),
         help: "Also require a receipt for this device: its identifierForVendor (iOS) or MAC address (macOS).",
         transform: { text in
-            guard let device = DeviceIdentifier(text) else {
-                throw ValidationError("--device takes a UUID or a MAC address, not \(text).")
-            }
-            return device
+            try DeviceIdentifier(text).require(
+                as: \.self, else: ValidationError("--device takes a UUID or a MAC address, not \(text)."))
         })
     var device: DeviceIdentifier?
 

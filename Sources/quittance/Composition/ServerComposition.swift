@@ -74,11 +74,8 @@ extension Composition {
     /// - Throws: Wrong usage if a key cannot be read.
     func signing(warn: (String) -> Void = { Terminal.report($0) }) throws -> AppSigning {
         configuration.keyWarnings.forEach(warn)
-        do {
-            return AppSigning(keys: try AppSigning.keys(of: configuration.apps), nonce: Self.nonce)
-        } catch {
-            throw ValidationError("inAppPurchaseKey.file \(error)")
-        }
+        let keys = try asUsage("inAppPurchaseKey.file ") { try AppSigning.keys(of: configuration.apps) }
+        return AppSigning(keys: keys, nonce: Self.nonce)
     }
 
     /// Asks the App Store, or a simulated one, about the apps that have keys.

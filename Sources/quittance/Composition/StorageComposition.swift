@@ -145,34 +145,35 @@ extension Composition {
 // MARK: - What an operator should know of it
 
 extension Composition {
-    /// What to do if this machine's clock and that of the database differ; `nil` if they agree, or cannot be compared.
-    private func clockWarning(_ storage: any LedgerStorage) async -> String? {
-        // If the database is away, the next request says so.
-        guard let difference = try? await storage.clockDifference(now: SystemClock.now),
-            max(difference, .zero - difference) > Self.clockTolerance
-        else { return nil }
-        let distance = max(difference, .zero - difference)
-        let side = difference > .zero ? "ahead of" : "behind"
-        return "This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers"
-    }
-
     /// Logs what an operator should know of a ledger.
     func report(_ storage: any LedgerStorage, to logger: Logger) async {
-        // If the database is away, the next request says so.
-        if let report = try? await storage.report() {
-            if !report.facts.isEmpty {
-                let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
-                logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
-            }
-            if let failure = report.lockFailure {
-                logger.warning(
-                    "The ledger cannot be locked: make sure that no other server uses it",
-                    metadata: ["reason": "\(failure)"])
-            }
-            for note in report.notes { logger.info("\(note)") }
-            for warning in report.warnings { logger.warning("\(warning)") }
+        do {
+            log(try await storage.report(), to: logger)
+            let ahead = try await storage.clockDifference(now: SystemClock.now) ?? .zero
+            let distance = max(ahead, .zero - ahead)
+            guard distance > Self.clockTolerance else { return }
+            let side = ahead > .zero ? "ahead of" : "behind"
+            logger.warning(
+                """
+                This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers
+                """)
+        } catch {
+            // The database is away, and the next request says so.
         }
-        if let warning = await clockWarning(storage) { logger.warning("\(warning)") }
+    }
+
+    private func log(_ report: StorageReport, to logger: Logger) {
+        if !report.facts.isEmpty {
+            let facts = report.facts.map { ($0.name, Logger.MetadataValue.string($0.value)) }
+            logger.info("The ledger is in a database", metadata: Logger.Metadata(facts) { first, _ in first })
+        }
+        if let failure = report.lockFailure {
+            logger.warning(
+                "The ledger cannot be locked: make sure that no other server uses it",
+                metadata: ["reason": "\(failure)"])
+        }
+        for note in report.notes { logger.info("\(note)") }
+        for warning in report.warnings { logger.warning("\(warning)") }
     }
 
     /// How much the clocks of servers may differ. Documents are a second old when they arrive.

@@ -14,11 +14,7 @@ extension Composition {
         let roots = try TrustRoots(
             at: configuration.roots, besidesApple: configuration.alsoAppleRoots,
             setting: configuration.reference(to: "roots"))
-        do {
-            try configuration.requireSimulatorAlone(roots)
-        } catch {
-            throw ValidationError(error.message)
-        }
+        try asUsage { try configuration.requireSimulatorAlone(roots) }
         var verifier = AppStoreVerifier(apps: .any, environments: Set(Environment.allCases), roots: roots)
         if let intermediates = configuration.intermediates {
             verifier.intermediates = try Intermediates(
@@ -39,12 +35,7 @@ extension TrustRoots {
     fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
-            let root: TrustRoots
-            do {
-                root = try TrustRoots(reading: Input.read(path))
-            } catch {
-                throw ValidationError("\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
-            }
+            let root = try asUsage("\(setting) \(path): ") { try TrustRoots(reading: Input.read(path)) }
             trusted = trusted?.union(root) ?? root
         }
         self = trusted ?? .apple
@@ -68,12 +59,7 @@ extension Intermediates {
         }
         self.init()
         for path in paths {
-            do {
-                self = union(try Intermediates(reading: Input.read(path)))
-            } catch {
-                throw ValidationError(
-                    "\(setting) \(path): \((error as? VerificationError)?.message ?? "\(error)")")
-            }
+            self = union(try asUsage("\(setting) \(path): ") { try Intermediates(reading: Input.read(path)) })
         }
     }
 }

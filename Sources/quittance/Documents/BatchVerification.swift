@@ -31,7 +31,7 @@ struct BatchVerification: Sendable {
             }
         }
         for task in tasks { try printer.print(await task.value) }
-        printer.finish()
+        printer.clearProgress()
         return printer.status
     }
 
@@ -91,10 +91,8 @@ private struct AnswerPrinter {
         Terminal.writeError(Array("\r\(documents) documents verified …".utf8))
     }
 
-    func finish() { clearProgress() }
-
     /// Erases the count, so that errors begin at the start of a line.
-    private func clearProgress() {
+    func clearProgress() {
         if shown > 0 { Terminal.writeError(Array("\r\u{1b}[K".utf8)) }
     }
 }

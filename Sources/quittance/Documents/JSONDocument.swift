@@ -70,6 +70,7 @@ extension JSONDocument {
             kind = "\(type)"
             self.title = title ?? "\(type)"
             self.applies = applies
+            // A document that a type cannot read is of another kind.
             known = { try? JSONDocument.known($0, Payload.self) }
         }
     }

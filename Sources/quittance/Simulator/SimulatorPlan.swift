@@ -30,7 +30,8 @@ struct SimulatorPlan {
     ) throws -> (simulator: Simulator, run: UInt64, keepTime: @Sendable (Timestamp) -> Void) {
         // Everybody has the keys of a seed, so that nothing of them need be kept.
         let keeper = seed == nil ? folder : nil
-        let kept = try Self.option(folder) { () throws(SimulatorFolderError) in
+        let option = "--out \(folder?.path.printable ?? ""): "
+        let kept = try asUsage(option) {
             try self.kept(in: folder, makesNewKeys: makesNewKeys, at: wall)
         }
         let roots = try SimulatorRoots(kept.keys.authority)
@@ -41,7 +42,7 @@ struct SimulatorPlan {
                 "--start: The time would be \(kept.time.iso8601), and the simulator's certificates are valid from "
                     + "\(first) to \(last)." + (folder == nil ? "" : " --new-keys makes new ones."))
         }
-        try Self.option(folder) { () throws(SimulatorFolderError) in
+        try asUsage(option) {
             if let folder { try SimulatorHandout.prepare(folder) }
             try keeper?.keep(kept)
         }
@@ -61,17 +62,6 @@ struct SimulatorPlan {
                 }
             }
         )
-    }
-
-    /// Names the option in an error about its folder.
-    private static func option<Value>(
-        _ folder: SimulatorFolder?, _ body: () throws(SimulatorFolderError) -> Value
-    ) throws -> Value {
-        do throws(SimulatorFolderError) {
-            return try body()
-        } catch {
-            throw ValidationError("--out \(folder?.path.printable ?? ""): \(error)")
-        }
     }
 
     private func kept(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import ArgumentParser
 import Foundation
 import Logging
@@ -8,6 +9,17 @@ import Logging
 /// A count with its noun, such as `1 document` or `2 documents`.
 func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
     "\(count) \(count == 1 ? noun : plural ?? "\(noun)s")"
+}
+
+/// Runs `body`, whose error is wrong usage.
+///
+/// - Parameter beginning: What the message has before the error.
+func asUsage<Value>(_ beginning: String = "", _ body: () throws -> Value) throws -> Value {
+    do {
+        return try body()
+    } catch {
+        throw ValidationError(beginning + ((error as? VerificationError)?.message ?? "\(error)"))
+    }
 }
 
 /// Standard output and standard error.
