@@ -298,9 +298,7 @@ extension VerifyReceiptResponder {
 extension LedgerService {
     /// Whether the ledger records documents of this app and environment.
     fileprivate func knows(_ bundleId: String?, _ environment: AppStoreModel.Environment) -> Bool {
-        guard verifier.environments.contains(environment) else { return false }
-        guard case .only(let apps) = verifier.apps else { return true }
-        return apps.contains { $0.bundleId == bundleId }
+        verifier.environments.contains(environment) && verifier.apps.contain(bundleId ?? "")
     }
 
     /// Compares the app's shared secret, if it has one, in constant time.

@@ -38,7 +38,7 @@ public final class ErasureJournalFile: Sendable {
         let file = try OpenFile(path)
         if text.isEmpty {
             let key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-            try file.append("\(ErasureSection.title) \(key.map { $0.hexadecimal }.joined())\n")
+            try file.append("\(ErasureSection.title) \(key.hexadecimal)\n")
             try file.flushFolder()
         } else if text.last != "\n" {
             // A line that was not written whole: its erasure was not committed.
@@ -217,12 +217,12 @@ private final class Journal: ErasureJournal {
         self.file = file
         self.key = key
         all = Mutex(records)
-        id = key.withUnsafeBytes { SHA256.hash(data: $0) }.prefix(8).map { $0.hexadecimal }.joined()
+        id = key.withUnsafeBytes { SHA256.hash(data: $0) }.prefix(8).hexadecimal
     }
 
     func name(of id: CustomerID) -> String {
         let text = Array(id.bundleId.utf8) + [0] + Array(id.id.utf8)
-        return HMAC<SHA256>.authenticationCode(for: text, using: key).map { $0.hexadecimal }.joined()
+        return HMAC<SHA256>.authenticationCode(for: text, using: key).hexadecimal
     }
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {
@@ -242,7 +242,7 @@ private final class Journal: ErasureJournal {
     func records() -> [ErasureRecord] { all.withLock(\.self) }
 }
 
-extension UInt8 {
-    /// Two lower-case digits.
-    fileprivate var hexadecimal: String { String(self >> 4, radix: 16) + String(self & 15, radix: 16) }
+extension Sequence<UInt8> {
+    /// Two lower-case digits for each byte.
+    package var hexadecimal: String { map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined() }
 }

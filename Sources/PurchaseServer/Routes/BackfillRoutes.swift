@@ -47,20 +47,17 @@ extension HistoryQuestion {
     /// `{"transactionId": …}`, `{"orderId": …}` or `{"document": …}`.
     fileprivate init(parsing body: [UInt8]) throws(Refusal) {
         let members = JSONValue(body)?.members ?? []
-        guard members.count == 1, let (name, text) = members.first.map({ ($0.name, $0.value.string ?? "") }) else {
-            throw .invalid(Self.expected)
-        }
-        do {
+        guard members.count == 1, let (name, text) = members.first.map({ ($0.name, $0.value.string ?? "") }),
+            ["transactionId", "orderId", "document"].contains(name)
+        else { throw .invalid(Self.expected) }
+        do throws(HistoryQuestionError) {
             switch name {
             case "transactionId": try self.init(transactionId: text)
             case "orderId": try self.init(orderId: text)
-            case "document": try self.init(document: text.utf8)
-            default: throw Refusal.invalid(Self.expected)
+            default: try self.init(document: text.utf8)
             }
-        } catch let error as HistoryQuestionError {
-            throw .invalid("\(name): \(error)")
         } catch {
-            throw .invalid(Self.expected)
+            throw .invalid("\(name): \(error)")
         }
     }
 

@@ -38,7 +38,7 @@ final class BackfillList: Sequence, IteratorProtocol {
     private static func countLines(_ path: String?) throws -> Int {
         try BatchReader(path, isList: true).reduce(0) { count, batch in
             if case .unreadable(let error, line: nil) = batch { throw ValidationError("\(error)") }
-            return count + max(1, batch.lines.count)
+            return count + (batch.lines.isEmpty ? 1 : batch.lines.count)
         }
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import PurchaseServer
 import ReceiptCoding
 
 /// Formats documents for people.
@@ -19,7 +20,7 @@ enum Report {
         if let container {
             rows.append(("digest", digest(container.signer.digestAlgorithm)))
             rows.append(("certificates", "\(container.certificates.count)"))
-            rows += receipt.otherAttributes.filter(\.hasValue).map { ("attribute \($0.type)", hex($0.value)) }
+            rows += receipt.otherAttributes.filter(\.hasValue).map { ("attribute \($0.type)", $0.value.hexadecimal) }
         }
         rows.append(("purchases", "\(receipt.inAppPurchases.count)"))
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
@@ -148,10 +149,5 @@ enum Report {
             columns.map { $0 == columns.last ? cells[$0] : cells[$0].padded(to: widths[$0]) }.joined(separator: "  ")
         }
         return "  " + line(titles).styled(.dim) + "\n" + rows.map { "  " + line($0) + "\n" }.joined()
-    }
-
-    private static func hex(_ bytes: ArraySlice<UInt8>) -> String {
-        let digits = Array("0123456789abcdef")
-        return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }
 }
