@@ -9,15 +9,9 @@ package enum SignatureBody: Encodable, Sendable {
     /// A promotional offer's signature in the original form, with all that was signed.
     case promotionalOfferV1(RealtimeResponseBody.PromotionalOfferSignatureV1)
 
-    private enum CodingKeys: String, CodingKey {
-        case compactJWS
-    }
-
     package func encode(to encoder: any Encoder) throws {
         switch self {
-        case .jws(let token):
-            var container = encoder.container(keyedBy: CodingKeys.self)
-            try container.encode(token, forKey: .compactJWS)
+        case .jws(let token): try ["compactJWS": token].encode(to: encoder)
         case .promotionalOfferV1(let signature): try signature.encode(to: encoder)
         }
     }

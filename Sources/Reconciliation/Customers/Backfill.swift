@@ -199,7 +199,7 @@ extension Backfill {
             let found = try await client.find(.transactionHistory(id))
             guard let reconciler = reconcilers[found.environment] else { return nil }
             var reading = HistoryReading(question, by: reconciler, as: number, of: seen)
-            try await reading.begin(with: found.answer)
+            try await reading.take(found.answer)
             return reading
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && question.transactions.count > 1 {
             return try await begun(question.withoutFirst, number)

@@ -41,11 +41,6 @@ struct HistoryReading {
         report = HistoryReport(in: reconciler.scope.environment)
     }
 
-    /// Takes the first page, which the caller has asked for.
-    mutating func begin(with page: HistoryResponse) async throws {
-        try await take(page)
-    }
-
     /// Makes the next request.
     ///
     /// - Returns: False if there is nothing left to ask.
@@ -102,7 +97,8 @@ struct HistoryReading {
         return true
     }
 
-    private mutating func take(_ page: HistoryResponse) async throws {
+    /// Records a page: the first one, which the caller has asked for, or the next.
+    mutating func take(_ page: HistoryResponse) async throws {
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
         let payloads = try await record(documents)
         question.answered(with: payloads, upTo: page.revision)

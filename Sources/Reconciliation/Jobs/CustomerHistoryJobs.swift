@@ -24,7 +24,8 @@ extension Reconciler {
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
-        var job = Job(id, dueAt: now().advanced(by: Job.lease), attempts: 1, payload: try question.payload)
+        let payload = try JSONWriter.bytes(encoding: question)
+        var job = Job(id, dueAt: now().advanced(by: Job.lease), attempts: 1, payload: payload)
         guard try await isNew(job) else { return .later(try await ledger.job(id) ?? job) }
         var reading = HistoryReading(question, by: self, timeout: limit / 2)
         do {
@@ -83,7 +84,7 @@ extension Reconciler {
     /// Makes the next request of a reading, and stores how far it is.
     private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
         guard try await reading.step() else { return false }
-        try await ledger.prolong(&job, payload: try reading.question.payload, at: now())
+        try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: reading.question), at: now())
         return true
     }
 
@@ -91,12 +92,5 @@ extension Reconciler {
     private static func isFinal(_ error: any Error) -> Bool {
         guard let error = error as? AppStoreAPIError else { return error is HistoryQuestionError }
         return !error.isRetryable && error.code != .cancelled && error.code != .credentials
-    }
-}
-
-extension HistoryQuestion {
-    /// The payload of a job.
-    fileprivate var payload: [UInt8] {
-        get throws { try JSONWriter.bytes(encoding: self) }
     }
 }

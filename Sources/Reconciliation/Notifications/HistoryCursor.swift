@@ -84,11 +84,6 @@ extension HistoryCursor {
         window = min(Self.maxWindow, max(Self.minWindow, window))
     }
 
-    /// The job's payload.
-    var payload: [UInt8] {
-        get throws { try JSONWriter.bytes(encoding: self) }
-    }
-
     private static func earliest(at now: Timestamp, in environment: Environment) -> Timestamp {
         now.advanced(by: .zero - maxPast(in: environment))
     }

@@ -20,7 +20,7 @@ extension Reconciler {
         try await readNews(&cursor, &job)
         cursor.succeededAt = now()
         cursor.lookAgain(at: min(now(), appStoreTime() ?? now()), in: scope.environment)
-        try await ledger.prolong(&job, payload: try cursor.payload, at: now())
+        try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: cursor), at: now())
         try await readAgain(&cursor, &job, until: next)
         var outcome = job.next(at: cursor.again == nil ? now().advanced(by: historyInterval) : now(), nil)
         outcome.attempts = 0
@@ -44,7 +44,7 @@ extension Reconciler {
             if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
             if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
             said = cursor.unread
-            try await ledger.prolong(&job, payload: try cursor.payload, at: now())
+            try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: cursor), at: now())
             // The history ends at the App Store's own time, if this server's clock is ahead.
             if cursor.through < request.endDate { return }
         }
@@ -57,7 +57,7 @@ extension Reconciler {
             let result = try await result(of: request, &job)
             let (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
             cursor.replaceFirst(by: rest)
-            try await ledger.prolong(&job, payload: try cursor.payload, at: now())
+            try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: cursor), at: now())
             if let error { throw error }
         }
     }
@@ -86,7 +86,7 @@ extension Reconciler {
         var stored = HistoryCursor(of: job)
         stored.window = window
         stored.refusals = refusals
-        try await ledger.prolong(&job, payload: try stored.payload, at: now())
+        try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: stored), at: now())
     }
 
     /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the

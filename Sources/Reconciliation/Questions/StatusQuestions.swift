@@ -21,10 +21,6 @@ private struct StatusQuestion: Codable {
     }
 
     var isLast: Bool { answers >= Self.maxAnswers }
-
-    var payload: [UInt8] {
-        get throws { try JSONWriter.bytes(encoding: self) }
-    }
 }
 
 extension Reconciler {
@@ -54,7 +50,7 @@ extension Reconciler {
         question.answers += 1
         var next = job.next(at: now().advanced(by: Self.questionInterval), refusal)
         next.attempts = 0
-        next.payload = try question.payload
+        next.payload = try JSONWriter.bytes(encoding: question)
         guard question.isLast else { return next }
         return next.givenUp(at: now(), because: refusal ?? "The App Store's answers did not make the state certain.")
     }
