@@ -16,7 +16,7 @@ import Testing
     private static func fields<Payload: Codable & SendableMetatype>(
         _ type: Payload.Type, _ document: String
     ) -> [Field] {
-        let json = try? JSONValue(parsing: document.utf8)
+        let json = JSONValue(readable: document.utf8)
         return (json?.members ?? []).map { member in
             Field(type: "\(type)", member: member) { json in
                 try JSONValue(encoding: json.decode(Payload.self), omittingUnknown: true)

@@ -129,7 +129,7 @@ import Testing
 
     private func keep(_ answer: StoreResponse, _ kept: inout [String: JSONValue]) {
         for token in answer.json["signedTransactions"]?.array ?? [] {
-            guard let jws = try? JWS(Array((token.string ?? "").utf8)), let json = try? JSONValue(parsing: jws.payload),
+            guard let jws = try? JWS(Array((token.string ?? "").utf8)), let json = JSONValue(readable: jws.payload),
                 var payload = try? json.decode(JWSTransactionDecodedPayload.self), let id = payload.transactionId
             else { continue }
             payload.signedDate = nil

@@ -94,7 +94,7 @@ struct StoreFixture: Sendable {
 
 extension StoreResponse {
     /// The body, or null if it is empty.
-    var json: JSONValue { body.isEmpty ? .null : (try? JSONValue(parsing: body)) ?? .string("not JSON") }
+    var json: JSONValue { body.isEmpty ? .null : JSONValue(readable: body) ?? .string("not JSON") }
 
     /// `errorCode` of the body.
     var code: Int64? { json["errorCode"]?.integer }
@@ -103,7 +103,7 @@ extension StoreResponse {
     var transactionIds: [String] {
         (json["signedTransactions"]?.array ?? []).compactMap { token in
             guard let jws = try? JWS(Array((token.string ?? "").utf8)),
-                let payload = try? JSONValue(parsing: jws.payload)
+                let payload = JSONValue(readable: jws.payload)
             else { return nil }
             return payload["transactionId"]?.string
         }

@@ -42,7 +42,7 @@ import Testing
         text += String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
         #expect(process.wait() == 0)
         for line in text.split(separator: "\n") {
-            let json = try? JSONValue(parsing: line.utf8)
+            let json = JSONValue(readable: line.utf8)
             #expect(json?["message"]?.string != nil, "\(line)")
         }
     }

@@ -95,7 +95,7 @@ import Testing
         /// The bodies of all answers that were sent.
         var answers: [JSONValue] {
             scene.requests.requests.filter { $0.path.contains("/consumption/") }
-                .compactMap { try? JSONValue(parsing: $0.body) }
+                .compactMap { JSONValue(readable: $0.body) }
         }
 
         var question: ConsumptionQuestion {

@@ -32,7 +32,7 @@ import Testing
 
     /// The dates of a request for the history; `nil` of any other one.
     private static func dates(of request: APIRequest) -> ClosedRange<Int64>? {
-        guard request.path.hasSuffix("/notifications/history"), let body = try? JSONValue(parsing: request.body),
+        guard request.path.hasSuffix("/notifications/history"), let body = JSONValue(readable: request.body),
             let start = body["startDate"]?.integer, let end = body["endDate"]?.integer, start <= end
         else { return nil }
         return start...end

@@ -55,7 +55,7 @@ struct EventBody: Encodable, Sendable {
     /// name could not be read, and a follower would not get past it.
     private static func isWhole(_ body: [UInt8]) -> Bool {
         // Any error means that the body is damaged.
-        guard let members = (try? JSONValue(parsing: body))?.members else { return false }
+        guard let members = JSONValue(readable: body)?.members else { return false }
         return members.allSatisfy { [nil, .content].contains(CodingKeys(stringValue: $0.name)) }
     }
 }

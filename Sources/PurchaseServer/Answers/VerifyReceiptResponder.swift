@@ -86,7 +86,7 @@ struct VerifyReceiptResponder: Sendable {
     @inline(never)
     private static func noteForm(of body: [UInt8]) {
         // The body is JSON, since the status would be another one. Without the member, its own form counts.
-        let data = JSONValue(body)?["receipt-data"]?.string.map { Array($0.utf8) }
+        let data = JSONValue(readable: body)?["receipt-data"]?.string.map { Array($0.utf8) }
         let form = InputForm.name(of: (data ?? body)[...])
         RequestNotes.add { $0.form = form }
     }

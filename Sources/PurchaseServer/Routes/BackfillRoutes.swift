@@ -46,7 +46,7 @@ struct BackfillRoutes: Sendable {
 extension HistoryQuestion {
     /// `{"transactionId": …}`, `{"orderId": …}` or `{"document": …}`.
     fileprivate init(parsing body: [UInt8]) throws(Refusal) {
-        let members = JSONValue(body)?.members ?? []
+        let members = JSONValue(readable: body)?.members ?? []
         guard members.count == 1, let (name, text) = members.first.map({ ($0.name, $0.value.string ?? "") }),
             ["transactionId", "orderId", "document"].contains(name)
         else { throw .invalid(Self.expected) }

@@ -156,7 +156,7 @@ extension CustomerProof {
         }
         guard header.alg == algorithm else { throw .invalidToken("Its alg is not \(algorithm).") }
         guard isValid(jws.signature, of: jws.signingInput) else { throw .invalidToken("Its signature is not valid.") }
-        guard let claims = JSONValue(jws.payload), let members = claims.members,
+        guard let claims = JSONValue(readable: jws.payload), let members = claims.members,
             // Parsers differ about which of two members with the same name counts (RFC 7519 section 4).
             Set(members.map(\.name)).count == members.count
         else { throw .invalidToken("Its payload is not a JSON object with distinct members.") }

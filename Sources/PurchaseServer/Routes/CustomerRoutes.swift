@@ -122,7 +122,7 @@ struct CustomerRoutes: Sendable {
     /// - Returns: False if the customer is not known.
     private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {
         let id = try request.customerId
-        let alias = JSONValue(body)?["alias"]?.string ?? ""
+        let alias = JSONValue(readable: body)?["alias"]?.string ?? ""
         guard !alias.isEmpty, alias.utf8.count <= ServerBounds.customerID else {
             throw Refusal.invalid("The body is not {\"alias\": …} with 1 to \(ServerBounds.customerID) bytes.")
         }

@@ -83,7 +83,7 @@ private struct NoBody: Encodable, Sendable {}
 extension Refusal {
     /// Reads a body of the App Store's, `{"signedPayload": …}`.
     static func signedPayload(in body: [UInt8]) throws(Refusal) -> String {
-        try (JSONValue(body)?["signedPayload"]).require(
+        try (JSONValue(readable: body)?["signedPayload"]).require(
             as: \.string, else: invalid("The body is not {\"signedPayload\": …}."))
     }
 }

@@ -108,7 +108,7 @@ struct RetentionRoutes: Sendable {
     /// secret.
     private func app(claimedBy payload: String) -> AppConfiguration? {
         // A text that claims nothing is about no app.
-        let claims = (try? JWS(payload.utf8)).flatMap { JSONValue($0.payload) }
+        let claims = (try? JWS(payload.utf8)).flatMap { JSONValue(readable: $0.payload) }
         return app(claims?["appAppleId"]?.integer)
     }
 

@@ -107,7 +107,7 @@ struct SignatureRoutes: Sendable {
     // MARK: - Advanced Commerce
 
     private func advancedCommerce(_ body: [UInt8], _ request: AuthenticatedRequest) throws -> SignatureBody? {
-        guard let json = JSONValue(body) else { throw Refusal.invalid("The body is not JSON.") }
+        guard let json = JSONValue(readable: body) else { throw Refusal.invalid("The body is not JSON.") }
         let (signer, nonce) = try signer(for: request)
         return .jws(try signer.advancedCommerce(AdvancedCommerceInAppRequest(json), nonce: nonce, at: request.now))
     }

@@ -34,7 +34,7 @@ struct Submission: Sendable {
     }
 
     private static func strings(in body: [UInt8]) throws(Refusal) -> [(reference: String, string: String)] {
-        guard let json = JSONValue(body) else {
+        guard let json = JSONValue(readable: body) else {
             throw .invalid("The body is not JSON such as {\"document\": \"eyJ…\"}.")
         }
         if let one = json["document"]?.string { return [("document", one)] }

@@ -119,7 +119,7 @@ public final class BackfillLease: Sendable {
 
 extension OtherBackfill {
     fileprivate init(_ job: Job) {
-        let start = JSONValue(job.payload)?["startedAt"]?.integer.map { Timestamp(milliseconds: $0) }
+        let start = JSONValue(readable: job.payload)?["startedAt"]?.integer.map { Timestamp(milliseconds: $0) }
         description = """
             A backfill of \(job.id.scope.bundleId) runs on this ledger\(start.map { " since \($0.iso8601)" } ?? ""), and \
             two would use more than their share of Apple's rate limits. Wait until it ends. If it is killed, the \

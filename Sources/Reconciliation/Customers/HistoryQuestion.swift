@@ -149,7 +149,7 @@ extension HistoryQuestion {
 
     private static func idsOfToken(_ text: [UInt8]) throws(HistoryQuestionError) -> [String] {
         // Why it is none says nothing more.
-        guard let token = try? JWS(text), let payload = JSONValue(token.payload) else {
+        guard let token = try? JWS(text), let payload = JSONValue(readable: token.payload) else {
             throw HistoryQuestionError("This is neither a receipt nor a signed transaction.")
         }
         return [payload["originalTransactionId"]?.string, payload["transactionId"]?.string].compactMap(\.self)

@@ -40,7 +40,7 @@ extension Job {
         return time.map { Timestamp(milliseconds: $0) }
     }
 
-    private var members: [JSONValue.Member]? { JSONValue(payload)?.members }
+    private var members: [JSONValue.Member]? { JSONValue(readable: payload)?.members }
 
     /// The payload as a value; `nil` if it is none, as in a job that has not begun.
     @inline(never)

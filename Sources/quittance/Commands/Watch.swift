@@ -87,7 +87,7 @@ struct Watch: AsyncParsableCommand {
         var request = HTTPClientRequest(url: "\(server)/v1/customers/\(id)\(query)")
         request.headers.add(name: "Authorization", value: "Bearer \(key)")
         let (status, body) = try await response(to: request)
-        let json = JSONValue(body.readableBytesView)
+        let json = JSONValue(readable: body.readableBytesView)
         if status == .ok, let json { return WatchedCustomer(json) }
         let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
         throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")

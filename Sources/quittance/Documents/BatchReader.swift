@@ -148,7 +148,7 @@ extension BatchReader {
     }
 
     private static func isList(_ bytes: [UInt8]) -> Bool {
-        guard !bytes[...].isBinary, JSONValue(bytes) == nil else { return false }
+        guard !bytes[...].isBinary, JSONValue(readable: bytes) == nil else { return false }
         // The lines of a PEM file are one document.
         guard !bytes[...].trimmingWhiteSpace.starts(with: "-----BEGIN ".utf8) else { return false }
         let lines = bytes.split(separator: UInt8(ascii: "\n")).filter { !$0.trimmingWhiteSpace.isEmpty }

@@ -70,7 +70,7 @@ extension Document {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         let text = (bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes).trimmingWhiteSpace
         guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
-        return JSONValue(text)
+        return JSONValue(readable: text)
     }
 }
 
