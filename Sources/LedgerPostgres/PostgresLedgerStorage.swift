@@ -59,11 +59,11 @@ public final class PostgresLedgerStorage: LedgerStorage {
         while true {
             do {
                 return try await body(pool.epoch)
-            } catch PostgresFailure.outdated where ends < Self.mostConflicts {
+            } catch PostgresFailure.outdated where ends < Self.maxConflicts {
                 ends += 1
                 await pause(ends)
             } catch let failure as PostgresFailure
-                where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
+                where failure.isWorthAnotherConnection && losses < RepeatedRequests.maxLosses
             {
                 losses += 1
             }
@@ -71,22 +71,22 @@ public final class PostgresLedgerStorage: LedgerStorage {
     }
 
     /// How often a decision is made again. Each time another commit has succeeded meanwhile.
-    private static let mostConflicts = 100
+    private static let maxConflicts = 100
 
     /// How many works are committed together at most. A conflict takes all of them back.
-    private static let largestGroup = 32
+    private static let maxGroup = 32
 
     /// How many groups of works are committed at once: while one waits for the disk, the others are decided about.
     private static let commits = 4
 
     /// How many loads share a request at most, so that the first one does not wait long for the last.
-    private static let largestGather = 64
+    private static let maxGather = 64
 
     /// How many groups of loads are read at once.
     private static let reads = 4
 
     /// The longest pause before a decision is made again.
-    private static let longestPause = 50
+    private static let maxPause = 50
 
     /// Opens a ledger.
     ///
@@ -131,10 +131,10 @@ public final class PostgresLedgerStorage: LedgerStorage {
             let width = max(1, settings.connections)
             let shares = settings.sharesStatements && !isDistributed
             works = GroupQueue(
-                width: shares ? Self.commits : width, largest: shares ? Self.largestGroup : 1, clock: clock,
+                width: shares ? Self.commits : width, largest: shares ? Self.maxGroup : 1, clock: clock,
                 on: { pool.loop }, refuse: { $0.fail(Self.overload) })
             loads = GroupQueue(
-                width: shares ? Self.reads : width, largest: shares ? Self.largestGather : 1, clock: clock,
+                width: shares ? Self.reads : width, largest: shares ? Self.maxGather : 1, clock: clock,
                 on: { pool.loop }, refuse: { $0.answer(.failure(Self.overload)) })
         } catch let failure as PostgresFailure {
             throw failure.storageError
@@ -247,15 +247,15 @@ extension PostgresLedgerStorage {
             } catch  where group.count > 1 && Self.isOfOne(error) {
                 await run(Array(group.prefix(group.count / 2)), waits)
                 return await run(Array(group.dropFirst(group.count / 2)), waits)
-            } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.mostConflicts {
+            } catch let failure as PostgresFailure where failure.isConflict && conflicts < Self.maxConflicts {
                 conflicts += 1
                 await pause(conflicts)
-            } catch PostgresFailure.outdated where conflicts < Self.mostConflicts {
+            } catch PostgresFailure.outdated where conflicts < Self.maxConflicts {
                 // A connection of another request has ended.
                 conflicts += 1
                 await pause(conflicts)
             } catch let failure as PostgresFailure
-                where failure.isWorthAnotherConnection && losses < RepeatedRequests.mostLosses
+                where failure.isWorthAnotherConnection && losses < RepeatedRequests.maxLosses
             {
                 // It was committed or not. The next decision sees which.
                 losses += 1
@@ -283,7 +283,7 @@ extension PostgresLedgerStorage {
         var queries = group.map(\.query)
         var readSet = queries.readSet
         let new = looksAllUp ? [] : repeats.presumedNew(of: queries)
-        for _ in 0..<Self.mostLoads {
+        for _ in 0..<Self.maxLoads {
             let loaded: LoadedRecords
             (readSet, loaded) = try await self.loaded(
                 readSet, queries, except: new, in: epoch, limit: waits.read)
@@ -313,7 +313,7 @@ extension PostgresLedgerStorage {
 
     /// The limit on loads for one decision, and on those for one load: one or two lead to all that it needs, and one to
     /// what its changes need.
-    private static let mostLoads = 12
+    private static let maxLoads = 12
 
     /// Loads records, and those that they lead to, until all are of one state.
     ///
@@ -326,7 +326,7 @@ extension PostgresLedgerStorage {
         limit: Duration? = nil
     ) async throws -> (ReadSet, LoadedRecords) {
         var readSet = wanted
-        for _ in 0..<Self.mostLoads {
+        for _ in 0..<Self.maxLoads {
             let scopes = try await scopeNumbers(readSet.apps, readSet.scopes, in: epoch)
             let plan = LoadPlan(readSet, except: new, scopes, homes: isDistributed ? homes(readSet, queries) : nil)
             var loaded = try plan.records(try await read(plan.statements, in: epoch, limit))
@@ -358,7 +358,7 @@ extension PostgresLedgerStorage {
     private func addParts(
         to loaded: inout LoadedRecords, _ readSet: inout ReadSet, in epoch: Int, _ limit: Duration?
     ) async throws -> Bool {
-        for _ in 0..<Self.mostLoads {
+        for _ in 0..<Self.maxLoads {
             let known = readSet.dependencies.compactMap { if case .part(let part) = $0 { part } else { nil } }
             let further = ReadSet(dependencies: Set(loaded.parts(besides: Set(known)).map(Dependency.part)))
             guard !further.dependencies.isEmpty else { return true }
@@ -382,15 +382,15 @@ extension PostgresLedgerStorage {
         var rest = statements[...]
         while !rest.isEmpty {
             answers += try await requests.read(
-                Array(rest.prefix(Self.longestRequest)), during: epoch, statementLimit: limit)
-            rest = rest.dropFirst(Self.longestRequest)
+                Array(rest.prefix(Self.maxRequest)), during: epoch, statementLimit: limit)
+            rest = rest.dropFirst(Self.maxRequest)
         }
         return answers
     }
 
     /// How many statements a request to Citus has at most: some take 25 milliseconds there, and all of a request must
     /// be answered in ten seconds, also while others wait.
-    private static let longestRequest = 50
+    private static let maxRequest = 50
 
     private func commit(_ group: GroupDraft, in epoch: Int, lockLimit: Duration?) async throws {
         let scopes = try await addedScopes(group.apps, group.scopes, in: epoch)
@@ -442,7 +442,7 @@ extension PostgresLedgerStorage {
     }
 
     private func pause(_ attempt: Int) async {
-        let longest = min(Self.longestPause, 1 << min(attempt, 6))
+        let longest = min(Self.maxPause, 1 << min(attempt, 6))
         let pause = random.withLock { Int.random(in: 1...longest, using: &$0) }
         // After a cancellation the next attempt ends at once.
         try? await clock.sleep(for: .milliseconds(pause))

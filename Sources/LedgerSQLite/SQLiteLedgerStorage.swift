@@ -183,9 +183,9 @@ extension SQLiteLedgerStorage {
     static func faults(_ connection: Database) -> [String] {
         let references = """
             SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
-            FROM pragma_foreign_key_check LIMIT \(mostFaults)
+            FROM pragma_foreign_key_check LIMIT \(maxFaults)
             """
-        let checks = ["PRAGMA integrity_check(\(mostFaults))", references]
+        let checks = ["PRAGMA integrity_check(\(maxFaults))", references]
         return checks.flatMap { check in
             do {
                 return try String.fetchAll(connection, sql: check).filter { $0 != "ok" }
@@ -196,7 +196,7 @@ extension SQLiteLedgerStorage {
     }
 
     /// How many faults each check lists: enough to see what happened to the file.
-    private static let mostFaults = 100
+    private static let maxFaults = 100
 }
 
 // MARK: - LedgerStorage
@@ -280,7 +280,7 @@ extension SQLiteLedgerStorage {
         try await read { try $0.due(in: lanes, at: now, limit: limit) }
     }
 
-    public func marks() async throws -> LedgerMarks { try await read { try $0.marks() } }
+    public func marks() async throws -> HighWaterMarks { try await read { try $0.marks() } }
 
     public func beginEpoch() async throws { try await write { try $0.beginEpochs() } }
 
@@ -390,7 +390,7 @@ extension SQLiteLedgerStorage {
 
     /// Brings the log into the file and empties it, unless a reader that needs the log is not done in a moment.
     private static func emptyLog(_ connection: Database) throws {
-        sqlite3_busy_timeout(connection.sqliteConnection, LogKeeper.patience)
+        sqlite3_busy_timeout(connection.sqliteConnection, LogKeeper.timeout)
         defer { sqlite3_busy_timeout(connection.sqliteConnection, Int32(busyTimeout * 1000)) }
         try connection.checkpoint(.truncate)
     }

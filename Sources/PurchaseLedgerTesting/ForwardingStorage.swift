@@ -68,7 +68,7 @@ extension ForwardingStorage {
         try await target.records(selection, after: cursor, limit: limit)
     }
 
-    public func marks() async throws -> LedgerMarks { try await target.marks() }
+    public func marks() async throws -> HighWaterMarks { try await target.marks() }
 
     public func beginEpoch() async throws { try await target.beginEpoch() }
 

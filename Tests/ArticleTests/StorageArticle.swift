@@ -37,7 +37,7 @@ private actor Database {
 
 private struct SharedStorage: LedgerStorage {
     let database: Database
-    private let mostAttempts = 1000
+    private let maxAttempts = 1000
 
     init(database: Database) {
         self.database = database
@@ -47,7 +47,7 @@ private struct SharedStorage: LedgerStorage {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         var query = query
-        for _ in 0..<mostAttempts {
+        for _ in 0..<maxAttempts {
             let (snapshot, versions) = try await database.load(query)
             switch try decide(snapshot) {
             case .load(let more):
@@ -56,7 +56,7 @@ private struct SharedStorage: LedgerStorage {
                 if try await database.apply(changes, ifStill: versions) { return output }
             }
         }
-        throw LedgerStorageError(.unavailable, "Others changed the same records \(mostAttempts) times")
+        throw LedgerStorageError(.unavailable, "Others changed the same records \(maxAttempts) times")
     }
 
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot { try await database.memory.load(query) }
@@ -91,7 +91,7 @@ private struct SharedStorage: LedgerStorage {
         try await database.memory.records(selection, after: cursor, limit: limit)
     }
 
-    func marks() async throws -> LedgerMarks { try await database.memory.marks() }
+    func marks() async throws -> HighWaterMarks { try await database.memory.marks() }
 
     func beginEpoch() async throws { try await database.memory.beginEpoch() }
     func proveWritable() async throws { try await database.memory.proveWritable() }

@@ -200,7 +200,7 @@ import Testing
             }
         }
         // One for each attempt of each work, and those that the psql above has ended.
-        let attempts = 1 + RepeatedRequests.mostLosses
+        let attempts = 1 + RepeatedRequests.maxLosses
         #expect(storage.requests.pool.epoch - before <= 32 * attempts + 8)
         try database.server.psql("postgres", "ALTER DATABASE \(database.name) RESET default_transaction_read_only")
         try await Self.add(99, to: 0, through: storage)

@@ -43,7 +43,7 @@ import Testing
                 // A later erasure does not put an earlier one off.
                 schedule.erase()
             } while !schedule.isDue() && ticks < 100
-            #expect(ticks == LogSchedule.mostTicksAfterErasure && ticks < 60)
+            #expect(ticks == LogSchedule.maxTicksAfterErasure && ticks < 60)
             // Commits that came during the work are the next ones.
             _ = schedule.commit()
             #expect(schedule.end(isEmpty: true))

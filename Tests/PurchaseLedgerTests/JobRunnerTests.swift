@@ -34,10 +34,10 @@ import Testing
         func fail(_ failure: @escaping @Sendable (Job) -> JobFailure?) { state.withLock { $0.failure = failure } }
 
         func runner(
-            _ kinds: [Job.Kind] = [heavy, light], in scopes: [LedgerScope] = scopes, mostAtOnce: Int = 3
+            _ kinds: [Job.Kind] = [heavy, light], in scopes: [LedgerScope] = scopes, maxAtOnce: Int = 3
         ) -> JobRunner {
             let table = kinds.enumerated().map { number, kind in
-                JobKind(kind, in: scopes, weight: -number, mostAtOnce: mostAtOnce) { lease in
+                JobKind(kind, in: scopes, weight: -number, maxAtOnce: maxAtOnce) { lease in
                     let failure = self.state.withLock { state in
                         state.done.append(lease.job.id)
                         return state.failure
@@ -98,7 +98,7 @@ import Testing
         let scene = Scene()
         for kind in [Self.heavy, Self.light] { try await scene.add(kind, 0..<20, in: Self.scopes[0]) }
         scene.pass(.seconds(1))
-        let runner = scene.runner(mostAtOnce: 5)
+        let runner = scene.runner(maxAtOnce: 5)
         let begun = try await runner.begin().jobs
         #expect(begun.count { $0.id.kind == Self.heavy } == 5 && begun.count == 8)
         runner.search()

@@ -45,7 +45,7 @@ import TestWorld
             self.done = done
             var service = LedgerService(ledger: Ledger(storage: storage), verifier: try TestStore().verifier())
             service.jobs = [
-                JobKind(kind, in: [scope], weight: 1, mostAtOnce: 1) { lease in
+                JobKind(kind, in: [scope], weight: 1, maxAtOnce: 1) { lease in
                     note.yield(lease.job.id.name)
                     return .done
                 }

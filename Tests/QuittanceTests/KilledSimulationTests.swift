@@ -151,7 +151,7 @@ private final class KilledServer {
         let customers = try await simulator.get("/state")["customers"]?.array ?? []
         var faults: [String] = []
         // The history lists a notification after its first attempt, and an attempt may be on its way.
-        for _ in 0..<Self.mostReadings {
+        for _ in 0..<Self.maxReadings {
             try await readHistory(at: now)
             faults = []
             for customer in customers {
@@ -163,7 +163,7 @@ private final class KilledServer {
     }
 
     /// After so many readings what is still wrong stays wrong.
-    private static let mostReadings = 20
+    private static let maxReadings = 20
 
     /// Has the server read the history of notifications at a time of the simulator.
     private func readHistory(at now: Int64) async throws {

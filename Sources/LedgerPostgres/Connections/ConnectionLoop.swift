@@ -168,7 +168,7 @@ extension ConnectionLoop {
     private func receive(_ sent: [InFlight], waits: Bool) -> [InFlight] {
         var sockets = sent.map(\.pooled.connection.pollEntry) + [pipe.pollEntry]
         // An interrupted wait finds nothing, and the loop waits again.
-        _ = poll(&sockets, nfds_t(sockets.count), waits ? longestWait(sent) : 0)
+        _ = poll(&sockets, nfds_t(sockets.count), waits ? maxWait(sent) : 0)
         if waits { state.withLock { $0.isPolling = false } }
         if sockets.last?.revents != 0 { pipe.clear() }
         let now = clock.now
@@ -181,7 +181,7 @@ extension ConnectionLoop {
 
     /// How many milliseconds to wait: until the first deadline, until a request has waited too long, or until
     /// connections can be opened again; -1 if there is no limit.
-    private func longestWait(_ sent: [InFlight]) -> Int32 {
+    private func maxWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
         let (first, ended) = state.withLock { state in
             let first = state.waiting.first?.since.advanced(by: Self.queueLimit)

@@ -27,7 +27,7 @@ final class ConnectionOpener: Sendable {
     }
 
     /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
-    private static let (firstPause, longestPause) = (Duration.milliseconds(100), Duration.seconds(2))
+    private static let (firstPause, maxPause) = (Duration.milliseconds(100), Duration.seconds(2))
 
     /// How long all hosts together may take.
     private static let limit = Duration.seconds(10)
@@ -81,7 +81,7 @@ final class ConnectionOpener: Sendable {
             state.withLock { state in
                 // Several that fail at the same time are one failure.
                 guard state.failures == failures else { return }
-                let pause = min(Self.longestPause, Self.firstPause * (1 << min(failures, 6)))
+                let pause = min(Self.maxPause, Self.firstPause * (1 << min(failures, 6)))
                 state.failures += 1
                 state.pause = (error, clock.now.advanced(by: pause))
             }

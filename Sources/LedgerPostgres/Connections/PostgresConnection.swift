@@ -351,7 +351,7 @@ extension PostgresConnection {
         if status == PGRES_PIPELINE_SYNC { return exchange.endRequest(warning) }
         switch status {
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK:
-            guard PQresultMemorySize(result) <= Self.largestAnswer else {
+            guard PQresultMemorySize(result) <= Self.maxAnswer else {
                 return exchange.refuse(.refused(state: "54000", message: "An answer has more than 256 MiB"))
             }
             exchange.add(try rows(of: result), warning)
@@ -373,7 +373,7 @@ extension PostgresConnection {
 
     /// The largest answer to a statement that is decoded, which takes several times as much memory: a page of 500
     /// documents, the largest that any statement asks for, has 128 MiB if all of them are of the largest kind.
-    private static let largestAnswer = 256 << 20
+    private static let maxAnswer = 256 << 20
 
     private func rows(of result: OpaquePointer) throws(PostgresFailure) -> PostgresRows {
         let count = PQntuples(result)

@@ -9,7 +9,7 @@ struct PostgresHost: Sendable {
     private(set) var limit = Duration.seconds(3)
 
     /// The longest time for one host, whatever the address says. No request waits longer for its answer either.
-    private static let longestLimit = Int64(10)
+    private static let maxLimit = Int64(10)
 }
 
 extension PostgresHost {
@@ -17,6 +17,6 @@ extension PostgresHost {
     init(_ options: [(String, String)], _ seconds: Int64?) {
         self.options = options.map { (name: $0.0, value: $0.1) }
         // libpq waits without an end if it is 0.
-        if let seconds { limit = .seconds(seconds > 0 ? min(seconds, Self.longestLimit) : Self.longestLimit) }
+        if let seconds { limit = .seconds(seconds > 0 ? min(seconds, Self.maxLimit) : Self.maxLimit) }
     }
 }

@@ -5,7 +5,7 @@ struct RepeatedRequests: Sendable {
     let pool: ConnectionPool
 
     /// How often a request is sent again.
-    static let mostLosses = 3
+    static let maxLosses = 3
 
     /// - Returns: The rows of each of its statements.
     /// - Throws: `PostgresFailure`.
@@ -15,7 +15,7 @@ struct RepeatedRequests: Sendable {
         while true {
             do {
                 return try await pool.run(request)
-            } catch let failure as PostgresFailure where isRepeated(request, failure) && failures < Self.mostLosses {
+            } catch let failure as PostgresFailure where isRepeated(request, failure) && failures < Self.maxLosses {
                 failures += 1
             }
         }

@@ -80,11 +80,11 @@ extension EventFeed {
     }
 
     private func numberAll() async throws {
-        for _ in 0..<Self.mostRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
+        for _ in 0..<Self.maxRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
     }
 
     /// The limit on rounds of one reader: new events arrive, and on several nodes other servers number them too.
-    private static let mostRounds = 100
+    private static let maxRounds = 100
 
     /// - Returns: Whether there may be more.
     private func numberBatch() async throws -> Bool {

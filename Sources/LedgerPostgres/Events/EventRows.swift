@@ -73,7 +73,7 @@ extension CommitPlan {
     }
 
     /// Raises the last numbers to those of another ledger.
-    mutating func raise(_ marks: LedgerMarks) {
+    mutating func raise(_ marks: HighWaterMarks) {
         for (last, id) in [(marks.lastEvent, 1), (marks.lastCustomer, 2)] where last > 0 {
             add(Self.raiseCounter, [.integer(last), .integer(Int64(id))])
         }

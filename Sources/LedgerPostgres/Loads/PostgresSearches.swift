@@ -94,7 +94,7 @@ extension PostgresLedgerStorage {
     }
 
     /// Numbers all events first.
-    public func marks() async throws -> LedgerMarks {
+    public func marks() async throws -> HighWaterMarks {
         try await translated {
             try await self.feed.number()
             let answers = try await self.requests.read([
@@ -104,8 +104,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    private static func marks(_ answers: [PostgresRows]) throws -> LedgerMarks {
-        var marks = LedgerMarks()
+    private static func marks(_ answers: [PostgresRows]) throws -> HighWaterMarks {
+        var marks = HighWaterMarks()
         let counters = try answers[0].map { try $0.next(Int64.self) }
         guard counters.count == 2 else { throw LedgerStorageError(.damaged, "The ledger has lost its last numbers") }
         marks.lastEvent = counters[0]

@@ -62,7 +62,7 @@ private enum DueSearch {
         """
 
     /// The most records that nodes are asked for at once, of some hundred bytes each.
-    private static let mostOnNodes = 2000
+    private static let maxOnNodes = 2000
 
     private static let chains = """
         SELECT 0, next_change, ''::text FROM quittance.chains WHERE next_change <= $1 ORDER BY next_change LIMIT 1
@@ -72,7 +72,7 @@ private enum DueSearch {
         _ lanes: [RecordLane], _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
     ) -> [PostgresStatement] {
         let names = lanes.map { "\($0.kind.rawValue) \(scopes.owner($0.owner))" }
-        let most = min(Self.mostOnNodes, limit.multipliedReportingOverflow(by: lanes.count).partialValue)
+        let most = min(Self.maxOnNodes, limit.multipliedReportingOverflow(by: lanes.count).partialValue)
         return [
             PostgresStatement(records, [.texts(names), now.parameter, max(0, most).parameter]),
             PostgresStatement(chains, [now.parameter]),

@@ -138,7 +138,7 @@ extension PostgresLedgerStorage {
         """
 
     /// How many faults are listed at most.
-    private static let mostFaults = 100
+    private static let maxFaults = 100
 
     /// Purchases that reads of their owners do not find, and those of customers who were erased, at most 100 of each: a
     /// sentence each. On Citus none is looked for.
@@ -158,7 +158,7 @@ extension PostgresLedgerStorage {
     private func sentences(
         _ search: String, _ sentence: @Sendable (_ purchase: String, _ customer: String) -> String
     ) async throws -> [String] {
-        let statement = PostgresStatement.once("SELECT \(search) LIMIT \(Self.mostFaults)")
+        let statement = PostgresStatement.once("SELECT \(search) LIMIT \(Self.maxFaults)")
         return try await translated {
             try await self.long([statement]).last?.map { sentence(try $0.next(), try $0.next()) } ?? []
         }

@@ -22,7 +22,7 @@ struct RowStatement: Sendable {
 
     /// The largest number of rows in a list: as many as a notification has documents. Each number has a statement of
     /// its own, which each connection must prepare.
-    private static let longestList = 3
+    private static let maxList = 3
 
     /// A statement that reads the rows as a table.
     ///
@@ -37,7 +37,7 @@ struct RowStatement: Sendable {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")
         }
-        let fewRows = ["(\(subqueries("")))"] + (2...longestList).map { rows($0, columns, after: parameters) }
+        let fewRows = ["(\(subqueries("")))"] + (2...maxList).map { rows($0, columns, after: parameters) }
         return RowStatement(
             fewRows: fewRows.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
     }
@@ -64,7 +64,7 @@ struct RowStatement: Sendable {
         let arrays = zip(placeholders, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         let types = columns.map(\.type)
         return RowStatement(
-            fewRows: (1...longestList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
+            fewRows: (1...maxList).map { "\(start) VALUES \(rows($0, types)) \(conflict)" },
             many: "\(start) SELECT \(arrays.joined(separator: ", ")) \(conflict)", types)
     }
 

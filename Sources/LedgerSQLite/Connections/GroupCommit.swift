@@ -20,7 +20,7 @@ final class GroupCommit: Sendable {
 
     /// The limit on writes in a group. The first write waits for the last: some 50 ms if the disk is fast. Larger
     /// groups would gain nothing, since the flush is then a small part of the time.
-    private static let largestGroup = 200
+    private static let maxGroup = 200
 
     /// How long, in seconds, a group waits if it is smaller than the last one: about as long as a flush takes. Under
     /// load this halves the number of flushes.
@@ -72,9 +72,9 @@ final class GroupCommit: Sendable {
     func writeNext(to connection: Database) -> Bool {
         if state.withLock({ $0.waiting.count < $0.lastCount }) { Thread.sleep(forTimeInterval: Self.moment) }
         let group = state.withLock { state in
-            state.lastCount = min(Self.largestGroup, state.waiting.count)
-            defer { state.waiting.removeFirst(min(Self.largestGroup, state.waiting.count)) }
-            return Array(state.waiting.prefix(Self.largestGroup))
+            state.lastCount = min(Self.maxGroup, state.waiting.count)
+            defer { state.waiting.removeFirst(min(Self.maxGroup, state.waiting.count)) }
+            return Array(state.waiting.prefix(Self.maxGroup))
         }
         for answer in commit(group, to: connection) { answer() }
         return state.withLock { state in

@@ -22,7 +22,7 @@ final class ReadQueue: Sendable {
 
     /// The limit on reads before a connection is returned: few enough that closing or reopening the ledger does not
     /// take long.
-    private static let longestLoan = 64
+    private static let maxLoan = 64
 
     private let width: Int
     private let state = Mutex(State())
@@ -48,7 +48,7 @@ final class ReadQueue: Sendable {
         while current != nil {
             do {
                 try lend { connection in
-                    for _ in 0..<Self.longestLoan {
+                    for _ in 0..<Self.maxLoan {
                         guard let read = current else { return }
                         read(.success(connection))
                         current = next()

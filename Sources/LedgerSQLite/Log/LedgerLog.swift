@@ -14,7 +14,7 @@ struct LedgerLog {
     private var log: String { ledger + "-wal" }
 
     /// How many copies are kept: the first ones, which have most. A log has 64 MiB.
-    private static let mostCopies = 3
+    private static let maxCopies = 3
 
     init(ofLedger path: String) {
         ledger = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
@@ -46,7 +46,7 @@ struct LedgerLog {
         defer { close(file) }
         var last = try condition(file)
         // Another process may write the log meanwhile. What looks like damage must still be there in the same place.
-        for _ in 0..<Self.mostReadings {
+        for _ in 0..<Self.maxReadings {
             guard case .damaged = last else { return last }
             let next = try condition(file)
             if next == last { return last }
@@ -56,7 +56,7 @@ struct LedgerLog {
     }
 
     /// Damage is there at the second reading. At the speed of a disk, no writer changes each of some more.
-    private static let mostReadings = 5
+    private static let maxReadings = 5
 
     private func condition(_ file: Int32) throws -> LogCondition {
         try LogCondition { offset, buffer in
@@ -71,7 +71,7 @@ struct LedgerLog {
     /// The copies that lie beside the ledger.
     var copies: [String] { copyPaths.filter { access($0, F_OK) == 0 } }
 
-    private var copyPaths: [String] { (1...Self.mostCopies).map { "\(log)-damaged-\($0)" } }
+    private var copyPaths: [String] { (1...Self.maxCopies).map { "\(log)-damaged-\($0)" } }
 
     /// Copies the log, unless there are enough copies. Only its owner may read the copy.
     ///

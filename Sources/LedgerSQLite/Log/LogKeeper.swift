@@ -11,7 +11,7 @@ final class LogKeeper: Sendable {
 
     /// How long a try waits for reads that need the log, in milliseconds. Writes wait meanwhile. A read takes a few
     /// milliseconds, and a copy of the ledger so long that no write should wait for it.
-    static let patience: Int32 = 100
+    static let timeout: Int32 = 100
 
     /// Notes that customers or events are being erased.
     func noteErasure() { schedule.withLock { $0.noteErasure() } }
@@ -47,7 +47,7 @@ struct LogSchedule: Sendable {
 
     /// How many ticks after an erasure the log is brought into the file, even if writes never pause: within a minute,
     /// with some seconds left for late ticks and for the work.
-    static let mostTicksAfterErasure = 50
+    static let maxTicksAfterErasure = 50
 
     /// How many ticks pass after a try that a reader prevented: a copy of the ledger takes longer.
     static let ticksAfterFailure = 10
@@ -73,7 +73,7 @@ struct LogSchedule: Sendable {
         defer { commits = 0 }
         ticksSinceErasure = ticksSinceErasure.map { $0 + 1 }
         pause = max(0, pause - 1)
-        return pause == 0 && (commits == 0 || ticksSinceErasure ?? 0 >= Self.mostTicksAfterErasure)
+        return pause == 0 && (commits == 0 || ticksSinceErasure ?? 0 >= Self.maxTicksAfterErasure)
     }
 
     /// Notes the outcome of a try.

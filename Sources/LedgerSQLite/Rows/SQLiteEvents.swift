@@ -57,8 +57,8 @@ extension SQLiteLedgerSession {
         return (0, (shared ?? nil) ?? 0)
     }
 
-    func marks() throws -> LedgerMarks {
-        var marks = LedgerMarks()
+    func marks() throws -> HighWaterMarks {
+        var marks = HighWaterMarks()
         marks.lastCustomer = try lastCustomer()
         for bundleId in try all("SELECT bundleId FROM apps", [], { try $0.next(String.self) }) {
             let (lastErased, last) = try eventBounds(of: bundleId)
@@ -93,7 +93,7 @@ extension SQLiteLedgerSession {
     }
 
     /// The next event of every app gets a number above the shared one, see ``Schema``.
-    func raise(_ marks: LedgerMarks) throws {
+    func raise(_ marks: HighWaterMarks) throws {
         for (bundleId, erased) in marks.erasedEvents {
             try run(
                 "UPDATE apps SET erasedEvents = max(erasedEvents, ?) WHERE id = ?",

@@ -41,7 +41,7 @@ extension LedgerDraft {
             let type = document.notification.flatMap({ NotificationTypeV2(rawValue: $0.type) })
         else { return }
         let date = document.signedDate ?? now
-        guard now < min(date, now).advanced(by: ConsumptionQuestion.memory) else { return }
+        guard now < min(date, now).advanced(by: ConsumptionQuestion.retention) else { return }
         switch type {
         case .consumptionRequest: takeRefundDate(of: statement, in: document.scope, date) { $0.addRequest(date) }
         case .refund, .refundDeclined, .refundReversed:

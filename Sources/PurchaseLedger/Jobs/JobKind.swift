@@ -18,22 +18,22 @@ public struct JobKind: Sendable {
     /// Of the jobs of an app and environment that are due, those of the greatest weight begin first.
     public var weight: Int
     /// How many jobs of an app and environment a server does at once.
-    public var mostAtOnce: Int
+    public var maxAtOnce: Int
     /// The longest pause before another attempt, unless a failure names a longer one.
-    public var longestRetry = Duration.seconds(3600)
+    public var maxRetry = Duration.seconds(3600)
     /// How long after now a job may be due at most, as long as no clock is wrong.
-    public var longestWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
+    public var maxWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
     /// Does a job.
     public var perform: Perform
 
     public init(
-        _ kind: Job.Kind, in scopes: some Sequence<LedgerScope>, weight: Int, mostAtOnce: Int,
+        _ kind: Job.Kind, in scopes: some Sequence<LedgerScope>, weight: Int, maxAtOnce: Int,
         perform: @escaping Perform
     ) {
         self.kind = kind
         self.scopes = Set(scopes)
         self.weight = weight
-        self.mostAtOnce = mostAtOnce
+        self.maxAtOnce = maxAtOnce
         self.perform = perform
     }
 }

@@ -6,10 +6,10 @@ import AppStoreModel
 struct JobQueue {
     /// How many jobs of an app and environment a server does at once: enough to use Apple's 50 requests a second with
     /// answers that take a seventh of a second.
-    private static let mostOfScope = 8
+    private static let maxOfScope = 8
 
     /// How many jobs of a lane one search finds, so that a search follows some dozen jobs.
-    static let mostFound = 32
+    static let maxFound = 32
 
     /// The kinds, those of the greatest weight first.
     private let kinds: [JobKind]
@@ -55,7 +55,7 @@ struct JobQueue {
         for lane in lanes {
             let keys = found[lane] ?? []
             self.found[lane] = keys.isEmpty ? nil : keys[...]
-            if keys.count >= Self.mostFound { unfinished.insert(lane) } else { unfinished.remove(lane) }
+            if keys.count >= Self.maxFound { unfinished.insert(lane) } else { unfinished.remove(lane) }
         }
     }
 
@@ -88,8 +88,8 @@ struct JobQueue {
     }
 
     private func hasRoom(_ kind: JobKind, _ scope: LedgerScope) -> Bool {
-        running[RecordLane(kind.kind, of: .scope(scope)), default: 0] < kind.mostAtOnce
-            && runningOfScope[scope, default: 0] < Self.mostOfScope
+        running[RecordLane(kind.kind, of: .scope(scope)), default: 0] < kind.maxAtOnce
+            && runningOfScope[scope, default: 0] < Self.maxOfScope
     }
 
     private mutating func begin(_ job: Job.ID, at now: Timestamp) {

@@ -57,7 +57,7 @@ public final class JobRunner: Sendable {
         var beginning = Beginning()
         let (isSearch, lanes) = queue.withLock { ($0.wantsSearch, $0.lanesToSearch(at: now)) }
         if isSearch || !lanes.isEmpty {
-            let work = try await ledger.storage.due(in: lanes, at: now, limit: JobQueue.mostFound)
+            let work = try await ledger.storage.due(in: lanes, at: now, limit: JobQueue.maxFound)
             beginning.hasDueChains = work.hasDueChains
             queue.withLock { $0.add(work.records, in: lanes) }
         }
@@ -132,14 +132,14 @@ public final class JobRunner: Sendable {
     private func postponed(_ lease: LeasedJob, _ failure: JobFailure) -> Job {
         let job = lease.job
         let now = now()
-        let longest = kind(of: job)?.longestRetry ?? JobPauses.longest
+        let longest = kind(of: job)?.maxRetry ?? JobPauses.longest
         var next = job.retry(at: now, because: failure.reason, within: longest)
         if failure.extent == .job {
             queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
         } else {
             let end = queue.withLock { $0.pauses.fail(job.id, failure, at: now) } ?? now
             // A failure that is perhaps the job's own postpones it longer and longer.
-            let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.longestOutageRetry))
+            let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.maxOutageRetry))
             next.dueAt = max(end, own, now.advanced(by: .seconds(1)))
         }
         if let pause = failure.pause { next.dueAt = max(next.dueAt, now.advanced(by: pause)) }
@@ -149,7 +149,7 @@ public final class JobRunner: Sendable {
     }
 
     /// How long a job is postponed at most that failed for want of an answer: that long after an outage all is right.
-    private static let longestOutageRetry = Duration.seconds(900)
+    private static let maxOutageRetry = Duration.seconds(900)
 
     /// Does one job that is due, if there is one and no pause keeps it.
     ///
@@ -184,7 +184,7 @@ public final class JobRunner: Sendable {
         repeat {
             let page = try await ledger.jobs(kind.kind, after: cursor)
             for job in page.items where kind.scopes.contains(job.id.scope) {
-                guard now().advanced(by: kind.longestWait(job) * 2) < job.dueAt else { continue }
+                guard now().advanced(by: kind.maxWait(job) * 2) < job.dueAt else { continue }
                 if try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now()) { count += 1 }
             }
             cursor = page.next

@@ -85,7 +85,7 @@ extension Ledger {
         _ key: ChainKey, reading reader: inout DocumentReader
     ) async throws -> (stored: Chain, documents: Set<Provenance>) {
         let query = LedgerQuery([.chain(key), .evidence(key)])
-        for _ in 0..<Self.mostAttempts {
+        for _ in 0..<Self.maxAttempts {
             let snapshot = try await storage.load(query)
             let documents = Set((snapshot.evidence[key] ?? []).map(\.name))
             try await reader.read(documents)
@@ -102,7 +102,7 @@ extension Ledger {
     ///
     /// - Returns: Whether they differed.
     private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
-        for _ in 0..<Self.mostAttempts {
+        for _ in 0..<Self.maxAttempts {
             let derivation = try await derivation(of: key, from: &reader)
             // Facts of a document that became unreadable meanwhile would be lost.
             guard derivation.differs, reader.faults.isEmpty else { return false }
@@ -120,7 +120,7 @@ extension Ledger {
     }
 
     /// How often to derive one chain if documents about it keep arriving.
-    private static let mostAttempts = 10
+    private static let maxAttempts = 10
 }
 
 extension Chain {

@@ -53,7 +53,7 @@ struct LedgerWalk {
         case records([LedgerRecord])
         case events([LedgerEvent])
         case epochs([String: EventEpochs])
-        case marks(LedgerMarks)
+        case marks(HighWaterMarks)
     }
 
     /// A chain whose record or documents the other ledger lacks.
@@ -251,7 +251,7 @@ extension LedgerWalk {
 
     /// Whether a ledger with some marks gives no number again that one with others has given.
     @inline(never)
-    private static func covers(_ found: LedgerMarks, _ marks: LedgerMarks) throws -> Bool {
+    private static func covers(_ found: HighWaterMarks, _ marks: HighWaterMarks) throws -> Bool {
         for (app, erased) in marks.erasedEvents where found.erasedEvents[app] ?? 0 > erased {
             throw Difference(erasedEvents(of: app))
         }

@@ -13,7 +13,7 @@ extension Ledger {
     }
 
     /// How often a customer may get a further id while it is erased.
-    private static let mostRounds = 8
+    private static let maxRounds = 8
 
     /// Writes an erasure into the journal, and commits it.
     ///
@@ -22,7 +22,7 @@ extension Ledger {
         _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
         at now: Timestamp
     ) async throws -> DeletionReport? {
-        for _ in 0..<Self.mostRounds {
+        for _ in 0..<Self.maxRounds {
             let snapshot = try await storage.load(LedgerQuery([.customerID(id)]))
             guard let known = snapshot.customer(id)?.identifiers else { return nil }
             let accounts = try await accountsErased(with: id)

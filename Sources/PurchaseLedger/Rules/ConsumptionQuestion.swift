@@ -105,19 +105,19 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
 
     /// How long a request and its outcome are kept. Apple repeats a request within a day; an operator looks for missed
     /// ones once a month.
-    package static let memory = Duration.seconds(30 * 86_400)
+    package static let retention = Duration.seconds(30 * 86_400)
 
     /// When the request and its outcome are forgotten.
-    public var forgottenAt: Timestamp { requestedAt.advanced(by: Self.memory) }
+    public var forgottenAt: Timestamp { requestedAt.advanced(by: Self.retention) }
 
     /// How long Apple waits for an answer: 12 hours, in sandbox 5 minutes (Send Consumption Information).
-    public static func patience(in environment: Environment) -> Duration {
+    public static func timeout(in environment: Environment) -> Duration {
         .seconds(environment == .sandbox ? 300 : 43_200)
     }
 
     /// When Apple stops waiting for an answer.
     public func deadline(in environment: Environment) -> Timestamp {
-        requestedAt.advanced(by: Self.patience(in: environment))
+        requestedAt.advanced(by: Self.timeout(in: environment))
     }
 
     /// Whether the app can still supply something for the answer.

@@ -22,7 +22,7 @@ package struct RefundNote: Codable, Hashable, Sendable {
 
     /// When the decisions are forgotten.
     package var forgottenAt: Timestamp {
-        (refund.decisions.last ?? .distantPast).advanced(by: ConsumptionQuestion.memory)
+        (refund.decisions.last ?? .distantPast).advanced(by: ConsumptionQuestion.retention)
     }
 
     var payload: [UInt8] {

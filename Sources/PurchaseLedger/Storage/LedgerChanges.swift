@@ -29,7 +29,7 @@ public struct LedgerChanges: Sendable {
     public var erasedRecords: Set<RecordKey> = []
     /// Marks to raise to at least these, of another ledger, whose epochs replace those of the same apps. No other
     /// process may use this one meanwhile.
-    public var marks = LedgerMarks()
+    public var marks = HighWaterMarks()
 
     public init() {}
 
@@ -55,7 +55,7 @@ public struct LedgerChanges: Sendable {
         }
         keys.formUnion(records.map { .record($0.key) })
         keys.formUnion(erasedRecords.map(LedgerKey.record))
-        if marks != LedgerMarks() { keys.insert(.marks) }
+        if marks != HighWaterMarks() { keys.insert(.marks) }
         return keys
     }
 }

@@ -32,7 +32,7 @@ public enum LedgerKey: Hashable, Sendable {
     case record(RecordKey)
     /// The end of an app's events. For a query it names nothing.
     case events(String)
-    /// The numbers and epochs that were given so far, see ``LedgerMarks``. For a query it names nothing.
+    /// The numbers and epochs that were given so far, see ``HighWaterMarks``. For a query it names nothing.
     case marks
 }
 

@@ -66,7 +66,7 @@ public protocol LedgerStorage: Sendable {
     ) async throws -> ScanPage<LedgerRecord>
 
     /// The numbers that were given so far, and the apps in the ledger with their epochs.
-    func marks() async throws -> LedgerMarks
+    func marks() async throws -> HighWaterMarks
 
     /// Begins an epoch of each app's events, see ``EventEpochs``: for a ledger that may lack events which followers
     /// have read. Cursors that were returned so far stay valid.
@@ -235,7 +235,7 @@ public enum LedgerDecision<Output: Sendable>: Sendable {
 
 extension LedgerDecision {
     /// The limit on loads for one decision. One or two loads after the first lead to everything that a decision needs.
-    private static var mostLoads: Int { 8 }
+    private static var maxLoads: Int { 8 }
 
     /// Loads and decides until the decision needs no further records, then commits. For storages that exclude other
     /// writers during this call.
@@ -246,7 +246,7 @@ extension LedgerDecision {
         commit: (LedgerChanges) throws -> Void
     ) throws -> Output {
         var query = query
-        for _ in 0..<mostLoads {
+        for _ in 0..<maxLoads {
             switch try decide(try load(query)) {
             case .load(let more): query = query.union(more)
             case .commit(let changes, let output):

@@ -95,7 +95,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
             items: all[start..<end].compactMap(\.self), next: end == all.count ? nil : ScanCursor(rawValue: "\(end)"))
     }
 
-    public func marks() async throws -> LedgerMarks { state.withLock { $0.marks } }
+    public func marks() async throws -> HighWaterMarks { state.withLock { $0.marks } }
 
     public func beginEpoch() async throws { state.withLock { $0.beginEpochs() } }
 
@@ -218,8 +218,8 @@ extension State {
         }
     }
 
-    var marks: LedgerMarks {
-        var marks = LedgerMarks()
+    var marks: HighWaterMarks {
+        var marks = HighWaterMarks()
         marks.lastCustomer = lastNumber
         marks.lastEvent = events.values.map(\.last).reduce(firstEvent, max)
         let scopes = chains.keys.map(\.scope) + documents.compactMap { $0?.stored.scope }
@@ -254,7 +254,7 @@ extension State {
         raise(changes.marks)
     }
 
-    private mutating func raise(_ marks: LedgerMarks) {
+    private mutating func raise(_ marks: HighWaterMarks) {
         lastNumber = max(lastNumber, marks.lastCustomer)
         firstEvent = max(firstEvent, marks.lastEvent)
         for (app, erased) in marks.erasedEvents {

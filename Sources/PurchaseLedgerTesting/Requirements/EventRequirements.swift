@@ -206,11 +206,11 @@ extension LedgerStorageContract {
                 try await trial.page(after: nil).events, is: Array(copied[..<2]) + new, "All events of the app")
         },
         Requirement("Marks of another ledger are only raised, and what is numbered since is above them") { trial in
-            var marks = LedgerMarks()
+            var marks = HighWaterMarks()
             marks.lastCustomer = 5000
             marks.lastEvent = 70
             marks.erasedEvents = ["com.example.one": 4, "com.example.two": 0]
-            for raised in [marks, LedgerMarks(), marks] {
+            for raised in [marks, HighWaterMarks(), marks] {
                 try await trial.commit { $0.marks = raised }
                 for handle in trial.handles {
                     let found = try await handle.marks()

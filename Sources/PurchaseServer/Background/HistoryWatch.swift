@@ -57,9 +57,7 @@ package final class HistoryWatch: Sendable {
         } while cursor != nil
         let late = scopes.map { scope in
             LateHistory(scope: scope, since: Self.age(of: jobs[scope]) ?? start, failure: jobs[scope]?.failure)
-        }.filter { $0.since.advanced(by: Self.maxAge) < now }.sorted {
-            ($0.scope.bundleId, $0.scope.environment.rawValue) < ($1.scope.bundleId, $1.scope.environment.rawValue)
-        }
+        }.filter { $0.since.advanced(by: Self.maxAge) < now }.sorted { $0.scope < $1.scope }
         let before = state.withLock { state in
             defer { state.late = late }
             return state.late

@@ -61,7 +61,7 @@ extension Reconciler {
 
     /// When a request is looked at again.
     private var nextPoll: Timestamp {
-        now().advanced(by: ConsumptionQuestion.patience(in: scope.environment) / Self.polls)
+        now().advanced(by: ConsumptionQuestion.timeout(in: scope.environment) / Self.polls)
     }
 
     /// A time for another look, at the deadline at the latest unless that is over by a clock that may be wrong.

@@ -12,10 +12,10 @@ extension Reconciler {
     public static func jobs(of reconcilers: [LedgerScope: Reconciler]) -> [JobKind] {
         /// A row of the table, whose jobs fail with the App Store's errors and with documents that are not valid.
         func kind(
-            _ kind: Job.Kind, weight: Int, mostAtOnce: Int,
+            _ kind: Job.Kind, weight: Int, maxAtOnce: Int,
             _ perform: @escaping @Sendable (Reconciler, LeasedJob) async throws -> JobOutcome
         ) -> JobKind {
-            JobKind(kind, in: reconcilers.keys, weight: weight, mostAtOnce: mostAtOnce) { lease in
+            JobKind(kind, in: reconcilers.keys, weight: weight, maxAtOnce: maxAtOnce) { lease in
                 guard let reconciler = reconcilers[lease.job.id.scope] else { throw LeaseLost() }
                 let answers = reconciler.client.answers(in: reconciler.scope.environment)
                 defer {
@@ -30,22 +30,22 @@ extension Reconciler {
             }
         }
         // Apple waits for consumption information. The history is next: it may answer what the others would ask.
-        var consumption = kind(.consumption, weight: 5, mostAtOnce: 8) { try await $0.answerConsumption($1.job) }
-        consumption.longestWait = { job in
+        var consumption = kind(.consumption, weight: 5, maxAtOnce: 8) { try await $0.answerConsumption($1.job) }
+        consumption.maxWait = { job in
             let isOpen = ConsumptionQuestion(job)?.state == .waiting
-            return isOpen ? ConsumptionQuestion.patience(in: job.id.scope.environment) : ConsumptionQuestion.memory
+            return isOpen ? ConsumptionQuestion.timeout(in: job.id.scope.environment) : ConsumptionQuestion.retention
         }
-        var history = kind(.notificationHistory, weight: 4, mostAtOnce: 1) { try await $0.readHistory($1) }
+        var history = kind(.notificationHistory, weight: 4, maxAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
         // After a failure the history is up to date within its interval.
-        history.longestRetry = interval
-        history.longestWait = { _ in max(interval, .seconds(3600)) }
-        var customer = kind(.customerHistory, weight: 3, mostAtOnce: 4) { try await $0.goOnWithHistory($1) }
-        customer.longestWait = { $0.isGivenUp ? Job.retention : .seconds(3600) }
-        var status = kind(.subscriptionStatus, weight: 2, mostAtOnce: 8) { try await $0.askStatus($1.job) }
-        status.longestWait = { $0.isGivenUp ? Job.retention : questionInterval }
-        var parked = kind(.parkedDocument, weight: 1, mostAtOnce: 1) { try await $0.takeParked($1.job) }
-        parked.longestWait = { _ in parkedInterval }
+        history.maxRetry = interval
+        history.maxWait = { _ in max(interval, .seconds(3600)) }
+        var customer = kind(.customerHistory, weight: 3, maxAtOnce: 4) { try await $0.goOnWithHistory($1) }
+        customer.maxWait = { $0.isGivenUp ? Job.retention : .seconds(3600) }
+        var status = kind(.subscriptionStatus, weight: 2, maxAtOnce: 8) { try await $0.askStatus($1.job) }
+        status.maxWait = { $0.isGivenUp ? Job.retention : questionInterval }
+        var parked = kind(.parkedDocument, weight: 1, maxAtOnce: 1) { try await $0.takeParked($1.job) }
+        parked.maxWait = { _ in parkedInterval }
         return [consumption, history, customer, status, parked]
     }
 

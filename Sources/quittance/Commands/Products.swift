@@ -68,7 +68,7 @@ private struct ProductComparison {
             environments.map { LedgerScope(bundleId: app, environment: $0) }
         }
         return Set(configured).union(sold.products.keys)
-            .sorted { ($0.bundleId, $0.environment.rawValue) < ($1.bundleId, $1.environment.rawValue) }
+            .sorted()
             .map { ProductComparison($0, sold.products[$0] ?? [:], catalogues[$0.bundleId]) }
     }
 

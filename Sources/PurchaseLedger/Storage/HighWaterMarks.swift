@@ -2,7 +2,7 @@
 
 /// What a ledger remembers besides its records, so that it gives no number twice and knows which events were erased. A
 /// copy of the ledger needs it too.
-public struct LedgerMarks: Hashable, Sendable {
+public struct HighWaterMarks: Hashable, Sendable {
     /// The greatest number that a customer has, or had before it was erased.
     public var lastCustomer: Int64 = 0
     /// The greatest number that a cursor of any app has, or had before its event was erased.
