@@ -81,7 +81,9 @@ extension Rule {
     private static let tuples = forbids(
         #"(?:(?<!: )\((?:[^()\n]|\([^()\n]*\))*,(?:[^()\n]|\([^()\n]*\))*\)|(?:let|var) \([^()\n]*\): .*) = \("#,
         "each value is assigned on a line of its own", in: \.isShipped,
-        bad: ["(a, b) = (1, 2)", "    let (a, b) = (\n", "f { ($0.a, $0.b) = ([], true) }", "var (a, b): (A, B) = (c, d)"],
+        bad: [
+            "(a, b) = (1, 2)", "    let (a, b) = (\n", "f { ($0.a, $0.b) = ([], true) }", "var (a, b): (A, B) = (c, d)",
+        ],
         good: ["let (a, b) = f()", "var a: (A, B) = (1, 2)", "for (a, b) in c {}", "return (a, b) == (1, 2)"])
 
     /// The reason may also stand in front of several lines that have it in common.
@@ -92,12 +94,17 @@ extension Rule {
             return lines.indices.filter { index in
                 let line = lines[index]
                 guard line.contains("try? "), SourceFile(String(line)).code.contains("try? ") else { return false }
-                let paragraph = lines[max(0, index - 4)...index].split(separator: "").last ?? []
+                let paragraph = lines[max(0, index - 12)...index].split(separator: "").last ?? []
                 return !paragraph.contains { $0.contains("//") }
             }.map { "line \($0 + 1)" }
         },
-        bad: ["let a = try? f()", "// A reason.\n\nlet a = try? f()", "// A reason.\n1\n2\n3\n4\nlet a = try? f()"],
-        good: ["// A reason.\nlet a = try? f()", "let a = try? f()  // A reason.", "// Because.\na()\nlet b = try? f()"])
+        bad: [
+            "let a = try? f()", "// A reason.\n\nlet a = try? f()",
+            "// A reason." + String(repeating: "\n1", count: 12) + "\nlet a = try? f()",
+        ],
+        good: [
+            "// A reason.\nlet a = try? f()", "let a = try? f()  // A reason.", "// Because.\na()\nlet b = try? f()",
+        ])
 
     private static let verified = forbids(
         #"\bVerified(<[^\n(]*>)?(\.init)?\("#, "only the verifier makes a Verified",

@@ -112,7 +112,11 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     private func change<Value>(_ body: (inout State) -> Value) -> Value {
         let (value, begins, wakes) = state.withLock { state in
             let value = body(&state)
-            defer { (state.isRunning, state.hasChanged, state.isPolling) = (true, true, false) }
+            defer {
+                state.isRunning = true
+                state.hasChanged = true
+                state.isPolling = false
+            }
             return (value, !state.isRunning, state.isPolling)
         }
         // A queue of its own gets a thread at once, also if there are fewer cores than loops.
@@ -147,7 +151,8 @@ extension ConnectionLoop {
 
     private func takeJobs() -> [UnownedJob] {
         state.withLock { state in
-            defer { (state.jobs, state.hasChanged) = ([], false) }
+            defer { state.jobs = [] }
+            state.hasChanged = false
             return state.jobs
         }
     }

@@ -27,7 +27,8 @@ final class ConnectionOpener: Sendable {
     }
 
     /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
-    private static let (firstPause, maxPause) = (Duration.milliseconds(100), Duration.seconds(2))
+    private static let firstPause = Duration.milliseconds(100)
+    private static let maxPause = Duration.seconds(2)
 
     /// How long all hosts together may take.
     private static let limit = Duration.seconds(10)

@@ -29,7 +29,8 @@ final class PostgresConnection: @unchecked Sendable {
     /// The names of the statements that were prepared, by their text.
     private var prepared: [String: String] = [:]
     /// The requests that were sent, and their answers so far.
-    private var (requests, exchange) = ([PostgresRequest](), Exchange(count: 0))
+    private var requests: [PostgresRequest] = []
+    private var exchange = Exchange(count: 0)
     /// The end of the transaction that an error has left open, once it was sent.
     private var rollback: Exchange?
     /// Why the requests cannot be answered.

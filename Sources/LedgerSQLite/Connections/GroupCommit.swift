@@ -100,7 +100,10 @@ final class GroupCommit: Sendable {
             } catch  where answers != nil && group.count > 1 {
                 return group.flatMap { commit([$0], to: connection) }
             }
-            state.withLock { ($0.cache, $0.commits) = (session.cache, $0.commits + 1) }
+            state.withLock { state in
+                state.cache = session.cache
+                state.commits += 1
+            }
             try requireKept()
             return answers ?? []
         } catch {

@@ -37,7 +37,10 @@ struct LogFrames {
     /// - Parameter bytes: A frame with its header.
     mutating func add(_ bytes: UnsafeRawBufferPointer) {
         let frame = LogFrame(bytes, isBigEndian: header.isBigEndian)
-        defer { (count, stored) = (count + 1, frame.checksum) }
+        defer {
+            count += 1
+            stored = frame.checksum
+        }
         let isInLog = frame.salts == header.salts
         // Nothing can be learned from the frames of an earlier use of the file, of which there may be many.
         if firstBad != nil, !isInLog { return isCommitted = false }
@@ -47,7 +50,10 @@ struct LogFrames {
             framesSinceCommit += 1
             guard isWhole else { return addFirstBad(frame, computed) }
             isCommitted = frame.databaseSize > 0
-            if isCommitted { (databaseSize, framesSinceCommit) = (frame.databaseSize, 0) }
+            if isCommitted {
+                databaseSize = frame.databaseSize
+                framesSinceCommit = 0
+            }
         } else {
             addBehind(frame, isGenuine: isWhole || isInLog && goesOnFromDamage(frame))
         }

@@ -45,11 +45,17 @@ extension LedgerStorageContract {
             let first = Array("e30.e30.AA".utf8)
             let second = Array("e30.e30.BB".utf8)
             let stored = Sample.newDocument(Sample.evidence(first, .transaction), for: [1], at: 1)
-            try await trial.commit { ($0.documents, $0.chains) = ([stored], [Sample.chain(1)]) }
+            try await trial.commit { changes in
+                changes.documents = [stored]
+                changes.chains = [Sample.chain(1)]
+            }
             // The same name with another signature.
             for chains in [[1, 2], []] {
                 let again = Sample.newDocument(Sample.evidence(second, .transaction), for: chains, at: 2)
-                try await trial.commit(trial.second) { ($0.documents, $0.chains) = ([again], [Sample.chain(2)]) }
+                try await trial.commit(trial.second) { changes in
+                    changes.documents = [again]
+                    changes.chains = [Sample.chain(2)]
+                }
             }
             let name = stored.evidence.provenance
             let chains = (1...3).map { LedgerKey.evidence(Sample.key($0)) }

@@ -236,7 +236,10 @@ extension LedgerStorageContract {
             try await trial.commit { $0.chains = [chain] }
             anna.ids += bert.ids
             chain.owners = [ChainRecord.Owner(anna.customer, .claim)]
-            try await trial.commit(trial.second, erasing: [bert]) { ($0.customers, $0.chains) = ([anna], [chain]) }
+            try await trial.commit(trial.second, erasing: [bert]) { [anna, chain] changes in
+                changes.customers = [anna]
+                changes.chains = [chain]
+            }
             for id in ["anna", "bert", "robert"] {
                 let found = try await trial.load([.holdings(CustomerID(id, of: "com.example.one"), .production)])
                 try trial.expect(Array(found.customers.values), is: [anna], "The customer called \(id)")
