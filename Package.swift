@@ -237,8 +237,9 @@ let package = Package(
             name: "QuittanceTests",
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger", "TestData",
-                "TestPostgres", "TestProcess", "TestWorld", "quittance", asyncHTTPClient, grdb, nioCore, nioHTTP1,
-                nioPosix,
+                "TestPostgres", "TestProcess", "TestWorld", "quittance", "simulate-check", asyncHTTPClient, grdb,
+                nioCore,
+                nioHTTP1, nioPosix,
             ]),
     ],
     swiftLanguageModes: [.v6]
