@@ -316,6 +316,25 @@ import Testing
         #expect(items.map { $0.members?.count } == [5, 8])
     }
 
+    @Test(arguments: [
+        #"{"detail":"x"}"#, #"{ "detail" : "x" }"#, " {\"detail\":\"x\"}", "{\"detail\":\"x\"}\n", "{}", "{ }",
+    ])
+    func `white space in the body of an event loses no member`(body: String) async throws {
+        let world = try await World()
+        let event = LedgerEvent(
+            Open(.purchased), in: LedgerScope(bundleId: "com.example", environment: .production), at: Self.now,
+            customer: nil, chainName: nil, body: Array(body.utf8))
+        try await world.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.events = [event]
+            return .commit(changes, ())
+        }
+        let (status, page) = try await world.send(.get, "/v1/events")
+        let item = try #require(page["items"]?.array?.first)
+        #expect(status == .ok && item["detail"]?.string == (body.contains("x") ? "x" : nil))
+        #expect(item.members?.count == (body.contains("x") ? 6 : 5))
+    }
+
     @Test func `a revoked key is refused, a wrong secret does not match, and only a hash is stored`() async throws {
         let world = try await World()
         let text = try #require(world.keys[.server])

@@ -19,7 +19,7 @@ public final class JobRunner: Sendable {
     private let queue: Mutex<JobQueue>
 
     /// - Parameters:
-    ///   - kinds: The table: one row for each kind.
+    ///   - kinds: The table: one row for each kind. Of two rows of one kind the first counts.
     ///   - now: Returns the time.
     ///   - onFailure: Called with each job that failed, and is postponed, given up or refused.
     public init(
@@ -27,6 +27,9 @@ public final class JobRunner: Sendable {
         onFailure: @escaping @Sendable (Job) -> Void = { _ in }
     ) {
         self.ledger = ledger
+        let kinds = kinds.reduce(into: [JobKind]()) { rows, kind in
+            if !rows.contains(where: { $0.kind == kind.kind }) { rows.append(kind) }
+        }
         self.kinds = kinds
         self.now = now
         self.onFailure = onFailure

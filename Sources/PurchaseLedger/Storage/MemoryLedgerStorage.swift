@@ -78,7 +78,11 @@ public final class MemoryLedgerStorage: LedgerStorage {
     ) async throws -> ScanPage<LedgerRecord> {
         let records = state.withLock { $0.records.values }.filter(selection.contains)
         if let now = selection.dueAt {
-            let due = records.sorted { $0.dueAt ?? now < $1.dueAt ?? now }
+            // Many records may be due at one instant: their order must not be that of a dictionary.
+            let due = records.sorted { left, right in
+                guard left.dueAt == right.dueAt else { return left.dueAt ?? now < right.dueAt ?? now }
+                return left.key.sortKey.lexicographicallyPrecedes(right.key.sortKey)
+            }
             return ScanPage(items: Array(due.prefix(max(0, limit))), next: nil)
         }
         let sorted = records.map { (sortKey: $0.key.sortKey.joined(separator: "\u{0}"), record: $0) }

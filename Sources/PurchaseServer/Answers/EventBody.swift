@@ -48,14 +48,15 @@ struct EventBody: Encodable, Sendable {
         bundleId = event.scope.bundleId
         environment = event.scope.environment.rawValue
         originalTransactionId = event.originalTransactionId
-        content = WrittenMembers(of: Self.isWhole(event.body) ? event.body : [])
+        content = WrittenMembers(of: Self.whole(event.body))
     }
 
-    /// Whether a body is a JSON object, none of whose members is one of those in front. A page with two members of one
-    /// name could not be read, and a follower would not get past it.
-    private static func isWhole(_ body: [UInt8]) -> Bool {
-        // Any error means that the body is damaged.
-        guard let members = JSONValue(readable: body)?.members else { return false }
-        return members.allSatisfy { [nil, .content].contains(CodingKeys(stringValue: $0.name)) }
+    /// A body as an object without white space around its braces; empty if it is no JSON object, or has one of the
+    /// members in front. A page with two members of one name could not be read, and a follower would not get past it.
+    private static func whole(_ body: [UInt8]) -> [UInt8] {
+        guard let json = JSONValue(readable: body), let members = json.members else { return [] }
+        guard members.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
+        let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")
+        return isCompact ? body : Array(json.compactText.utf8)
     }
 }

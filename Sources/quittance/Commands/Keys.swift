@@ -71,8 +71,8 @@ struct Keys: AsyncParsableCommand {
                 // First, so that the ledger has no key that was never shown.
                 try Terminal.print(text)
                 try await store(key, in: storage)
+                Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
             }
-            Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
         }
 
         private func store(_ key: APIKey, in storage: any LedgerStorage) async throws {

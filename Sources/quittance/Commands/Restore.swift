@@ -156,7 +156,9 @@ struct Restore: AsyncParsableCommand {
         let others: [String: EventEpochs]
         do {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            others = try await Composition.closing(replaced) { try await replaced.marks().epochs }
+            // The epochs are known by then, and the file is replaced.
+            defer { try? replaced.close() }
+            others = try await replaced.marks().epochs
         } catch {
             return Terminal.report(
                 """

@@ -149,6 +149,10 @@ extension Composition {
     func report(_ storage: any LedgerStorage, to logger: Logger) async {
         do {
             log(try await storage.report(), to: logger)
+        } catch {
+            // The database is away, and the next request says so.
+        }
+        do {
             let ahead = try await storage.clockDifference(now: SystemClock.now) ?? .zero
             let distance = max(ahead, .zero - ahead)
             guard distance > Self.clockTolerance else { return }
