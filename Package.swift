@@ -238,8 +238,7 @@ let package = Package(
             dependencies: [
                 "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger", "TestData",
                 "TestPostgres", "TestProcess", "TestWorld", "quittance", "simulate-check", asyncHTTPClient, grdb,
-                nioCore,
-                nioHTTP1, nioPosix,
+                nioCore, nioHTTP1, nioPosix,
             ]),
     ],
     swiftLanguageModes: [.v6]

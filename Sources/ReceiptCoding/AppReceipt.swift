@@ -190,7 +190,9 @@ extension AppReceipt {
                 // As in decoding, an empty date counts as missing.
                 if attribute.type == 12, let date = try attribute.date() { return date }
             }
-        } catch {}
+        } catch {
+            // A date that cannot be read counts as missing too.
+        }
         return nil
     }
 }

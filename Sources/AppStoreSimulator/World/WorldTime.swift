@@ -17,7 +17,7 @@ extension World {
             do throws(ImpossibleEvent) {
                 try happen(entry)
             } catch {
-                // The states were compared: only what happened at the same instant makes an entry impossible.
+                // An event that became impossible meanwhile does not happen.
             }
         }
         now = max(now, date)

@@ -10,7 +10,7 @@ struct GroupDraft {
     private(set) var after: LoadedRecords
     /// All changes, of which a later one replaces an earlier one.
     private(set) var changes = LedgerChanges()
-    /// What the works looked at: it must not change until the commit.
+    /// The records that the decisions depend on: they must not change until the commit.
     private(set) var readSet = ReadSet()
     /// What the changes write.
     private(set) var writes: Set<LedgerKey> = []
@@ -20,12 +20,12 @@ struct GroupDraft {
         after = loaded
     }
 
-    /// Adds the changes of a work.
+    /// Adds the changes of a decision.
     ///
     /// - Parameters:
     ///   - written: Its ``PurchaseLedger/LedgerChanges/keys``.
-    ///   - looked: What it looked at. If nothing was changed yet and the work changes nothing either, it saw one state
-    ///     of the database, which need not last.
+    ///   - read: The records that it depends on. If nothing was changed yet and the decision changes nothing either, it
+    ///     saw one state of the database, which need not last.
     mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
         readSet.formUnion(read)

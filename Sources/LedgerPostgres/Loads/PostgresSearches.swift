@@ -179,7 +179,7 @@ extension PostgresLedgerStorage {
     /// Adds the tables of quarters. If that fails, the next attempt does it: the user may not own the tables, another
     /// server is faster or busy, or this is not Citus's coordinator.
     public func prepare(at now: Timestamp) async {
-        // See above.
+        // The next attempt adds them.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
         do {
             let missing = try Quarters.missing(try await requests.read(Quarters.search(at: now)))

@@ -10,8 +10,10 @@ struct VersionedTable: Sendable {
     let delete: String
     /// Locks a row against changes: its key, and the version that was loaded.
     let check: String
-    /// Adds a row with a key alone, and deletes it.
-    let (take, giveBack): (String, String)
+    /// Adds a row with a key alone.
+    let reserve: String
+    /// Deletes the row that ``reserve`` has added.
+    let release: String
 
     /// - Parameters:
     ///   - key: The columns of the key.
@@ -35,8 +37,8 @@ struct VersionedTable: Sendable {
         delete = "WITH met AS (DELETE FROM \(table) WHERE \(isLoaded) RETURNING 1) \(Conflict.unlessAny("met"))"
         check = "WITH met AS (SELECT 1 FROM \(table) WHERE \(isLoaded) FOR SHARE) \(Conflict.unlessAny("met"))"
         let needed = [("version", "0")] + values.compactMap { value in value.empty.map { (value.name, $0) } }
-        take = Self.insert(into: table, key + needed.map(\.0), placeholders + needed.map(\.1))
-        giveBack = "DELETE FROM \(table) WHERE \(isKey)"
+        reserve = Self.insert(into: table, key + needed.map(\.0), placeholders + needed.map(\.1))
+        release = "DELETE FROM \(table) WHERE \(isKey)"
     }
 
     private static func insert(into table: String, _ columns: [String], _ values: [String]) -> String {
@@ -59,8 +61,8 @@ extension CommitPlan {
         case (let version?, let row?): add(table.update, key + row + [version])
         case (let version?, nil): add(table.delete, key + [version])
         case (nil, nil):
-            add(table.take, key)
-            add(table.giveBack, key)
+            add(table.reserve, key)
+            add(table.release, key)
         }
     }
 }

@@ -80,7 +80,7 @@ struct Migrator {
     /// Adds tables for the documents of this quarter and the next one. If that fails, the next start does it: another
     /// server is faster or busy, the user does not own the tables, or this is not Citus's coordinator.
     private func addQuarters() async {
-        // See above.
+        // The next start tries again.
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 

@@ -74,7 +74,7 @@ extension Channel {
     /// Bounds the memory of one connection, in the process and in the kernel.
     fileprivate func setBuffers() {
         func set<Option: ChannelOption>(_ option: Option, _ value: Option.Value) {
-            // Of a closed connection it does not matter.
+            // A closed connection has no options.
             try? syncOptions?.setOption(option, value: value)
         }
         set(.recvAllocator, FixedSizeRecvByteBufferAllocator(capacity: ServerBounds.readSize))

@@ -83,7 +83,6 @@ package final class LongBodyQueue: Sendable {
         }
         removed?.continuation.resume(throwing: CancellationError())
     }
-
 }
 
 extension LongBodyQueue.State {
