@@ -19,6 +19,12 @@ import Testing
     private static let connections = 999
     /// The most long bodies that leave room for one more in the budget.
     private static let longBodies = 80
+    /// No timeout ends a connection during a test, however slow the machine is.
+    private static let environment = [
+        "QUITTANCE_HEALTH_PORT": "0", "QUITTANCE_BODY_TIMEOUT_SECONDS": "3600",
+        "QUITTANCE_IDLE_TIMEOUT_SECONDS": "3600", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
+        "QUITTANCE_WRITE_TIMEOUT_SECONDS": "3600",
+    ]
 
     @Test(.timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
     func `a server with all connections and the whole budget in use stays below the documented memory`()
@@ -27,13 +33,7 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        // No timeout ends a connection during the test, however slow the machine is.
-        let server = try await ServerProcess(
-            [], in: folder,
-            environment: [
-                "QUITTANCE_HEALTH_PORT": "0", "QUITTANCE_BODY_TIMEOUT_SECONDS": "3600",
-                "QUITTANCE_IDLE_TIMEOUT_SECONDS": "3600", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
-            ])
+        let server = try await ServerProcess([], in: folder, environment: Self.environment)
         defer { server.kill() }
         try allowOpenFiles()
         var channels: [any Channel] = []
@@ -85,12 +85,7 @@ import Testing
             try Data(root).write(to: file)
             arguments += ["--root", file.path]
         }
-        let server = try await ServerProcess(
-            arguments, in: folder,
-            environment: [
-                "QUITTANCE_HEALTH_PORT": "0", "QUITTANCE_REQUEST_TIMEOUT_SECONDS": "3600",
-                "QUITTANCE_WRITE_TIMEOUT_SECONDS": "3600",
-            ])
+        let server = try await ServerProcess(arguments, in: folder, environment: Self.environment)
         defer { server.kill() }
         try allowOpenFiles()
         let body = #"{"receipt-data":"\#(Base64.encode(try store.sign(LongHistory.receipt())))"}"#
