@@ -7,7 +7,7 @@ import Synchronization
 import TestData
 
 /// A clock that moves only if a client waits for it.
-final class VirtualClock: Sendable {
+final class ClientClock: Sendable {
     static let start = Timestamp(milliseconds: 1_900_000_000_000)
     private let time = Mutex(start)
 
@@ -46,10 +46,10 @@ final class ScriptedTransport: AppStoreTransport {
     }
 
     private struct Other: Error {}
-    private let clock: VirtualClock
+    private let clock: ClientClock
     private let state: Mutex<(steps: [Environment: [Step]], calls: [Call])>
 
-    init(_ clock: VirtualClock, production: [Step] = [], sandbox: [Step] = []) {
+    init(_ clock: ClientClock, production: [Step] = [], sandbox: [Step] = []) {
         self.clock = clock
         state = Mutex(([.production: production, .sandbox: sandbox], []))
     }
@@ -89,7 +89,7 @@ final class ScriptedTransport: AppStoreTransport {
 struct ClientFixture: Sendable {
     static let key = Result { try key(of: StoreKey(seed: 1)) }
 
-    let clock = VirtualClock()
+    let clock = ClientClock()
     let transport: ScriptedTransport
     let client: AppStoreClient
 
@@ -106,7 +106,7 @@ struct ClientFixture: Sendable {
     }
 
     static func client(
-        over transport: any AppStoreTransport, _ clock: VirtualClock, _ key: InAppPurchaseKey,
+        over transport: any AppStoreTransport, _ clock: ClientClock, _ key: InAppPurchaseKey,
         _ environments: Set<Environment> = [.production, .sandbox]
     ) -> AppStoreClient {
         AppStoreClient(

@@ -20,7 +20,7 @@ import Testing
     }
 
     private static let info = #"{"signedTransactionInfo":"x"}"#
-    private static let start = VirtualClock.start.milliseconds
+    private static let start = ClientClock.start.milliseconds
     private static let all = AppStoreClient.attempts
 
     private static func limited(until text: String) -> ScriptedTransport.Step {

@@ -95,7 +95,7 @@ import Testing
 
     /// An App Store in which anna bought 45 times, and 25 of that was refunded.
     private static func store(
-        _ clock: VirtualClock
+        _ clock: ClientClock
     ) throws -> (transport: SimulatedTransport, key: StoreKey, id: String) {
         let world = World(seed: 1, catalogue: .example(bundleId: "com.example", appAppleId: 7), now: clock.now)
         let key = try StoreKey(seed: 1)
@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test func `a simulated App Store's lists are complete`() async throws {
-        let clock = VirtualClock()
+        let clock = ClientClock()
         let (transport, key, id) = try Self.store(clock)
         let client = ClientFixture.client(over: transport, clock, try ClientFixture.key(of: key))
         let found = try await client.find(.transactionInfo(id))
@@ -148,12 +148,12 @@ import Testing
     }
 
     @Test func `a simulated App Store's notifications are complete`() async throws {
-        let clock = VirtualClock()
+        let clock = ClientClock()
         let (transport, key, _) = try Self.store(clock)
         let client = ClientFixture.client(over: transport, clock, try ClientFixture.key(of: key))
         let end = await transport.store.world.now
         let request = NotificationHistoryRequest(
-            startDate: VirtualClock.start, endDate: Timestamp(milliseconds: end.milliseconds + 1000))
+            startDate: ClientClock.start, endDate: Timestamp(milliseconds: end.milliseconds + 1000))
         var payloads: [String] = []
         for try await page in client.pages(.notificationHistory(request), in: .sandbox) {
             payloads += (page.notificationHistory ?? []).compactMap(\.signedPayload)

@@ -150,8 +150,8 @@ import Testing
             let now = Timestamp(milliseconds: world.now.milliseconds - (round % 2 == 0 ? 0 : 2000))
             let notification = try store.signer.notification(
                 try #require(world.occurrences.last), from: world.catalogue)
-            let verified = try await verifier.verify(notification: notification.utf8, at: world.now)
-            _ = try await servers[round % 2].record([#require(Evidence(verified))], at: now)
+            let document = try await verifier.evidence(notification: notification, at: world.now)
+            _ = try await servers[round % 2].record([document], at: now)
             _ = try await servers[round % 2].publishDueChanges(at: now)
             if round % 2 == 0 { try world.cancel(id) } else { try world.resume(id) }
         }

@@ -71,9 +71,8 @@ import Testing
         let later = Timestamp(milliseconds: now.milliseconds + 86_400_000)
         for (id, claimant) in [("310", "moving"), ("901", "new")] {
             let token = try store.signer.sign(TestStore.transaction(id), at: later)
-            let verified = try await store.verifier().verify(
-                Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: later)
-            _ = try await ledger.record([#require(Evidence(verified))], claimedBy: claimant, at: later)
+            let document = try await store.verifier().evidence(transaction: token, at: later)
+            _ = try await ledger.record([document], claimedBy: claimant, at: later)
         }
         _ = try await ledger.delete("moving", in: FilledLedger.scope, at: later)
         let new = try await ledger.events(of: app, after: end, limit: 100).events

@@ -107,9 +107,9 @@ import Testing
             if round == 1 { try server.psql("postgres", "SELECT pg_stat_statements_reset()") }
             let notification = try store.signer.notification(
                 try #require(world.occurrences.last), from: world.catalogue)
-            let verified = try await store.verifier().verify(notification: notification.utf8, at: world.now)
+            let document = try await store.verifier().evidence(notification: notification, at: world.now)
             // The second time it is looked up.
-            for _ in 0..<2 { _ = try await ledger.record([#require(Evidence(verified))], at: world.now) }
+            for _ in 0..<2 { _ = try await ledger.record([document], at: world.now) }
             if round % 2 == 0 { try world.cancel(id) } else { try world.resume(id) }
         }
         let statements = try Self.statements(server).filter(Self.isAnswered)
@@ -137,8 +137,7 @@ import Testing
             _ = try world.sell("month")
             let notification = try store.signer.notification(
                 try #require(world.occurrences.last), from: world.catalogue)
-            let verified = try await store.verifier().verify(notification: notification.utf8, at: world.now)
-            let evidence = try #require(Evidence(verified))
+            let evidence = try await store.verifier().evidence(notification: notification, at: world.now)
             scope = evidence.scope
             _ = try await ledger.record([evidence], claimedBy: "anna", at: world.now)
         }

@@ -30,9 +30,9 @@ import Testing
                 group.addTask {
                     for number in stride(from: lane, to: Self.purchases, by: lanes) {
                         let day = Double(number % 300)
-                        let verified = try await store.verifier().verify(
-                            notification: Array(try notification(number, day).utf8), at: TestStore.day(day))
-                        _ = try await ledger.record([#require(Evidence(verified))], at: TestStore.day(day))
+                        let document = try await store.verifier().evidence(
+                            notification: notification(number, day), at: TestStore.day(day))
+                        _ = try await ledger.record([document], at: TestStore.day(day))
                     }
                 }
             }

@@ -38,9 +38,8 @@ import Testing
 
         // A document that comes again is stored again, and says nothing new.
         let token = try store.signer.sign(TestStore.transaction("310"), at: now)
-        let verified = try await store.verifier().verify(
-            Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: now)
-        _ = try await ledger.record([#require(Evidence(verified))], at: now)
+        let document = try await store.verifier().evidence(transaction: token, at: now)
+        _ = try await ledger.record([document], at: now)
         #expect(try await ledger.rebuild(by: store.verifier(), at: now).differing == [])
 
         // Without the note in the table the facts would count as errors.

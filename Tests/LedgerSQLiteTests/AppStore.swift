@@ -52,9 +52,7 @@ struct AppStore: Sendable {
     }
 
     func evidence(of notification: String) async throws -> Evidence {
-        let verified = try await verifier.verify(notification: notification.utf8, at: Self.now)
-        guard let evidence = Evidence(verified) else { throw CocoaError(.coderInvalidValue) }
-        return evidence
+        try await verifier.evidence(notification: notification, at: Self.now)
     }
 }
 

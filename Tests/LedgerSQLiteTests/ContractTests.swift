@@ -2,6 +2,8 @@
 
 import LedgerSQLite
 import PurchaseLedgerTesting
+import Synchronization
+import TestData
 import Testing
 
 /// Tests the SQLite storage against the contract of all storages.
@@ -20,5 +22,17 @@ import Testing
             let storage = try SQLiteLedgerStorage.inMemory()
             return (storage, storage)
         }.run()
+    }
+}
+
+/// Distinct file names.
+private final class Names: Sendable {
+    private let count = Mutex(0)
+
+    func next() -> String {
+        count.withLock {
+            $0 += 1
+            return "\($0).sqlite"
+        }
     }
 }

@@ -5,6 +5,7 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests that a ledger says so if its log was damaged after the process that wrote it ended.

@@ -4,6 +4,7 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests paths at which there is no ledger.

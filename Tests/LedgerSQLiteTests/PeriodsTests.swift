@@ -4,6 +4,7 @@ import AppStoreModel
 import GRDB
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests the view `periods`, which docs/ledger.md documents for use in a `sqlite3` shell.

@@ -3,6 +3,7 @@
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// One server at a time serves a ledger.

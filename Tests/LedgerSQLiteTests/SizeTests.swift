@@ -3,6 +3,7 @@
 import AppStoreModel
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Measures how much disk space a notification takes.

@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Tests durability, group commit, and errors of the file and of its rows.

@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import GRDB
 import PurchaseLedger
+import TestData
 import TestProcess
 import Testing
 

@@ -2,6 +2,7 @@
 
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestWorld
 import Testing
 

@@ -6,6 +6,7 @@ import AppStoreTrust
 import HostileVectors
 import PurchaseLedger
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// Tests that a ledger stores a receipt in one canonical form.
@@ -33,8 +34,8 @@ import Testing
         let ledger = Ledger(storage: MemoryLedgerStorage())
         let large = ReceiptWrapping.all(unsignedBytes: 2_000_000).filter { $0.name == "unsigned-attributes" }
         for wrapping in large + ReceiptWrapping.all(unsignedBytes: 1000) {
-            let verified = try await verifier.verify(receipt: wrapping(receipt), at: Facts.day(1))
-            _ = try await ledger.record([#require(Evidence(verified))], at: Facts.day(1))
+            let document = try await verifier.evidence(receipt: wrapping(receipt), at: Facts.day(1))
+            _ = try await ledger.record([document], at: Facts.day(1))
         }
         #expect(try await Self.documents(in: ledger) == [receipt])
         #expect(try await ledger.check(by: verifier).faults == [])

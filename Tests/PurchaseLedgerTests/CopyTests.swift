@@ -217,9 +217,8 @@ import Testing
         #expect(used >= old)
         let (ledger, now) = (Ledger(storage: target), Timestamp(milliseconds: 1_900_000_000_000))
         let token = try store.signer.sign(TestStore.transaction("900"), at: RandomWorld.start)
-        let verified = try await store.verifier().verify(
-            Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: RandomWorld.start)
-        _ = try await ledger.record([#require(Evidence(verified))], claimedBy: "new", at: now)
+        let document = try await store.verifier().evidence(transaction: token, at: RandomWorld.start)
+        _ = try await ledger.record([document], claimedBy: "new", at: now)
         let found = try await ledger.events(of: app, after: page.next, limit: 10_000).events
         #expect(Array(found.prefix(rest.count)) == rest)
         let new = found.dropFirst(rest.count)

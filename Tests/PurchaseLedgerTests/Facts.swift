@@ -2,15 +2,14 @@
 
 import AppStoreModel
 import PurchaseLedger
+import TestWorld
 
 /// Facts for tests. Times are in days: the first period is bought on day 0, and a period has 30 days.
 enum Facts {
     static let scope = LedgerScope(bundleId: "com.example", environment: .production)
     static let key = ChainKey("1", in: scope)
 
-    static func day(_ days: Double) -> Timestamp {
-        Timestamp(milliseconds: 1_700_000_000_000 + Int64(days * 86_400_000))
-    }
+    static func day(_ days: Double) -> Timestamp { TestStore.day(days) }
 
     /// The digest of a document, derived from a text.
     static func digest(_ text: String) -> DocumentDigest { DocumentDigest(Array(text.utf8)) }

@@ -118,9 +118,8 @@ import Testing
         for environment in [Environment.xcode, .localTesting, .production] {
             #expect(try await Self.notes(ledger.storage).isEmpty, "before \(environment)")
             let token = try store.sign(TestStore.transaction { $0.environment = Open(environment) })
-            let verified = try await verifier.verify(
-                Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: Self.now)
-            _ = try await ledger.record([#require(Evidence(verified))], at: Self.now)
+            let document = try await verifier.evidence(transaction: token, at: Self.now)
+            _ = try await ledger.record([document], at: Self.now)
         }
         let noted = try #require(try await Self.notes(ledger.storage)[Self.production])
         #expect(noted.count == 1 && noted.allSatisfy(\.isSimulated))
@@ -252,9 +251,8 @@ import Testing
 
     private func record(_ id: String, of store: TestStore) async throws {
         let token = try store.sign(TestStore.transaction(id))
-        let verified = try await store.verifier().verify(
-            Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: Self.now)
-        _ = try await Ledger(storage: storage).record([#require(Evidence(verified))], at: Self.now)
+        let document = try await store.verifier().evidence(transaction: token, at: Self.now)
+        _ = try await Ledger(storage: storage).record([document], at: Self.now)
     }
 
     private var notes: Set<LedgerRecord> {
@@ -298,8 +296,8 @@ import Testing
     @Test(.enabled(if: TestData.isThere, "\(TestData.whyNot)"))
     func `a ledger of the App Store is refused with a simulator's roots`() async throws {
         let receipt = try TestData.receipt("receipts/ios-production-2016-sha1-1-purchase.b64")
-        let verified = try await Self.apple.verify(receipt: receipt, at: Self.now)
-        _ = try await Ledger(storage: storage).record([#require(Evidence(verified))], at: Self.now)
+        let document = try await Self.apple.evidence(receipt: receipt, at: Self.now)
+        _ = try await Ledger(storage: storage).record([document], at: Self.now)
         for _ in 0..<2 {
             let message = try #require(await refusal(store.verifier()))
             let names = store.roots.anchors.map(\.name)

@@ -73,19 +73,16 @@ struct SignedHistory {
     }
 
     func evidence(transaction token: String) async throws -> Evidence {
-        let verified = try await verifier.verify(
-            token.utf8, as: JWSTransactionDecodedPayload.self, at: Facts.day(0))
-        return try #require(Evidence(verified))
+        try await verifier.evidence(transaction: token, at: Facts.day(0))
     }
 
     func evidence(notification token: String) async throws -> Evidence {
-        try #require(Evidence(try await verifier.verify(notification: token.utf8, at: Facts.day(0))))
+        try await verifier.evidence(notification: token, at: Facts.day(0))
     }
 
     /// An app receipt of the purchases.
     func evidence(receipt purchases: [InAppPurchase], created: Double) async throws -> Evidence {
-        let document = try receipt(purchases, created: created)
-        return try #require(Evidence(try await verifier.verify(receipt: document, at: Facts.day(0))))
+        try await verifier.evidence(receipt: receipt(purchases, created: created), at: Facts.day(0))
     }
 
     func receipt(_ purchases: [InAppPurchase], created: Double) throws -> [UInt8] {

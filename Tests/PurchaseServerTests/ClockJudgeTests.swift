@@ -174,9 +174,7 @@ import Testing
             }
             let token = try store.sign(payload)
             try await machine.pass(seconds)
-            let verified = try await service.verifier.verify(
-                token.utf8, as: JWSTransactionDecodedPayload.self, at: machine.wall)
-            let evidence = try #require(Evidence(verified))
+            let evidence = try await service.verifier.evidence(transaction: token, at: machine.wall)
             return try await service.ledger.record([evidence], claimedBy: id, at: machine.wall).new
         }
 
@@ -234,9 +232,8 @@ import Testing
         let payload = TestStore.transaction("late", original: "anna", from: 60, until: 90, signed: 10.001)
         try await server.machine.pass(3600)
         try await server.delete("anna")
-        let verified = try await server.service.verifier.verify(
-            server.store.sign(payload).utf8, as: JWSTransactionDecodedPayload.self, at: server.machine.wall)
-        let evidence = try #require(Evidence(verified))
+        let evidence = try await server.service.verifier.evidence(
+            transaction: server.store.sign(payload), at: server.machine.wall)
         #expect(try await server.service.ledger.record([evidence], at: server.machine.wall).new == 0)
     }
 
@@ -260,9 +257,8 @@ import Testing
         let rules = LedgerRules(catalogues: [TestStore.bundleId: Catalogue(staleLeeway: .zero)])
         let ledger = Ledger(storage: storage, rules: rules)
         let token = try store.sign(TestStore.transaction(from: 0, until: 10.1))
-        let verified = try await store.verifier().verify(
-            token.utf8, as: JWSTransactionDecodedPayload.self, at: machine.time)
-        _ = try await ledger.record([#require(Evidence(verified))], at: machine.time)
+        let document = try await store.verifier().evidence(transaction: token, at: machine.time)
+        _ = try await ledger.record([document], at: machine.time)
         let rounds = Mutex(0)
         let (enough, done) = AsyncStream.makeStream(of: Void.self)
         let contested = ContestedStorage(inner: storage) {

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import Testing
 
 @testable import PurchaseServer

@@ -7,6 +7,7 @@ import Foundation
 import Hummingbird
 import HummingbirdTesting
 import PurchaseServer
+import TestData
 import Testing
 import X509
 

@@ -35,10 +35,8 @@ import Testing
         let service = LedgerService(configuration, storage: MemoryLedgerStorage(), verifier: verifier)
         for change in history {
             let token = try authority.sign(change(TestStore.transaction()))
-            let verified = try await service.verifier.verify(
-                token.utf8, as: JWSTransactionDecodedPayload.self, at: Timestamp(milliseconds: start))
-            _ = try await service.ledger.record(
-                [try #require(Evidence(verified))], at: Timestamp(milliseconds: start))
+            let document = try await service.verifier.evidence(transaction: token, at: Timestamp(milliseconds: start))
+            _ = try await service.ledger.record([document], at: Timestamp(milliseconds: start))
         }
         var logger = Logger(label: "test")
         logger.logLevel = .critical

@@ -80,22 +80,3 @@ final class SilentListener: Sendable {
 
     func stop() { try? channel.close().wait() }
 }
-
-/// A temporary folder, which is deleted with this object.
-final class TemporaryFolder: Sendable {
-    let url: URL
-
-    init() throws {
-        url = FileManager.default.temporaryDirectory.appendingPathComponent("ocsp-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-    }
-
-    deinit { try? FileManager.default.removeItem(at: url) }
-
-    /// Writes a file, replacing an existing one, and returns its URL.
-    func write(_ text: String, to name: String) throws -> URL {
-        let file = url.appendingPathComponent(name)
-        try Data(text.utf8).write(to: file, options: .atomic)
-        return file
-    }
-}

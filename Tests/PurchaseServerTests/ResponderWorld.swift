@@ -6,6 +6,7 @@ import AppStoreTrust
 import Crypto
 import Foundation
 import SwiftASN1
+import TestData
 import X509
 
 /// An authority with the structure of Apple's. Its certificates are valid today, and OpenSSL reads them from files.

@@ -47,9 +47,8 @@ import Testing
         func record(_ payloads: [JWSTransactionDecodedPayload], claimedBy customer: String?) async throws {
             let storage = try SQLiteLedgerStorage(path: path)
             for payload in payloads {
-                let verified = try await store.verifier().verify(
-                    Array(store.sign(payload).utf8), as: JWSTransactionDecodedPayload.self, at: TestStore.start)
-                let document = try #require(Evidence(verified))
+                let document = try await store.verifier().evidence(
+                    transaction: store.sign(payload), at: TestStore.start)
                 _ = try await Ledger(storage: storage).record([document], claimedBy: customer, at: TestStore.start)
             }
             try storage.close()

@@ -149,19 +149,18 @@ package struct FilledLedger {
     }
 
     private func record(_ token: String, claimedBy claimant: String? = nil) async throws {
-        let verified = try await store.verifier().verify(
-            Array(token.utf8), as: JWSTransactionDecodedPayload.self, at: now)
-        _ = try await ledger.record([Evidence(verified)].compactMap(\.self), claimedBy: claimant, at: now)
+        let document = try await store.verifier().evidence(transaction: token, at: now)
+        _ = try await ledger.record([document], claimedBy: claimant, at: now)
     }
 
     private func record(notification token: String) async throws {
-        let verified = try await store.verifier().verify(notification: Array(token.utf8), at: now)
-        _ = try await ledger.record([Evidence(verified)].compactMap(\.self), at: now)
+        let document = try await store.verifier().evidence(notification: token, at: now)
+        _ = try await ledger.record([document], at: now)
     }
 
     private func record(receipt: [UInt8], claimedBy claimant: String) async throws {
-        let verified = try await store.verifier().verify(receipt: receipt, at: now)
-        _ = try await ledger.record([Evidence(verified)].compactMap(\.self), claimedBy: claimant, at: now)
+        let document = try await store.verifier().evidence(receipt: receipt, at: now)
+        _ = try await ledger.record([document], claimedBy: claimant, at: now)
     }
 }
 
