@@ -3,31 +3,32 @@
 public import AppStoreModel
 import Crypto
 
-/// An API key: what its holder may do, and for which app. The key's secret is stored only as a hash.
+/// An API key: its holder's rights, and the app for which they hold. The ledger stores only a hash of the key's secret.
 public struct APIKey: Hashable, Sendable {
-    /// What the holder of a key may do.
+    /// The rights of a key's holder.
     public enum Role: String, CaseIterable, Sendable {
-        /// Submit purchases, and read the customer that a request names. For apps, whose keys do not stay secret for
+        /// Submits purchases, and reads the customer named in a request. For apps, whose keys do not stay secret for
         /// long.
         case client
-        /// Everything. For the app's own servers.
+        /// May do everything. For the app's own servers.
         case server
     }
 
-    /// The public part, by which a key is found and revoked.
+    /// The public part of the key, by which the key is found and revoked.
     public var id: String
     /// A name for people.
     public var name: String
-    /// What the key may do. A newer version may have made a key of a role that this one does not know: the key then
-    /// opens nothing here.
+    /// The rights of the key's holder. If the role is unknown because a newer version made the key, the key opens
+    /// nothing here.
     public var role: Open<Role>
-    /// The app whose data the key gives access to.
+    /// The app whose data the key opens.
     public var bundleId: String
-    /// SHA-256 of the secret part. Its 220 random bits cannot be guessed, so that no slower hash is needed.
+    /// The SHA-256 digest of the secret part. A slower hash is unnecessary, because the secret's 220 random bits cannot
+    /// be guessed.
     public var secretHash: [UInt8]
-    /// When the key was made.
+    /// The time of the key's creation.
     public var createdAt: Timestamp
-    /// When the key was revoked; `nil` while it is valid.
+    /// The time of the key's revocation; `nil` while the key is valid.
     public var revokedAt: Timestamp?
 
     public init(
@@ -47,35 +48,35 @@ public struct APIKey: Hashable, Sendable {
 extension APIKey {
     /// Makes a key.
     ///
-    /// - Returns: The key, and the text that its holder sends. The text cannot be recovered from the key.
+    /// - Returns: The key, and the text that the key's holder sends. The text cannot be recovered from the key.
     public static func make(
         name: String, role: Role, bundleId: String, at now: Timestamp,
         using random: inout some RandomNumberGenerator
     ) -> (key: APIKey, text: String) {
         let id = letters(8, using: &random)
-        // 44 letters of an alphabet of 32 are 220 bits.
+        // 44 letters from an alphabet of 32 are 220 bits.
         let secret = letters(44, using: &random)
         let key = APIKey(
             id: id, name: name, role: Open(role), bundleId: bundleId, secretHash: hash(secret), createdAt: now)
         return (key, "qt_\(id)_\(secret)")
     }
 
-    /// The id and the secret in a text that a client sent; `nil` if it does not have the form of a key.
+    /// The id and the secret in a client's text; `nil` if the text does not have the form of a key.
     public static func parts(of text: some StringProtocol) -> (id: String, secret: String)? {
         let bytes = Array(text.utf8)
         guard bytes.count == 56, bytes.starts(with: "qt_".utf8), bytes[11] == UInt8(ascii: "_") else { return nil }
         return (String(decoding: bytes[3..<11], as: UTF8.self), String(decoding: bytes[12...], as: UTF8.self))
     }
 
-    /// Whether `secret` is this key's, and the key was not revoked. Compares in constant time.
+    /// Whether `secret` is this key's secret, and the key is not revoked. Compares in constant time.
     public func admits(_ secret: String) -> Bool { revokedAt == nil && has(secret) }
 
-    /// Whether `secret` is this key's. Compares in constant time.
+    /// Whether `secret` is this key's secret. Compares in constant time.
     public func has(_ secret: String) -> Bool { SHA256.hash(data: Array(secret.utf8)) == secretHash }
 
     private static func hash(_ secret: String) -> [UInt8] { Array(SHA256.hash(data: Array(secret.utf8))) }
 
-    /// Random letters and digits, without those that look alike.
+    /// Random letters and digits from an alphabet without look-alikes.
     private static func letters(_ count: Int, using random: inout some RandomNumberGenerator) -> String {
         let alphabet = Array("abcdefghijkmnpqrstuvwxyz23456789")
         return String((0..<count).map { _ in alphabet[Int.random(in: 0..<alphabet.count, using: &random)] })
@@ -88,8 +89,8 @@ extension APIKey: RecordValue {
     /// The kind of the records that hold API keys.
     package static let recordKind = RecordKind(rawValue: "apiKey")
 
-    /// The members of the first line of a record's payload. Times are milliseconds since 1970. The hash of the secret
-    /// follows.
+    /// The members of the JSON object in the first line of a record's payload. Times are milliseconds since 1970. The
+    /// hash of the secret follows the line.
     private enum Member {
         static let name = "name"
         static let role = "role"
@@ -98,10 +99,11 @@ extension APIKey: RecordValue {
         static let revokedAt = "revokedAt"
     }
 
-    /// The key of the record that holds the API key with this public part.
+    /// The key of the record for the API key with this public part.
     package static func key(_ id: String) -> RecordKey { RecordKey(recordKind, id, of: .ledger) }
 
-    /// Reads a key. One whose `revokedAt` is there and no time cannot be read: it must not count as valid.
+    /// Reads a key. A key whose `revokedAt` is present but not a time cannot be read, because the key must not count as
+    /// valid.
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard let payload = LinedPayload(record.payload), case let line = payload.line,
             let name = line[Member.name]?.string, let role = line[Member.role]?.string,
@@ -114,7 +116,7 @@ extension APIKey: RecordValue {
             revokedAt: revokedAt?.integer.map { Timestamp(milliseconds: $0) })
     }
 
-    /// The key as it is stored.
+    /// The record of the key.
     public var record: LedgerRecord {
         var members = [
             JSONValue.Member(Member.name, .string(name)), JSONValue.Member(Member.role, .string(role.rawValue)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The digest of the catalogue with which all chains of an app were evaluated last.
+/// The digest of the catalogue with which all chains of an app were last evaluated.
 package struct CatalogueDigest: Hashable, RecordValue {
     /// The app.
     package var bundleId: String
-    /// Empty if the app had no catalogue.
+    /// The digest; empty if the app had no catalogue.
     package var bytes: [UInt8]
 
     package init(_ bytes: [UInt8], of bundleId: String) {

@@ -4,31 +4,32 @@ import AppStoreModel
 
 /// The facts about one purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
-    /// The app, environment and original transaction id.
+    /// The chain's app, environment and name.
     public let key: ChainKey
-    // Before `transactions`, because `==` compares members in order and nearly every notification changes this one.
+    // Stands before `transactions`, because `==` compares members in order and nearly every notification changes the
+    // renewal info.
     /// The newest renewal info; `nil` if none has arrived.
     public private(set) var renewal: RenewalFact?
-    /// What is known about each transaction, by its id.
+    /// The facts about each transaction, by transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
-    /// The names of the chains that were migrated to this one. Facts about them are facts about this
-    /// chain.
+    /// The names of the chains that were migrated to this chain. Facts about those chains are facts about this chain.
     public var predecessors: Set<String> = []
-    /// Facts whose documents were erased, by transaction id, without account, offer and price. Answers do not contain
-    /// them. A transaction that they revoke stays revoked if an older document about it is presented again.
+    /// Facts whose documents were erased, by transaction id, without account, storefront, offer, price and commitment.
+    /// Answers do not contain the residue. A transaction that residue revokes stays revoked if an older document about
+    /// the transaction is presented again.
     public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
         self.key = key
     }
 
-    /// Merges a statement about one of the chain's transactions. Ignores statements about other chains.
+    /// Merges a statement about a transaction of the chain. Ignores statements about other chains.
     public mutating func merge(_ statement: consuming TransactionStatement) {
         guard adopt(&statement) else { return }
         Self.merge(statement, into: &transactions, of: key)
     }
 
-    /// Merges renewal info. Ignores that of other subscriptions.
+    /// Merges renewal info. Ignores renewal info of other subscriptions.
     public mutating func merge(_ fact: RenewalFact) {
         guard isNamed(fact.chainName) else { return }
         var fact = fact
@@ -36,13 +37,14 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Merges into the residue a statement whose document was erased, or was signed before the chain was erased.
+    /// Merges a statement into the residue. The statement's document was erased, or was signed before the chain was
+    /// erased.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
         guard adopt(&statement) else { return }
         Self.merge(statement.asResidue, into: &residue, of: key)
     }
 
-    /// Merges all facts of a chain that was migrated to this one.
+    /// Merges all facts of a chain that was migrated to this chain.
     mutating func takeOver(_ old: Chain) {
         predecessors.formUnion(old.predecessors.union([old.key.name]))
         for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
@@ -50,10 +52,10 @@ public struct Chain: Hashable, Sendable {
         if let renewal = old.renewal { merge(renewal) }
     }
 
-    /// Whether documents about the chain with this name are about this chain.
+    /// Whether `name` is the name of this chain, or of a chain that was migrated to this chain.
     func isNamed(_ name: String) -> Bool { name == key.name || predecessors.contains(name) }
 
-    /// Gives a statement about this chain its present name.
+    /// Gives a statement about this chain the chain's present name.
     ///
     /// - Returns: False if the statement is about another chain.
     private func adopt(_ statement: inout TransactionStatement) -> Bool {
@@ -77,7 +79,7 @@ public struct Chain: Hashable, Sendable {
 // MARK: - What is known
 
 extension Chain {
-    /// The present statement about a transaction. Residue can revoke it or mark it as upgraded.
+    /// The present statement about a transaction. Residue can mark the statement as revoked or upgraded.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
         guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
@@ -93,7 +95,7 @@ extension Chain {
         return judged
     }
 
-    /// How many statements there are, residue included.
+    /// The number of statements, residue included.
     var statementCount: Int {
         transactions.values.reduce(0) { $0 + $1.statementCount } + residue.values.reduce(0) { $0 + $1.statementCount }
     }
@@ -103,7 +105,7 @@ extension Chain {
         var all: [TransactionStatement] = []
         /// The ids of transactions that only a receipt reports as cancelled.
         var cancelledByReceiptAlone: Set<String> = []
-        /// The ids of transactions of which only residue is left.
+        /// The ids of transactions with nothing left but residue.
         var erased: Set<String> = []
     }
 
@@ -127,9 +129,9 @@ extension Chain {
         return statements
     }
 
-    /// The account that the documents name: the token of the latest purchase that has one, otherwise that of the
-    /// renewal info; `nil` if neither has one. The purchase date decides, not the signing date: an earlier period that
-    /// is signed again, for example after its refund, does not change the account. Receipts contain no token.
+    /// The account named in the documents: the token of the latest purchase with a token, otherwise the token of the
+    /// renewal info; `nil` without any token. The purchase date decides, not the signing date. If an earlier period is
+    /// signed again, for example after its refund, the account therefore does not change. Receipts contain no token.
     var account: CustomerID? {
         let facts = transactions.values
         var latest: (sortKey: (Timestamp, Provenance), token: String)?

@@ -2,17 +2,19 @@
 
 public import AppStoreModel
 
-/// The customers that presented one purchase. The list is empty as long as its owner alone did, which is nearly always.
+/// The customers that presented a purchase. The list is empty as long as only the owner presented the purchase, which
+/// is nearly always the case.
 ///
-/// The first one had the purchase before all others, and never drops out: whatever others claim, that customer gets the
-/// purchase back. Of the others the list has those of the last 30 days.
+/// The first claimant had the purchase before all others, and never drops out of the list. Whatever other customers
+/// claim, the first claimant gets the purchase back. Other claimants count for 30 days, and the next noted claim
+/// removes expired claimants.
 public struct Claimants: Hashable, Sendable {
     /// A customer that presented the purchase.
     public struct Claimant: Hashable, Sendable {
-        /// The number of the customer, who may have been erased or merged since.
+        /// The number of the customer. The customer may have been erased or merged since.
         public var number: Int64
-        /// When the customer presented the purchase last, to the day; of the first one, when another customer
-        /// presented it.
+        /// The time of the customer's last claim, accurate to a day. For the first claimant, the time of the first
+        /// claim by another customer, or of the claim by which the app's backend named the owner.
         public var at: Timestamp
 
         public init(_ number: Int64, at: Timestamp) {
@@ -21,39 +23,40 @@ public struct Claimants: Hashable, Sendable {
         }
     }
 
-    /// How long a customer counts that presented the purchase: longer than a month's subscription, so that a token that
-    /// went round is noticed.
+    /// How long a claim counts. The period is longer than a month's subscription, so that the ledger notices a shared
+    /// token.
     package static let period = Duration.seconds(30 * 86_400)
 
-    /// The most customers in the list. Four are reported (``mostUsual``); sixteen tell a token that went round from a
-    /// family, and each read of the chain reads them.
+    /// The maximal number of customers in the list. A notice reports a purchase from four claimants on (``mostUsual``).
+    /// Sixteen claimants suffice to tell a shared token from a family, and each read of the chain reads the whole list.
     package static let limit = 16
 
-    /// The most customers that usually present one purchase: a person with two accounts of the app, and somebody who
-    /// bought with the same Apple Account.
+    /// The usual maximum of customers that present the same purchase: a person with two accounts of the app, and a
+    /// person with purchases of the same Apple Account.
     package static let mostUsual = 3
 
-    /// A claim is noted again after this time. A restore at each start of the app writes nothing.
+    /// A repeated claim is noted only after this time. A restore at each start of the app therefore writes no record.
     private static let precision = Duration.seconds(86_400)
 
-    /// The first one, then the others in the order in which they were noted.
+    /// The first claimant, then the other claimants in the order of their noted claims.
     public private(set) var list: [Claimant]
 
     public init(_ list: [Claimant] = []) {
         self.list = list
     }
 
-    /// The number of the customer that had the purchase first; `nil` if no other customer presented it.
+    /// The number of the customer that had the purchase first; `nil` if no other customer presented the purchase.
     package var first: Int64? { list.first?.number }
 
-    /// How many customers presented the purchase: the first one, and the others of the last 30 days.
+    /// The number of customers that presented the purchase: the first claimant, and the other claimants of the last 30
+    /// days.
     package func count(at now: Timestamp) -> Int {
         min(list.count, 1) + list.dropFirst().count { $0.isRecent(at: now) }
     }
 }
 
 extension Claimants.Claimant {
-    /// How far a recorded time may lie after `now`, as for ``OwnerChanges``.
+    /// How far a recorded time may lie after `now`. The reason is the same as for ``OwnerChanges``.
     private static let overlap = Duration.seconds(3600)
 
     fileprivate func isRecent(at now: Timestamp) -> Bool {
@@ -66,8 +69,8 @@ extension Claimants.Claimant {
 extension Claimants {
     /// Notes that a customer presented the purchase.
     ///
-    /// - Parameter holder: The customer that had the purchase before all others, if this is the first claim by another
-    ///   one.
+    /// - Parameter holder: The customer that had the purchase before all others. Used only for the first claim by
+    ///   another customer.
     mutating func note(_ claimant: Int64, besides holder: Int64?, at now: Timestamp) {
         guard let first = list.first ?? holder.map({ Claimant($0, at: now) }), first.number != claimant else { return }
         let known = list.dropFirst().last { $0.number == claimant }
@@ -77,26 +80,27 @@ extension Claimants {
         list = [first] + others.suffix(Self.limit - 1)
     }
 
-    /// Makes a customer the first one, because the app's backend says that the purchase is its.
+    /// Makes a customer the first claimant, because the app's backend says that the purchase belongs to this customer.
     mutating func makeFirst(_ number: Int64, at now: Timestamp) {
         list = [Claimant(number, at: now)] + list.filter { $0.number != number }.suffix(Self.limit - 1)
     }
 
-    /// Forgets a customer. Without the first one, no customer is known to have had the purchase first.
+    /// Removes a customer. After the removal of the first claimant the list is empty: the first holder is then unknown.
     mutating func remove(_ number: Int64) {
         list = first == number ? [] : list.filter { $0.number != number }
     }
 
-    /// Notes that two customers became one.
+    /// Notes the merge of two customers.
     mutating func replace(_ old: Int64, by new: Int64) {
         guard list.contains(where: { $0.number == old }) else { return }
         self = Claimants(joining: list.map { Claimant($0.number == old ? new : $0.number, at: $0.at) })
     }
 
-    /// These with those of a chain to which this one was migrated. The first of these stays the first.
+    /// The joined list for a chain and its successor after a migration. `later` belongs to the successor. The first
+    /// claimant of this list stays first.
     func union(_ later: Claimants) -> Claimants { Claimants(joining: list + later.list) }
 
-    /// - Parameter claimants: A customer may be named several times.
+    /// - Parameter claimants: The claimants to join. A customer may occur several times.
     private init(joining claimants: [Claimant]) {
         self.init()
         guard let first = claimants.first else { return }
@@ -109,7 +113,7 @@ extension Claimants {
 
 // MARK: - Storage
 
-/// Pairs of the form `number milliseconds`, separated by commas. An empty list is null.
+/// Pairs of the form `number milliseconds`, separated by commas. An empty list is stored as null.
 extension Claimants: Storable {
     @usableFromInline
     package init?(_ stored: StoredValue) {

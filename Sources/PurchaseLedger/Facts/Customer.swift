@@ -14,7 +14,7 @@ public struct Customer: Hashable, Sendable {
     }
 }
 
-/// One of the app's own ids for a customer.
+/// An id that the app uses for a customer.
 public struct CustomerID: Hashable, Sendable {
     /// The app to which the id belongs.
     public var bundleId: String
@@ -46,11 +46,12 @@ extension String {
         return digits == 32 && !isLowercase ? lowercased() : self
     }
 
-    /// The normalized `appAccountToken` of a document; `nil` if the token is empty and so names no account.
+    /// The normalized `appAccountToken` of a document; `nil` if the token is empty, because an empty token names no
+    /// account.
     var normalizedAccountToken: String? { isEmpty ? nil : normalizedCustomerID }
 }
 
-/// Why a purchase belongs to a customer.
+/// The reason for which a purchase belongs to a customer.
 public enum LinkReason: String, CaseIterable, Sendable {
     /// The `appAccountToken` of the purchase is one of the customer's ids.
     case appAccountToken
@@ -58,20 +59,20 @@ public enum LinkReason: String, CaseIterable, Sendable {
     case claim
 }
 
-/// What happens if a customer presents a purchase that belongs to another customer.
+/// The rule for a customer that presents another customer's purchase.
 ///
-/// One Apple Account may be used with several accounts of an app, and one account on many devices.
+/// An Apple Account may be used with several accounts of an app, and an account of an app on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
-    /// As ``transfer``, with one exception. If the newest `appAccountToken` of the purchase names another customer that
-    /// exists in its own right (``CustomerRecord/isEstablished``), the purchase stays with its owner. The customer that
-    /// the token names gets the purchase by presenting it.
+    /// The same as ``transfer``, with an exception for account tokens. The purchase stays with its owner if its newest
+    /// `appAccountToken` names a different customer that exists in its own right (``CustomerRecord/isEstablished``).
+    /// The customer named in the token gets the purchase by presenting it.
     case accountTokenWins
     /// Ownership moves to the customer that presents the purchase.
     case transfer
-    /// Ownership moves only if the purchase entitles its owner to nothing now.
+    /// Ownership moves only if the purchase entitles its owner to nothing at present.
     case transferIfInactive
     /// The purchase stays with its owner.
     case keep
-    /// The customer that presents the purchase becomes another owner.
+    /// The customer that presents the purchase becomes an additional owner.
     case share
 }

@@ -5,10 +5,10 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, and the facts in it. The ledger stores `Verified.document` byte for
-/// byte.
+/// A signed document that a verifier accepted, and the facts in the document. The ledger stores `Verified.document`
+/// byte for byte.
 ///
-/// Its public initializers require a `Verified` value, so that nothing unverified gets into a ledger.
+/// The public initializers require a `Verified` value, so that no unverified document gets into a ledger.
 public struct Evidence: Hashable, Sendable {
     /// The kinds of documents.
     public enum Kind: String, CaseIterable, Sendable {
@@ -21,48 +21,48 @@ public struct Evidence: Hashable, Sendable {
 
     /// The digest that names the document.
     public let id: DocumentDigest
-    /// What kind of document it is.
+    /// The kind of the document.
     public let kind: Kind
     /// The app and environment that the document names.
     public let scope: LedgerScope
-    /// When it was signed; `nil` if it does not say.
+    /// The signing date; `nil` if the document has none.
     public let signedDate: Timestamp?
-    /// A token as it arrived, or a receipt in canonical form.
+    /// A token as received, or a receipt in canonical form.
     public let document: [UInt8]
-    /// What the document says about transactions.
+    /// The document's statements about transactions.
     public let statements: [TransactionStatement]
-    /// What the document says about renewals.
+    /// The document's facts about renewals.
     public let renewals: [RenewalFact]
-    /// The signed documents inside a notification. Each is verified separately, and is evidence of its own.
+    /// The signed documents inside a notification. Each part is verified separately, and is evidence in its own right.
     public let parts: [Evidence]
-    /// The root that anchored the document when it was verified, if it is of production or the sandbox. Those of Xcode
-    /// and LocalTesting are tests, whoever signed them.
+    /// The root that anchored the document at its verification; `nil` outside production and sandbox. Documents of
+    /// Xcode and LocalTesting are tests, whatever their signer.
     package let anchor: TrustAnchor?
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
 
-    /// Whether the document has no place for a purchase, or none in it: a receipt without purchases, or an app
-    /// transaction. Not a receipt whose purchases this version cannot read.
+    /// Whether the document contains no purchase: an app transaction, or a receipt without purchases. False for a
+    /// receipt whose purchases this version cannot read.
     let isWithoutPurchases: Bool
 
-    /// The name under which the document is stored. Its facts refer to it by this name.
+    /// The name under which the document is stored. The document's facts refer to the document by this name.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
 
-    /// The earlier id of each subscription that was migrated (`previousOriginalTransactionId`), by its present original
+    /// The earlier id of each migrated subscription (`previousOriginalTransactionId`), by its present original
     /// transaction id.
     let predecessors: [String: String]
 
-    /// The chains that the document is about, each once, ordered by id.
+    /// The chains that the document is about, without duplicates, ordered by name.
     public let chains: [ChainKey]
 
-    /// The accounts that the document names, each once, ordered by id.
+    /// The accounts that the document names, without duplicates, ordered by id.
     let accounts: [CustomerID]
 
-    /// The UUID, type and subtype of a notification. The type may be unknown to this version.
+    /// The UUID, type and subtype of a notification. This version may not know the type.
     public struct Notification: Hashable, Sendable {
-        /// `notificationUUID`: the same in each delivery.
+        /// `notificationUUID`, the same in each delivery.
         public var uuid: String?
-        /// `notificationType`, as the App Store spells it.
+        /// `notificationType`, in the App Store's spelling.
         public var type: String
         /// `subtype`, if the type has one.
         public var subtype: String?
@@ -74,14 +74,14 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
-    /// A token in its parsed form, so that a storage need not parse it again; `nil` for a receipt.
+    /// The parsed token, so that a storage need not parse the token again; `nil` for a receipt.
     package let jws: JWS?
 
-    /// Makes evidence without requiring a `Verified` value: for the initializers below and for tests of storages.
+    /// Makes evidence without requiring a `Verified` value, for the initializers below and for tests of storages.
     ///
     /// - Parameters:
     ///   - token: The parsed token and its digest, if the verifier has computed them.
-    ///   - says: Returns the facts in the document, given its name.
+    ///   - says: Returns the facts in the document, given the document's name.
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
         _ signedDate: Timestamp?, anchor: TrustAnchor? = nil, parts: [Evidence] = [],
@@ -92,7 +92,7 @@ public struct Evidence: Hashable, Sendable {
         self.id = id
         self.kind = kind
         self.scope = scope
-        // `distantPast` stands for an unknown date, see ``Provenance``.
+        // `distantPast` stands for an unknown date; see ``Provenance``.
         self.signedDate = signedDate == .distantPast ? nil : signedDate
         self.document = document
         self.anchor = scope.environment.hasAppStore ? anchor : nil
@@ -112,13 +112,13 @@ public struct Evidence: Hashable, Sendable {
 extension Evidence {
     /// A signed transaction.
     ///
-    /// - Returns: `nil` if the transaction names no app. The same holds for the initializers below.
+    /// - Returns: `nil` if the transaction names no app. The same rule holds for the initializers below.
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
         let payload = transaction.payload
         let own = transaction.payload.originalTransactionId
         var predecessors: [String: String] = [:]
-        // Only the App Store migrates.
+        // Subscriptions are migrated by the App Store only.
         if scope.environment.hasAppStore, let own, let previous = payload.previousOriginalTransactionId.orNone {
             predecessors[own] = previous
         }
@@ -134,8 +134,9 @@ extension Evidence {
 
     /// Renewal info, bound to an app by a transaction.
     ///
-    /// - Parameter transaction: A transaction of the same subscription. It names the app, which renewal info does not.
-    /// - Returns: `nil` unless both are about one subscription in one environment.
+    /// - Parameter transaction: A transaction of the same subscription. The transaction names the app; renewal info
+    ///   does not.
+    /// - Returns: `nil` unless renewal info and transaction are about the same subscription in the same environment.
     public init?(
         _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
         boundBy transaction: Verified<JWSTransactionDecodedPayload>
@@ -149,7 +150,7 @@ extension Evidence {
         self.init(renewalInfo, of: chain, in: scope)
     }
 
-    /// Renewal info, bound to an app by evidence of any kind that states a transaction of the same subscription.
+    /// Renewal info, bound to an app by evidence of any kind with a statement about the same subscription.
     init?(_ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>, boundBy evidence: Evidence) {
         guard let subscription = renewalInfo.payload.originalTransactionId,
             renewalInfo.environment == evidence.scope.environment,
@@ -167,7 +168,7 @@ extension Evidence {
         }
     }
 
-    /// An app transaction, which says nothing about purchases.
+    /// An app transaction. Its evidence contains no facts about purchases.
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
         self.init(
@@ -176,7 +177,7 @@ extension Evidence {
         ) { _ in ([], []) }
     }
 
-    /// A notification with its parts. The facts in each part have the signing date of that part.
+    /// A notification with its parts. The facts of a part have the signing date of the part.
     public init?(_ notification: VerifiedNotification) {
         let envelope = notification.notification
         guard let scope = envelope.scope else { return nil }
@@ -196,7 +197,7 @@ extension Evidence {
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
-    /// An app receipt: a statement about each purchase in it, as of the receipt's creation.
+    /// An app receipt, with a statement per purchase as of the receipt's creation.
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
@@ -213,25 +214,26 @@ extension Evidence {
 }
 
 extension DocumentDigest {
-    /// The SHA-256 of the signed bytes of a document: a token up to its last dot, a receipt's payload.
+    /// The SHA-256 digest of a document's signed bytes: a token up to its last dot, or a receipt's payload.
     ///
-    /// An attacker can change the rest without invalidating the signature: a receipt's container, and a token's
-    /// signature, which has a second valid form. If the digest covered the rest, one document could be stored many
-    /// times. Receipts that earlier versions stored with their whole container have the same digest.
+    /// An attacker can change the unsigned bytes without invalidating the signature: a receipt's container, or a
+    /// token's signature, which has a second valid form. If the digest covered the unsigned bytes, the same document
+    /// could be stored many times. Receipts that earlier versions stored with their whole container have the same
+    /// digest.
     ///
     /// - Parameter kind: `nil` for a kind that only a newer version knows. The form of the document then decides: a
     ///   token never begins with the first byte of a receipt, the tag of a sequence in ASN.1.
     public init(_ document: [UInt8], _ kind: Evidence.Kind?) {
         switch kind ?? (document.first == 0x30 ? .receipt : .transaction) {
         case .receipt:
-            // A receipt that is damaged, or of another form, has the digest of all its bytes.
+            // A damaged receipt, or a receipt of an unknown form, has the digest of all its bytes.
             self.init((try? SignedReceipt(decoding: document)).map { $0.payload } ?? document[...])
         case .transaction, .renewalInfo, .appTransaction, .notification:
             self.init(document.lastIndex(of: UInt8(ascii: ".")).map { document[..<$0] } ?? document[...])
         }
     }
 
-    /// The SHA-256 of some bytes.
+    /// The SHA-256 digest of `bytes`.
     public init(_ bytes: [UInt8]) {
         self.init(bytes[...])
     }

@@ -4,12 +4,12 @@
 
 public import AppStoreModel
 
-/// An app in one environment. Facts of two environments are never combined: a sandbox purchase entitles to nothing in
+/// An app in one environment. Facts of two environments are never combined: a sandbox purchase grants no entitlement in
 /// production.
 public struct LedgerScope: Hashable, Sendable {
     /// The app.
     public var bundleId: String
-    /// Where the purchases were made.
+    /// The environment of the purchases.
     public var environment: Environment
 
     public init(bundleId: String, environment: Environment) {
@@ -19,18 +19,18 @@ public struct LedgerScope: Hashable, Sendable {
 }
 
 extension LedgerScope: Comparable {
-    /// The order of bundle ids, then that of the words for environments.
+    /// Orders by bundle id, then by the raw value of the environment.
     public static func < (left: Self, right: Self) -> Bool {
         guard left.bundleId == right.bundleId else { return left.bundleId < right.bundleId }
         return left.environment.rawValue < right.environment.rawValue
     }
 }
 
-/// The key of one transaction: a purchase, renewal or restore.
+/// The key of a transaction, such as a purchase, renewal or restore.
 public struct TransactionKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
-    /// The transaction: a string of digits.
+    /// The transaction id: a string of digits.
     public var transactionId: String
 
     public init(_ transactionId: String, in scope: LedgerScope) {
@@ -40,12 +40,12 @@ public struct TransactionKey: Hashable, Sendable {
 }
 
 /// The key of a chain: all transactions with the same `originalTransactionId`. A chain is a subscription with its
-/// renewals, or one product bought once.
+/// renewals, or a product bought once.
 public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
-    /// The name of the chain in its scope: the original transaction id. In environments without an App Store, the
-    /// second of the first purchase follows, since ids repeat there; see `ChainName`.
+    /// The name of the chain in its scope: the original transaction id. Ids repeat in environments without an App
+    /// Store, so the second of the first purchase follows there; see `ChainName`.
     public var name: String
 
     public init(_ name: String, in scope: LedgerScope) {
@@ -53,25 +53,25 @@ public struct ChainKey: Hashable, Sendable {
         self.name = name
     }
 
-    /// The first purchase of the chain, as documents name it: a string of digits.
+    /// The original transaction id, the id of the chain's first purchase: a string of digits.
     public var originalTransactionId: String { ChainName.originalTransactionId(in: name) }
 }
 
 /// The names of chains.
 ///
-/// The App Store gives each purchase an id of its own. StoreKit Testing in Xcode counts from `0` on each Mac, and again
-/// after its purchases were deleted, so that `0` is a purchase of each developer. In the environments Xcode and
-/// LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the second of the first
-/// purchase, if the document has it. The name follows from the document alone, so that a chain has one name however its
-/// facts are derived.
+/// The App Store gives each purchase a unique id. StoreKit Testing in Xcode counts ids from `0` on each Mac, and starts
+/// again after its purchases were deleted. Every developer therefore has a purchase with the id `0`. In the
+/// environments Xcode and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the
+/// second of the first purchase, if the document has the date. The name follows from the document alone. A chain
+/// therefore has the same name, however its facts are derived.
 enum ChainName {
-    /// No id has this character.
+    /// No id contains this character.
     private static let separator = "@"
 
-    /// The name of the chain that a document's transaction belongs to.
+    /// The name of the chain to which a document's transaction belongs.
     ///
-    /// Xcode's receipts lack the original transaction and its date. There each transaction is a chain of its own, which
-    /// for a first purchase is the chain that a token names.
+    /// Xcode's receipts lack the original transaction and its date, so each transaction of a receipt is a chain of its
+    /// own. For a first purchase, this chain is the same as the chain named in a token.
     static func name(_ payload: JWSTransactionDecodedPayload, _ id: String, in environment: Environment) -> String {
         let original = payload.originalTransactionId ?? id
         guard !environment.hasAppStore else { return original }
@@ -84,15 +84,15 @@ enum ChainName {
         name.lastIndex(of: Character(separator)).map { String(name[..<$0]) } ?? name
     }
 
-    /// The second in a name; `nil` if it has none.
+    /// The second in a name; `nil` if the name has none.
     static func second(in name: String) -> Int64? {
         name.lastIndex(of: Character(separator)).flatMap { Int64(name[name.index(after: $0)...]) }
     }
 }
 
 extension String? {
-    /// The identifier; `nil` if its text stands for none. StoreKit Testing in Xcode writes `0` into the members
-    /// `webOrderLineItemId` and `appTransactionId` of every token, and members of other documents are empty.
+    /// The identifier; `nil` for a text that means "no identifier". StoreKit Testing in Xcode writes `0` into the
+    /// members `webOrderLineItemId` and `appTransactionId` of every token, and other documents have empty members.
     var orNone: String? {
         guard let self, !self.isEmpty, self != "0" else { return nil }
         return self
@@ -105,7 +105,7 @@ extension Environment {
 }
 
 extension ChainKey: Comparable {
-    /// Compares app, environment and id, in this order.
+    /// Compares app, environment and name, in this order.
     public static func < (left: ChainKey, right: ChainKey) -> Bool {
         let leftScope = left.scope
         let rightScope = right.scope
@@ -114,18 +114,18 @@ extension ChainKey: Comparable {
     }
 }
 
-/// The digest that names a document in the ledger: SHA-256 of its signed bytes.
+/// The digest that names a document in the ledger: SHA-256 of the document's signed bytes.
 public struct DocumentDigest: Hashable, Sendable {
     /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]
 
-    /// - Returns: `nil` unless there are 32 bytes.
+    /// - Returns: `nil` unless `bytes` has 32 elements.
     public init?(bytes: some Collection<UInt8>) {
         guard bytes.count == 32 else { return nil }
         self.bytes = Array(bytes)
     }
 
-    /// Reads what ``description`` writes.
+    /// Reads the form that ``description`` writes.
     ///
     /// - Returns: `nil` unless `text` is 64 hexadecimal digits.
     public init?(hexadecimal text: String) {
@@ -134,7 +134,7 @@ public struct DocumentDigest: Hashable, Sendable {
         bytes = stride(from: 0, to: 64, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }
     }
 
-    /// Hashes all bytes at once. The synthesized method would hash them one by one.
+    /// Hashes all bytes at once. The synthesized method would hash each byte separately.
     public func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
     }
@@ -147,19 +147,19 @@ extension DocumentDigest: Comparable {
 }
 
 extension DocumentDigest: CustomStringConvertible {
-    /// The digest in hexadecimal.
+    /// The digest in hexadecimal: 64 lowercase digits.
     public var description: String {
         let digits = Array("0123456789abcdef")
         return String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] })
     }
 }
 
-/// The document that a fact comes from, and when that document was signed.
+/// The document from which a fact comes, and the document's signing date.
 ///
-/// Of two documents about the same thing, the one that was signed later counts. Documents signed at the same instant
-/// are ordered by their digests, so that the order of arrival never matters.
+/// Of two documents about the same subject, the later signed document counts. Documents signed at the same instant are
+/// ordered by their digests, so that the order of arrival never matters.
 public struct Provenance: Hashable, Sendable {
-    /// When the App Store signed the document.
+    /// The time at which the App Store signed the document.
     public var signedDate: Timestamp
     /// The digest that names the document.
     public var digest: DocumentDigest
@@ -171,29 +171,30 @@ public struct Provenance: Hashable, Sendable {
 }
 
 extension Provenance {
-    /// - Parameter date: `nil` if the document does not say when it was signed. Then it is older than all others.
+    /// - Parameter date: The signing date; `nil` if the document has none. An undated document is older than all
+    ///   others.
     package init(_ digest: DocumentDigest, signed date: Timestamp?) {
         self.init(signedDate: date ?? .distantPast, digest: digest)
     }
 
-    /// A value to read stored fields into.
+    /// A value into which stored fields are read.
     @usableFromInline package static let blank = Provenance(signedDate: .distantPast, digest: DocumentDigest([]))
 
-    /// ``signedDate``, or `nil` if the document does not say when it was signed.
+    /// ``signedDate``; `nil` if the document has no signing date.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
 
-    /// Reads what ``description`` writes.
+    /// Reads the form that ``description`` writes.
     ///
-    /// - Returns: `nil` if `text` is anything else.
+    /// - Returns: `nil` if `text` has any other form.
     public init?(_ text: String) {
-        // A date before 1970 begins with a hyphen too.
+        // The text of a date before 1970 begins with a hyphen too.
         guard let hyphen = text.lastIndex(of: "-"),
             let digest = DocumentDigest(hexadecimal: String(text[hyphen...].dropFirst()))
         else { return nil }
         let date = String(text[..<hyphen])
         self.init(signedDate: .distantPast, digest: digest)
         guard date != Self.undated else { return }
-        // One document has one name: no leading zeros or plus signs.
+        // A document has exactly one name, so leading zeros and plus signs are refused.
         guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
         signedDate = Timestamp(milliseconds: milliseconds)
     }
@@ -202,7 +203,7 @@ extension Provenance {
 }
 
 extension Provenance: CustomStringConvertible {
-    /// When the document was signed, in milliseconds, and its digest in hexadecimal: `1749923628492-9f86…`.
+    /// The signing date in milliseconds and the digest in hexadecimal: `1749923628492-9f86…`.
     public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(digest)" }
 }
 
@@ -213,10 +214,10 @@ extension Provenance: Comparable {
 }
 
 extension Timestamp {
-    /// Before everything that the App Store signs.
+    /// Before every date that the App Store signs.
     static let distantPast = Timestamp(milliseconds: .min)
 
-    /// After everything that the App Store signs.
+    /// After every date that the App Store signs.
     static let distantFuture = Timestamp(milliseconds: .max)
 }
 
