@@ -2,29 +2,30 @@
 
 public import AppStoreModel
 
-/// What renewal info says about a subscription: the fields that rules use.
+/// The facts in a subscription's renewal info: the fields that rules use.
 public struct RenewalFact: Hashable, Sendable {
-    /// The document, and when it was signed.
+    /// The document and its signing date.
     public var provenance: Provenance
-    /// The subscription, by the name of its chain; see ``ChainKey/name``.
+    /// The name of the subscription's chain; see ``ChainKey/name``.
     public var chainName: String
     /// The product of the next period.
     public var autoRenewProductId: String?
-    /// Whether renewal is on: `autoRenewStatus`.
+    /// Whether renewal is on (`autoRenewStatus`); `nil` if the document does not say.
     public var willRenew: Bool?
-    /// Why the subscription ended or will end; `nil` if the document does not say.
+    /// The reason for which the subscription ended or will end; `nil` if the document does not say.
     public var expirationIntent: Open<ExpirationIntent>?
     /// Whether the App Store still tries to charge for a failed renewal.
     public var isInBillingRetry: Bool
-    /// The end of the billing grace period; `nil` without one.
+    /// The end of the billing grace period; `nil` without a grace period.
     public var gracePeriodExpiresDate: Timestamp?
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// The `appAccountToken` that the next renewal will have; `nil` if the app gave none.
+    /// The `appAccountToken` of the next renewal; `nil` if the app gave none.
     public var appAccountToken: String?
-    /// The end of the newest period at the time of signing. It may have been in the past then.
+    /// The end of the newest period at the time of signing. The date may already have been in the past at that time.
     public var renewalDate: Timestamp?
-    /// Whether another commitment follows the present one: `commitmentAutoRenewStatus`; `nil` without a commitment.
+    /// Whether a further commitment follows the present commitment (`commitmentAutoRenewStatus`); `nil` without a
+    /// commitment.
     public var commitmentWillRenew: Bool?
     /// The product of the next commitment; `nil` without a commitment.
     public var commitmentAutoRenewProductId: String?
@@ -40,9 +41,9 @@ public struct RenewalFact: Hashable, Sendable {
 
     /// Reads a fact from a payload.
     ///
-    /// - Parameter chain: The name of the chain; `nil` if it is the original transaction id. Renewal info lacks the
-    ///   date of the first purchase, so the name comes from the transaction that binds it.
-    /// - Returns: `nil` if the payload names no subscription, so that nothing binds it to an app.
+    /// - Parameter chain: The name of the chain; `nil` if the name is the original transaction id. Renewal info lacks
+    ///   the date of the first purchase, so the name comes from the transaction that binds the renewal info.
+    /// - Returns: `nil` if the payload names no subscription. Such a payload cannot be bound to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance, chain: String? = nil) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
         self.init(provenance: provenance, chain: chain ?? originalTransactionId)
@@ -67,8 +68,8 @@ public struct RenewalFact: Hashable, Sendable {
 extension RenewalFact: StoredFields {
     @usableFromInline package static let blank = RenewalFact(provenance: .blank, chain: "")
 
-    /// All fields except `chainName`, which the chain's key contains. The names are distinct from those of
-    /// a chain's own fields, because both are stored in one row.
+    /// All fields except `chainName`, because the chain's key contains the name. The field names differ from the names
+    /// of a chain's own fields, because both are stored in the same row.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("renewalSignedDate", &provenance.signedDate)
@@ -87,8 +88,9 @@ extension RenewalFact: StoredFields {
 }
 
 extension RenewalFact {
-    /// Whether this is about what follows a period: `renewalDate` is the end of the period, or this was signed after
-    /// the period had begun and a document had named it. Otherwise it is about an earlier period.
+    /// Whether the fact describes the continuation of `period`. Either `renewalDate` is the end of the period, or the
+    /// fact was signed after the period had begun and a document had named the period. Any other fact describes an
+    /// earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
         guard let knownSince = period.knownSince else { return false }

@@ -2,10 +2,11 @@
 
 public import AppStoreModel
 
-// Each type of fact lists its stored fields once. Storages use the list to read the fields, to write them and to name
-// their columns. All of this is inlinable, so that another module can specialize a list for its own coder.
+// The fields under which facts are stored. Each type of fact lists its stored fields once. Storages use the list to
+// read the fields, to write them and to name their columns. The lists and most of the coding are inlinable, so that a
+// storage's module can specialize a list for its own coder.
 
-/// A value that a storage keeps in one place, for example a column of a row.
+/// A value in a single stored field, for example in a column of a row.
 @usableFromInline
 package enum StoredValue: Equatable, Sendable {
     case null
@@ -14,7 +15,7 @@ package enum StoredValue: Equatable, Sendable {
     case bytes([UInt8])
 }
 
-/// A type that is stored as one value.
+/// A type that is stored as a single value.
 @usableFromInline
 package protocol Storable {
     /// - Returns: `nil` if `stored` is not a value of this type.
@@ -23,17 +24,17 @@ package protocol Storable {
     var stored: StoredValue { get }
 }
 
-/// A type that is stored as several fields, one after another.
+/// A type that is stored as a sequence of fields.
 @usableFromInline
 package protocol StoredFields {
-    /// A value to read fields into.
+    /// A value into which fields are read.
     static var blank: Self { get }
 
-    /// Passes each field to the coder, which reads or replaces it.
+    /// Passes each field to the coder. The coder reads or replaces the field.
     mutating func fields(_ coder: inout some FieldCoder) throws
 }
 
-/// Reads, writes or names fields one after another.
+/// Reads, writes or names a sequence of fields.
 @usableFromInline
 package protocol FieldCoder {
     mutating func field<Value: Storable>(_ name: StaticString, _ value: inout Value) throws
@@ -41,7 +42,7 @@ package protocol FieldCoder {
     /// Codes the fields of an optional value. The value is `nil` if its first field is null.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws
 
-    /// Codes texts. Few values have any.
+    /// Codes a set of texts. The set is empty for most values.
     mutating func texts(_ name: StaticString, _ value: inout Set<String>) throws
 }
 
@@ -57,9 +58,9 @@ extension FieldCoder {
 
 // MARK: - Lists
 
-// Lists that few values have are JSON in one field. An empty list is null.
+// A list that is empty for most values is stored as JSON in a single field. An empty list is null.
 
-/// Texts, which are sorted so that equal sets are equal fields.
+/// A set of texts. The texts are sorted, so that equal sets are stored as equal fields.
 @usableFromInline
 package struct TextList: Storable {
     @usableFromInline package let texts: Set<String>
@@ -81,7 +82,7 @@ package struct TextList: Storable {
 }
 
 extension JSONValue {
-    /// The elements of a JSON array; none for null or for other JSON; `nil` if the value is not JSON.
+    /// The elements of a JSON array; empty for null and for other JSON; `nil` if the value is not JSON.
     package static func array(_ stored: StoredValue) -> [JSONValue]? {
         guard case .text(let text) = stored else { return stored == .null ? [] : nil }
         return JSONValue(readable: text.utf8).map { $0.array ?? [] }
@@ -150,7 +151,7 @@ extension Timestamp: Storable {
     @inlinable package var stored: StoredValue { .integer(milliseconds) }
 }
 
-// Enumerations are stored by their raw values.
+// Enumerations are stored as their raw values.
 
 extension Storable where Self: RawRepresentable, RawValue: Storable {
     @inlinable

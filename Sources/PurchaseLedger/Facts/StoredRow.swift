@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Rows of tables, each field in a column of its own. All of this is inlinable, as in `StoredFields.swift`.
+// Rows of tables, with a column per field. The code is inlinable for the reason given in `StoredFields.swift`.
 
 /// The columns of a row that a storage has found, read from left to right.
 @usableFromInline
@@ -12,7 +12,7 @@ package protocol StoredRow: FieldCoder {
 
     /// Reads the next column.
     ///
-    /// - Returns: `nil` if there is none, or if it has a type that no column of a ledger has.
+    /// - Returns: `nil` after the last column, or if no column of a ledger has a value of this type.
     mutating func nextStored() -> StoredValue?
 }
 
@@ -31,7 +31,7 @@ extension StoredRow {
         value = try next()
     }
 
-    /// If the first column is NULL, there is no group.
+    /// Reads a group. If the first column is NULL, the group is absent.
     @inlinable
     package mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         guard !isNextNull else {
@@ -41,7 +41,7 @@ extension StoredRow {
         group = try fields(of: .blank)
     }
 
-    /// Returns `value` with the fields that are read from the row.
+    /// Reads the fields of `value` from the row.
     @inlinable
     package mutating func fields<Fields: StoredFields>(of value: Fields) throws -> Fields {
         var fields = value
@@ -56,7 +56,7 @@ extension StoredRow {
     }
 }
 
-/// Collects the columns of a row that is to be written.
+/// Collects the columns of a row to write.
 @usableFromInline
 package struct ColumnWriter: FieldCoder {
     @usableFromInline var columns: [StoredValue] = []
@@ -64,7 +64,7 @@ package struct ColumnWriter: FieldCoder {
     @inlinable
     init() {}
 
-    /// A column for each field. All are null if `fields` is `nil`.
+    /// A column per field. All columns are null if `fields` is `nil`.
     @inlinable
     package static func columns<Group: StoredFields>(of fields: Group?) throws -> [StoredValue] {
         var writer = ColumnWriter()
@@ -86,7 +86,7 @@ package struct ColumnWriter: FieldCoder {
     }
 }
 
-/// Counts the columns of a group, to skip them if the group is absent.
+/// Counts the columns of a group. A reader skips this number of columns if the group is absent.
 @usableFromInline
 package struct FieldCounter: FieldCoder {
     @usableFromInline var count = 0

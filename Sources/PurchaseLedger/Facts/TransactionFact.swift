@@ -2,16 +2,17 @@
 
 public import AppStoreModel
 
-/// What the ledger knows about one transaction.
+/// The ledger's facts about a transaction.
 ///
-/// It keeps the newest statement of a signed transaction and the newest of a receipt, since each has fields that the
-/// other does not have. `current` combines both. Merging is commutative, associative and idempotent, so that neither
-/// the order of arrival nor a duplicate nor a replay can change the outcome.
+/// A fact keeps the newest statement of a signed transaction and the newest statement of a receipt, because each has
+/// fields that the other lacks. `current` combines both. Merging is commutative, associative and idempotent, so that
+/// neither the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
-    /// Statements are large, and records are copied at each step of a commit. A copy of this is one reference.
+    /// The key and the statements, behind a reference. Statements are large, and each step of a commit copies records.
+    /// A copy of a fact copies only the reference.
     @usableFromInline private(set) var content: Content
 
-    /// Makes a fact of what its first document says.
+    /// Makes a fact from the statement of its first document.
     package init(_ key: TransactionKey, _ statement: consuming TransactionStatement) {
         switch statement.source.known {
         case .signedTransaction: content = Content(key, statement, nil)
@@ -29,11 +30,12 @@ public struct TransactionFact: Hashable, Sendable {
     /// The newest statement of a receipt: an app receipt or a transaction receipt.
     @inlinable public var receipt: TransactionStatement? { content.receipt }
 
-    /// The newest statement of each kind of document that only a newer version knows, ordered by the kind. They are
-    /// kept for that version. No rule reads them.
+    /// The newest statement of each kind of document unknown to this version, ordered by the kind. The statements are
+    /// kept for the newer version. No rule reads these statements.
     package var others: [TransactionStatement] { content.others }
 
-    /// Merges what another document says. Of two statements from the same kind of document, the newer one stays.
+    /// Merges the statement of another document. Of two statements from the same kind of document, the newer statement
+    /// stays, with the earlier ``TransactionStatement/knownSince``.
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source.known {
         case .signedTransaction: content = Content(key, newer(signed, statement), receipt, others)
@@ -55,11 +57,12 @@ public struct TransactionFact: Hashable, Sendable {
     /// The newest statement of each kind of document.
     package var statements: [TransactionStatement] { [signed, receipt].compactMap(\.self) + others }
 
-    /// How many statements there are. Counting them does not copy them.
+    /// The number of statements, without copying them.
     package var statementCount: Int { content.statementCount }
 
-    /// The newer of the two statements. If that is the receipt's, the signed transaction supplies what receipts have no
-    /// fields for: the group, the account, the ownership, an upgrade, the reason of a revocation.
+    /// The newer of the signed transaction's and the receipt's statement. If the receipt's statement is newer, the
+    /// signed transaction supplies the fields that receipts lack: the group, the account, the ownership, an upgrade,
+    /// the reason of a revocation.
     package var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
@@ -69,8 +72,8 @@ public struct TransactionFact: Hashable, Sendable {
         return current
     }
 
-    /// Whether the present statement is a receipt's, and only the receipt reports that the transaction was cancelled.
-    /// Receipts have one field for a refund and for an upgrade.
+    /// Whether the present statement is a receipt's, and only the receipt reports the transaction as cancelled.
+    /// Receipts use the same field for a refund and for an upgrade.
     var isCancelledByReceiptAlone: Bool {
         guard let receipt, receipt.revocation != nil, signed?.revocation == nil else { return false }
         return current?.source == .receipt
@@ -78,7 +81,7 @@ public struct TransactionFact: Hashable, Sendable {
 }
 
 extension TransactionFact {
-    /// What a fact consists of. It never changes, so facts can share it.
+    /// The content of a fact. Several facts can share a content, because a content never changes.
     @usableFromInline final class Content: Hashable, Sendable {
         @usableFromInline let key: TransactionKey
         @usableFromInline let signed: TransactionStatement?
@@ -112,13 +115,13 @@ extension TransactionFact {
     }
 }
 
-/// The earlier of two instants, either of which may be unknown.
+/// The earlier of two instants; the known instant if only one is known; `nil` if both are unknown.
 func earliest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
     guard let left, let right else { return left ?? right }
     return min(left, right)
 }
 
-/// What one document says about a transaction: the fields that rules and reports use.
+/// A document's statement about a transaction: the fields that rules and reports use.
 public struct TransactionStatement: Hashable, Sendable {
     /// The kinds of documents that make statements about transactions.
     public enum Source: Int, Storable, Sendable {
@@ -126,59 +129,59 @@ public struct TransactionStatement: Hashable, Sendable {
         case receipt = 1
     }
 
-    /// The kind of the document. A newer version may have stored a kind that this one does not know.
+    /// The kind of the document. A newer version may have stored a kind unknown to this version.
     public var source: Open<Source>
-    /// The document, and when it was signed.
+    /// The document and its signing date.
     public var provenance: Provenance
-    /// When the first document of this kind about the transaction was signed; `nil` if no such document has a date.
+    /// The signing date of the first document of this kind about the transaction; `nil` if no such document has a date.
     public var knownSince: Timestamp?
-    /// The transaction: a string of digits.
+    /// The transaction id: a string of digits.
     public var transactionId: String
-    /// The chain, by its name in the scope; see ``ChainKey/name``.
+    /// The name of the chain; see ``ChainKey/name``.
     public var chainName: String
-    /// The product, as named in App Store Connect.
+    /// The product id, as in App Store Connect.
     public var productId: String
     /// The kind of product; `nil` if the document does not say.
     public var type: Open<ProductType>?
-    /// The subscription's group; `nil` if it is no subscription, or only a receipt is known.
+    /// The subscription's group; `nil` for other products, or if only a receipt is known.
     public var subscriptionGroup: String?
-    /// When the customer was charged; `nil` if the document does not say.
+    /// The time of the charge; `nil` if the document does not say.
     public var purchaseDate: Timestamp?
-    /// When the period ends, for auto-renewable subscriptions only.
+    /// The end of the period, for auto-renewable subscriptions only.
     public var expiresDate: Timestamp?
-    /// How many were bought, usually 1. Never negative.
+    /// The number of bought units, usually 1. Never negative.
     public var quantity: Int
-    /// Whether the customer upgraded to another subscription, which now counts instead.
+    /// Whether the customer upgraded to another subscription. The upgraded transaction then no longer counts.
     public var isUpgraded: Bool
-    /// The refund, or the loss of shared access; `nil` if there was neither.
+    /// The refund, or the loss of shared access; `nil` without either.
     public var revocation: Revocation?
     /// Whether the customer bought the product or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
-    /// The app's account for the purchase: a UUID in lowercase.
+    /// The app's account for the purchase. A UUID is in lowercase.
     public var appAccountToken: String?
-    /// The kind of offer that reduced the price; `nil` if there was none.
+    /// The kind of offer that reduced the price; `nil` without an offer.
     public var offerType: Open<OfferType>?
-    /// The offer, as named in App Store Connect; `nil` without one, and for introductory offers.
+    /// The offer's id in App Store Connect; `nil` without an offer, and for introductory offers.
     public var offerIdentifier: String?
-    /// How the offer was paid; `nil` without one.
+    /// The payment mode of the offer; `nil` without an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// The length of the offer: an ISO 8601 duration such as `P1M`; `nil` without one.
+    /// The length of the offer as an ISO 8601 duration, such as `P1M`; `nil` without an offer.
     public var offerPeriod: String?
-    /// The purchase event of a subscription: the same id on all devices. The text as documents have it, which may stand
-    /// for none; see ``lineItem``.
+    /// The id of a subscription's purchase event, the same on all devices. The text is stored as documents have it, and
+    /// may mean "no id"; see ``lineItem``.
     public var webOrderLineItemId: String?
-    /// Whether the customer bought the product or the App Store renewed it. Receipts do not say which.
+    /// Whether the customer bought the product or the App Store renewed it. Receipts lack the reason.
     public var transactionReason: Open<TransactionReason>?
 
-    /// The price in thousandths of ``currency``. No rule uses it; reports do.
+    /// The price in thousandths of ``currency``. The price is for reports; no rule reads it.
     public var price: Int64?
     /// The ISO 4217 code of the price's currency.
     public var currency: String?
-    /// The storefront's country, by its code in ISO 3166-1 alpha-3.
+    /// The storefront's country: an ISO 3166-1 alpha-3 code.
     public var storefront: String?
-    /// The commitment that the payment belongs to; `nil` without one.
+    /// The commitment to which the payment belongs; `nil` without a commitment.
     public var commitment: Commitment?
-    /// How many seats of a multi-seat subscription were taken back; `nil` for all other purchases.
+    /// The number of revoked seats of a multi-seat subscription; `nil` for all other purchases.
     public var revokedSeats: Int?
 
     /// The transaction id of the chain's first purchase: a string of digits.
@@ -202,13 +205,13 @@ public struct TransactionStatement: Hashable, Sendable {
 
     /// A refund, or the loss of shared access.
     public struct Revocation: Hashable, Sendable {
-        /// When it was refunded or access was lost.
+        /// The time of the refund or of the loss of access.
         public var date: Timestamp
-        /// Why it was revoked; `nil` if the document does not say.
+        /// The reason of the revocation; `nil` if the document does not say.
         public var reason: Open<RevocationReason>?
-        /// Full or prorated refund, or loss of shared access; `nil` in documents of before 2025.
+        /// Full or prorated refund, or loss of shared access; `nil` in documents from before 2025.
         public var type: Open<RevocationType>?
-        /// In thousandths of a percent: 100000 is all of it. `nil` if the document does not say.
+        /// The refunded share in thousandths of a percent: 100000 is a full refund. `nil` if the document does not say.
         public var percentage: Int?
 
         public init(
@@ -222,15 +225,16 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
-    /// A commitment of several monthly payments. It never grants access: each payment grants its own month.
+    /// A commitment of several monthly payments. A commitment never grants access, because each payment grants its own
+    /// month.
     public struct Commitment: Hashable, Sendable {
-        /// The number of this payment, from 1.
+        /// The number of this payment within the commitment, from 1.
         public var billingPeriodNumber: Int
-        /// How many payments the commitment has.
+        /// The number of payments in the commitment.
         public var totalBillingPeriods: Int?
         /// The end of the commitment.
         public var expiresDate: Timestamp?
-        /// The price of all payments together, in thousandths of the purchase's ``TransactionStatement/currency``.
+        /// The total price of all payments, in thousandths of the purchase's ``TransactionStatement/currency``.
         public var price: Int64?
 
         public init(billingPeriodNumber: Int) {
@@ -238,11 +242,11 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
-    /// The purchase event of a subscription, as ``webOrderLineItemId``; `nil` if there is none.
+    /// The id of a subscription's purchase event, from ``webOrderLineItemId``; `nil` if there is none.
     public var lineItem: String? { webOrderLineItemId.orNone }
 
-    /// Whether this is a period of an auto-renewable subscription. Old receipts do not contain the product's type. In
-    /// them, only such subscriptions have an expiration date.
+    /// Whether the statement is about a period of an auto-renewable subscription. Old receipts lack the product's type.
+    /// In old receipts, only auto-renewable subscriptions have an expiration date.
     public var isSubscription: Bool {
         type.map { $0 == .autoRenewableSubscription } ?? (expiresDate != nil)
     }
@@ -254,8 +258,8 @@ extension TransactionStatement: StoredFields {
     @usableFromInline package static let blank = TransactionStatement(
         source: .signedTransaction, provenance: .blank, transactionId: "", chain: "", productId: "")
 
-    /// All fields except `chainName`, which the chain's key contains. A field that is added here needs a
-    /// column in the storage.
+    /// All fields except `chainName`, because the chain's key contains the name. Each added field needs a column in the
+    /// storages.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("transactionId", &transactionId)
@@ -314,7 +318,7 @@ extension TransactionStatement.Revocation: StoredFields {
 // MARK: - What documents say
 
 extension TransactionStatement {
-    /// The statement as residue keeps it: without account, storefront, offer and price.
+    /// The form of the statement in residue: without account, storefront, offer, price and commitment.
     var asResidue: TransactionStatement {
         var statement = self
         statement.appAccountToken = nil
@@ -333,10 +337,10 @@ extension TransactionStatement {
     ///
     /// - Parameters:
     ///   - payload: The payload of a signed transaction, or a purchase in a receipt, converted to the same form.
-    ///   - source: The kind of document that the payload is from.
-    ///   - provenance: The document that the payload is from. A payload without a signing date counts as signed at the
-    ///     beginning of time.
-    ///   - environment: Where the purchase was made.
+    ///   - source: The kind of the payload's document.
+    ///   - provenance: The payload's document. A document without a signing date counts as signed at the beginning of
+    ///     time.
+    ///   - environment: The environment of the purchase.
     /// - Returns: `nil` if the payload names no transaction or no product.
     public init?(
         _ payload: JWSTransactionDecodedPayload, source: Source, provenance: Provenance, in environment: Environment
@@ -371,7 +375,7 @@ extension TransactionStatement {
         revokedSeats = payload.multiSeatInfo.map { $0.revokedSeatQuantity ?? 0 }
     }
 
-    /// A receipt's statement, completed with fields of the signed transaction that the receipt lacks.
+    /// A receipt's statement, completed with the signed transaction's values for fields that the receipt lacks.
     fileprivate func completed(by signed: TransactionStatement) -> TransactionStatement {
         var statement = self
         statement.type = type ?? signed.type
@@ -387,9 +391,9 @@ extension TransactionStatement {
         statement.commitment = commitment ?? signed.commitment
         statement.revokedSeats = revokedSeats ?? signed.revokedSeats
         statement.isUpgraded = signed.isUpgraded
-        // A receipt gives an upgraded period a cancellation date as if it had been refunded.
+        // A receipt gives an upgraded period a cancellation date, as if the period had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }
-        // Receipts do not report refunds of consumables, so a refund that the signed transaction reports stays.
+        // Receipts do not report refunds of consumables, so the refund in a signed transaction stays.
         if let revoked = signed.revocation, revocation != nil || statement.type == .consumable {
             statement.revocation = revoked
         }
@@ -405,7 +409,7 @@ extension TransactionStatement {
 }
 
 extension TransactionStatement.Commitment {
-    /// - Returns: `nil` if the payload does not say which payment this is.
+    /// - Returns: `nil` if the payload lacks the number of the payment.
     fileprivate init?(_ payload: TransactionCommitmentInfo) {
         guard let number = payload.billingPeriodNumber else { return nil }
         self.init(billingPeriodNumber: number)

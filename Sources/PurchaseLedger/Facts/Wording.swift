@@ -3,14 +3,13 @@
 import AppStoreModel
 import Crypto
 
-/// What a signed transaction or renewal info says, apart from when it was signed: two documents with the same wording
+/// The content of a signed transaction or renewal info, except its signing date. Two documents with the same wording
 /// differ only in `signedDate`, header and signature.
 ///
-/// The App Store signs each of its answers anew, so a purchase that is asked about again and again comes in as many
-/// documents.
+/// The App Store signs each of its answers anew. Each question about the same purchase therefore brings a new document.
 public struct Wording: Hashable, Sendable {
-    /// The first eight bytes of a SHA-256 digest. Only documents about one purchase are compared, and nobody but the
-    /// App Store chooses what they say.
+    /// The first eight bytes of a SHA-256 digest. Eight bytes suffice: only documents about the same purchase are
+    /// compared, and only the App Store chooses their content.
     public var digest: Int64
 
     public init(digest: Int64) {
@@ -21,7 +20,7 @@ public struct Wording: Hashable, Sendable {
     ///
     /// - Returns: `nil` for other kinds of documents, and for a payload that is no JSON object.
     package init?(_ kind: Evidence.Kind, payload: [UInt8]) {
-        // A payload that was verified is JSON.
+        // A verified payload is JSON.
         guard kind == .transaction || kind == .renewalInfo, let json = JSONValue(readable: payload),
             case .object(let members) = json
         else { return nil }
@@ -33,10 +32,10 @@ public struct Wording: Hashable, Sendable {
 
 /// A stored document with a wording.
 public struct WordedDocument: Hashable, Sendable {
-    /// The name under which it is stored.
+    /// The name under which the document is stored.
     public var name: Provenance
-    /// Whether it stays, also if other documents say the same: a notification contains it, or it is evidence for
-    /// several chains.
+    /// Whether the document stays even if other documents have the same wording. A notification contains a pinned
+    /// document, or the document is evidence for several chains.
     public var isPinned: Bool
 
     public init(_ name: Provenance, isPinned: Bool = false) {
@@ -47,9 +46,9 @@ public struct WordedDocument: Hashable, Sendable {
 
 /// The wording of documents that are evidence for a chain.
 public struct WordingKey: Hashable, Sendable {
-    /// The purchase.
+    /// The chain.
     public var chain: ChainKey
-    /// What the documents say.
+    /// The wording of the documents.
     public var wording: Wording
 
     public init(_ wording: Wording, about chain: ChainKey) {
@@ -59,7 +58,7 @@ public struct WordingKey: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The same with the members of all objects in the order of their names.
+    /// The same value, with the members of all objects ordered by name.
     fileprivate var inOrder: JSONValue {
         switch self {
         case .object(let members):
