@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an app's purchases grant. It comes from the configuration, because Apple's documents do not contain it.
+/// The grants of an app's products. The catalogue comes from the configuration, because Apple's documents do not
+/// contain grants.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
     public var products: [String: Product]
 
     /// How long a subscription still entitles after its end if no document about its renewal has arrived. Apple charges
     /// up to a day before the end, and its notifications are usually only minutes late. The default, an hour, covers
-    /// that delay and grants little unpaid access.
+    /// this delay and grants little unpaid access.
     public var staleLeeway: Duration
 
-    /// The purchases that grant nothing, whatever the App Store signs: see ``refuses(_:)``.
+    /// The purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
     public var refusedPurchases: Set<String>
 
     public init(
@@ -21,14 +22,14 @@ public struct Catalogue: Hashable, Sendable {
         self.refusedPurchases = refusedPurchases
     }
 
-    /// What one product grants.
+    /// The grant of a product.
     public struct Product: Hashable, Sendable {
-        /// The entitlements that it grants, by names that the app chose.
+        /// The names of the product's entitlements, chosen by the app.
         public var entitlements: Set<String>
         /// The product's level in its subscription group, as in App Store Connect: 1 is the highest. A product without
         /// a level ranks last.
         public var level: Int?
-        /// How long a non-renewing subscription lasts; `nil` for no end. Apple leaves this to the app.
+        /// The duration of a non-renewing subscription; `nil` for no end. Apple leaves the duration to the app.
         public var duration: Duration?
 
         public init(entitlements: Set<String>, level: Int? = nil, duration: Duration? = nil) {
@@ -38,6 +39,6 @@ public struct Catalogue: Hashable, Sendable {
         }
     }
 
-    /// The rank of a product in its group: lower is better.
+    /// The rank of a product in its group. A lower rank is better.
     func rank(_ productId: String) -> Int { products[productId]?.level ?? .max }
 }

@@ -2,26 +2,26 @@
 
 public import AppStoreModel
 
-/// What was published about a chain last. Changes are computed relative to it, so that each is published once, even
-/// after downtime.
+/// The last published facts about a chain. Changes are computed relative to the report, so that each change is
+/// published once, even after downtime.
 public struct ChainReport: Hashable, Sendable {
-    /// The state that was published last.
+    /// The last published state.
     public var state: ChainState
     /// Whether the chain is an auto-renewable subscription.
     public var isSubscription: Bool
-    /// The transaction of a subscription's last paid period; otherwise that of the last purchase.
+    /// The transaction of a subscription's last paid period, or of the last purchase for other products.
     public var transactionId: String?
-    /// The end of a subscription's last paid period; otherwise `nil`.
+    /// The end of a subscription's last paid period; `nil` for other products.
     public var expiresDate: Timestamp?
     /// The ids of the revoked transactions.
     public var revoked: Set<String>
     /// Whether the chain entitles its owners to anything.
     public var isEntitling: Bool
-    /// When to evaluate the chain again; `nil` for never.
+    /// The instant at which to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
-    /// The instant as of which the report was made, if it depends on the server's clock: time alone changed the chain
-    /// since its newest document was signed. `nil` if the documents prove it. If the instant is ahead of the present
-    /// time, the clock was wrong, and the chain is due; see `clockTolerance`.
+    /// The instant as of which the report was made, if the report depends on the server's clock: time alone changed the
+    /// chain after its newest document was signed. `nil` if the documents prove the report. If the instant is ahead of
+    /// the present time, the clock was wrong, and the chain is due; see `clockTolerance`.
     public var asOf: Timestamp?
 
     public init(
@@ -58,16 +58,16 @@ extension ChainReport {
         if chain.hasChanged(catalogue, by: now) { asOf = now }
     }
 
-    /// How far the clocks of two servers, or of a server and the App Store, may differ. A report that a clock so far
-    /// ahead made is right before anybody corrects it.
+    /// The tolerated difference between the clocks of two servers, or of a server and the App Store. If a clock is
+    /// ahead by no more than this, its reports become true before a correction could arrive.
     package static let clockTolerance = Duration.seconds(60)
 
-    /// Whether the report depends on a clock that was ahead.
+    /// Whether the report comes from a clock that was ahead of `now` by more than the tolerance.
     func isAhead(of now: Timestamp) -> Bool { asOf.map { $0 > now.advanced(by: Self.clockTolerance) } ?? false }
 }
 
 extension Chain {
-    /// When the newest document about the chain was signed; `nil` if there is none.
+    /// The signing date of the newest document about the chain; `nil` if there is none.
     private var newestSigningDate: Timestamp? {
         var newest = renewal?.provenance.signedDate
         for fact in transactions.values {
@@ -77,10 +77,11 @@ extension Chain {
         return newest
     }
 
-    /// Whether an answer about the chain may have changed by time alone, from its newest document to `now`.
+    /// Whether time alone may have changed an answer about the chain between the signing of its newest document and
+    /// `now`.
     fileprivate func hasChanged(_ catalogue: Catalogue, by now: Timestamp) -> Bool {
         let signed = newestSigningDate ?? .distantPast
-        // Documents arrive within a moment. Nothing is computed twice for those.
+        // Most documents arrive within a moment. For such a document the history need not be computed a second time.
         guard signed.advanced(by: ChainReport.clockTolerance) < now else { return false }
         let next = history(catalogue, at: signed).nextChange(renewal, catalogue, after: signed)
         return next.map { $0 <= now } ?? false
@@ -97,9 +98,9 @@ extension ChainReport {
         var productId: String?
     }
 
-    /// The changes since `old` was published, in an order in which they can have happened.
+    /// The changes since `old` was published, in a possible order of occurrence.
     ///
-    /// - Parameter old: The report that was published last; `nil` if none was.
+    /// - Parameter old: The last published report; `nil` if there is none.
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
         let revocations = revocations(since: old, chain)
         var changes = revocations.filter { $0.kind == .refundReversed }
@@ -115,7 +116,7 @@ extension ChainReport {
         return changes
     }
 
-    /// A change that is about the report's transaction and product.
+    /// A change to the report's transaction and product.
     func change(_ kind: LedgerEvent.Kind) -> Change {
         Change(kind: kind, transactionId: transactionId, productId: state.productId)
     }
@@ -133,7 +134,7 @@ extension ChainReport {
         }
     }
 
-    /// The change if a subscription is new, or was paid for again.
+    /// The change if a subscription is new, or was renewed, extended or recovered.
     private func start(since old: ChainReport?) -> [Change] {
         guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
         let before = old.state.status
@@ -159,7 +160,8 @@ extension ChainReport {
         return changes
     }
 
-    /// Whether renewal was turned on or off; `nil` if neither. It counts as turned off even if it was unknown before.
+    /// Whether renewal was turned on or off; `nil` if neither. For an active subscription, renewal counts as turned off
+    /// even if it was unknown before.
     private func turned(_ old: Bool?, _ new: Bool?) -> Bool? {
         switch (old, new) {
         case (true, false): false
@@ -169,8 +171,8 @@ extension ChainReport {
         }
     }
 
-    /// The event for entering the present status. An active subscription is published as started, renewed or recovered
-    /// instead.
+    /// The event for entering the present status. An active subscription has none here, because it is published as
+    /// started, renewed or recovered.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status.known {
         case .billingGrace: .subscriptionGraceEntered
@@ -184,7 +186,7 @@ extension ChainReport {
 }
 
 extension LedgerEvent.Kind {
-    /// Whether the event itself says that access ended.
+    /// Whether the event implies the end of access.
     fileprivate var endsAccess: Bool {
         switch self {
         case .subscriptionExpired, .subscriptionRetryEntered, .subscriptionRevoked, .refunded: true

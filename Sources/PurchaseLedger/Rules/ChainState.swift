@@ -2,19 +2,20 @@
 
 public import AppStoreModel
 
-/// The state of one chain in events. It equals the state in answers.
+/// The state of a chain in events. Answers contain the same state.
 public struct ChainState: Hashable, Sendable, Decodable {
-    /// The status of a subscription. For another purchase: `active`, `revoked` if all of it was refunded or the
-    /// operator refuses it, or `expired`. What a newer version published may have a status that this one does not know.
+    /// The status of a subscription. Other purchases are `active`, `expired`, or `revoked`. Such a purchase is
+    /// `revoked` if it was refunded completely or the operator refuses it. A newer version may have published a status
+    /// unknown to this version.
     public var status: Open<SubscriptionState.Status>
-    /// The product of a subscription's governing period; otherwise that of the last purchase.
+    /// The product of a subscription's governing period, or of the last purchase in other chains.
     public var productId: String?
-    /// When access ends; `nil` if there is no access, or if it does not end. For a subscription, this is
+    /// The end of access; `nil` if there is no access, or if access does not end. For a subscription, the value is
     /// ``SubscriptionState/accessUntil``.
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?
-    /// Whether another commitment follows the present one; `nil` if unknown, and without a commitment.
+    /// Whether a further commitment follows the present commitment; `nil` if unknown, and without a commitment.
     public var commitmentWillRenew: Bool?
 
     public init(
@@ -42,8 +43,8 @@ extension ChainState {
     /// The state of purchases other than subscriptions.
     init(_ history: PurchaseHistory, _ grants: [Grant]) {
         let isUsable = !grants.isEmpty || history.consumables.contains { $0.revokedQuantity < $0.quantity }
-        // Only a non-renewing subscription expires. A non-consumable with several transaction ids is revoked if one of
-        // them is.
+        // Only non-renewing subscriptions expire. A non-consumable with several transaction ids is revoked if any of
+        // its transactions is revoked.
         let isOver = history.purchases.contains { $0.type == .nonRenewingSubscription && $0.revocation == nil }
         status = Open(isUsable ? .active : isOver && !history.isRefused ? .expired : .revoked)
         productId = history.purchases.last?.productId

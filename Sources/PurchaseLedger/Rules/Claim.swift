@@ -2,21 +2,21 @@
 
 package import AppStoreModel
 
-/// A purchase that a customer presents, with everything that decides who owns it from then on. The decision therefore
+/// A purchase that a customer presents, with all facts that decide its ownership from then on. The decision therefore
 /// needs no storage.
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
-    /// The present owners, in the order in which they were linked.
+    /// The present owners, in the order of their links.
     package var owners: [Party]
-    /// The customer that the purchase's newest account token names; `nil` if there is none.
+    /// The customer named in the purchase's newest account token; `nil` if there is none.
     package var account: Party?
-    /// Whether the purchase entitles its owners to anything now.
+    /// Whether the purchase entitles its owners to anything at present.
     package var isEntitling: Bool
     /// Whether the claimant had the purchase before all others; see ``Claimants``.
     package var isFirst: Bool
 
-    /// A customer, and whether it exists in its own right; see ``CustomerRecord/isEstablished``.
+    /// A customer, and whether the customer exists in its own right; see ``CustomerRecord/isEstablished``.
     package struct Party: Hashable, Sendable {
         package var customer: Customer
         package var isEstablished: Bool
@@ -45,7 +45,7 @@ package struct Claim {
         case unchanged
         /// The purchase stays with its owners.
         case refused
-        /// The claimant becomes an owner, and these customers lose the purchase.
+        /// The claimant becomes an owner, and the listed customers lose the purchase.
         case accepted(takenFrom: [Customer])
     }
 
@@ -65,9 +65,9 @@ package struct Claim {
         return account.isEstablished && account.customer != claimant
     }
 
-    /// Whether accepting the claim counts as a change of owner. Owners that exist only because an account token names
-    /// them do not count, and neither does a return: claims by others must not lock out the customer that had the
-    /// purchase first.
+    /// Whether accepting the claim counts as a change of owner. Owners that exist only because of an account token do
+    /// not count. A return to the first claimant does not count either: claims by others must not lock out the customer
+    /// that had the purchase first.
     package var changesOwner: Bool { takesFromEstablished && !isFirst }
 
     /// Whether the claim is accepted, and an established customer owned the purchase before.
@@ -76,25 +76,25 @@ package struct Claim {
         return owners.contains(where: \.isEstablished)
     }
 
-    /// The customer that had the purchase before this claim. The claimant itself, if it is an established owner. An
-    /// owner that is not established counts only if the claim does not take the purchase from it.
+    /// The customer that had the purchase before this claim: the first established owner, possibly the claimant.
+    /// Without an established owner, the first owner counts if the claim is refused.
     package var holder: Customer? {
         let established = owners.first(where: \.isEstablished)
         return (established ?? (outcome == .refused ? owners.first : nil))?.customer
     }
 
-    /// Whether ``OwnerChanges/limit`` applies. Under `accountTokenWins`, the customer that the account token names can
+    /// Whether ``OwnerChanges/limit`` applies. Under `accountTokenWins`, the customer named in the account token can
     /// always get the purchase back.
     package var isLimited: Bool { !(policy == .accountTokenWins && account?.customer == claimant) }
 }
 
-/// The times at which claims changed the owner of a purchase: the last ``limit`` at most.
+/// The times of claims that changed the owner of a purchase: the last ``limit`` at most.
 package struct OwnerChanges {
-    /// The limit on changes within ``period``. Two people who share a device and restore purchases at every start of
-    /// the app cause a few changes a day. Without a limit, a script could cause thousands of events.
+    /// The maximal number of changes within ``period``. Two people who share a device and restore purchases at every
+    /// start of the app cause a few changes a day. Without a limit, a script could cause thousands of events.
     package static let limit = 10
 
-    /// The time span to which ``limit`` applies.
+    /// The period to which ``limit`` applies.
     package static let period = Duration.seconds(86_400)
 
     package private(set) var times: [Timestamp]
@@ -103,7 +103,7 @@ package struct OwnerChanges {
         self.times = times
     }
 
-    /// When the next change is allowed; `nil` if it is allowed at `now`.
+    /// The time from which the next change is allowed; `nil` if a change is allowed at `now`.
     package func nextAllowed(at now: Timestamp) -> Timestamp? {
         let recent = recent(at: now)
         return recent.count < Self.limit ? nil : recent.min()?.advanced(by: Self.period)

@@ -2,25 +2,25 @@
 
 public import AppStoreModel
 
-/// What an app says about a purchase that a customer wants refunded. Members that are `nil` are not said.
+/// An app's information about a purchase for which a customer wants a refund. `nil` members are absent.
 public struct ConsumptionInformation: Codable, Hashable, Sendable {
-    /// Whether the customer consents to this information being sent to Apple. `nil` leaves it to the consent that was
-    /// recorded for the customer (``CustomerRecord/consentedAt``).
+    /// Whether the customer consents to sending this information to Apple. If `nil`, the customer's recorded consent
+    /// decides (``CustomerRecord/consentedAt``).
     public var customerConsented: Bool?
-    /// Whether the purchase worked.
+    /// Whether the purchase was delivered and worked.
     public var deliveryStatus: Open<DeliveryStatus>?
     /// Whether there was a trial or a sample.
     public var sampleContentProvided: Bool?
-    /// How much was used, in thousandths of a percent, 0 to 100000. Not sent for auto-renewable subscriptions, since
-    /// Apple knows how much time has passed.
+    /// The used share in thousandths of a percent, 0 to 100000. Not sent for auto-renewable subscriptions, because
+    /// Apple knows the elapsed time.
     public var consumptionPercentage: Int?
-    /// The decision that the developer prefers.
+    /// The developer's preferred decision.
     public var refundPreference: Open<RefundPreference>?
 
-    /// Says nothing.
+    /// Makes information without any member.
     public init() {}
 
-    /// This information, with that of `other` if something is not said.
+    /// This information, with the members of `other` in place of absent members.
     public func completed(by other: ConsumptionInformation) -> ConsumptionInformation {
         var information = self
         information.customerConsented = customerConsented ?? other.customerConsented
@@ -31,9 +31,9 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
         return information
     }
 
-    /// Why Apple would refuse this information, as a sentence; `nil` if it would not.
+    /// The reason for which Apple would refuse this information, as a sentence; `nil` if Apple would accept it.
     ///
-    /// - Parameter isSubscription: Whether it is about an auto-renewable subscription; `nil` if that is not known.
+    /// - Parameter isSubscription: Whether the purchase is an auto-renewable subscription; `nil` if unknown.
     public func fault(isSubscription: Bool?) -> String? {
         let percentage = consumptionPercentage ?? 0
         guard (0...100_000).contains(percentage) else { return "consumptionPercentage is not from 0 to 100000." }
@@ -46,9 +46,9 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
         return nil
     }
 
-    /// The body of the answer; `nil` unless the members that Apple requires are said, and the customer consents.
+    /// The body of the answer; `nil` unless the customer consents and all members that Apple requires are present.
     ///
-    /// - Parameter isSubscription: Whether it is about an auto-renewable subscription.
+    /// - Parameter isSubscription: Whether the purchase is an auto-renewable subscription.
     package func request(isSubscription: Bool) -> ConsumptionRequest? {
         guard customerConsented == true, let deliveryStatus, let sampleContentProvided else { return nil }
         var request = ConsumptionRequest(
@@ -58,7 +58,8 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
         return request
     }
 
-    /// What is missing for ``request(isSubscription:)``, as a sentence; `nil` if nothing is.
+    /// The first missing requirement of ``request(isSubscription:)``, as a sentence; `nil` if the information is
+    /// complete.
     package var gap: String? {
         if customerConsented != true { return "No consent of the customer is recorded." }
         if deliveryStatus == nil { return "deliveryStatus was not supplied, and the product has no default." }
@@ -69,11 +70,11 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
     }
 }
 
-/// A consumption request of the App Store, and what became of it: the payload of a ``RecordKind/consumption`` job.
+/// A consumption request of the App Store and its outcome: the payload of a ``RecordKind/consumption`` job.
 public struct ConsumptionQuestion: Codable, Hashable, Sendable {
-    /// What became of a request.
+    /// The outcome of a request.
     public enum State: String, Codable, Sendable {
-        /// It is to be answered, as soon as the app has supplied what the answer needs.
+        /// The answer is pending, and is sent as soon as the app has supplied the necessary information.
         case waiting
         /// The App Store accepted the answer.
         case answered
@@ -81,51 +82,51 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
         case withheld
         /// The App Store refused the answer.
         case refused
-        /// There was no answer before the deadline.
+        /// The deadline passed without an answer.
         case missed
     }
 
-    /// When the App Store signed the request; of repeated ones, the last. Not later than when it was recorded, if this
-    /// server's clock is behind.
+    /// The time at which the App Store signed the request; for repeated requests, the last signing. If this server's
+    /// clock is behind, the time of recording.
     public var requestedAt: Timestamp
-    /// What became of it.
+    /// The outcome of the request.
     public var state = State.waiting
-    /// When the App Store accepted the answer; `nil` if it did not.
+    /// The time at which the App Store accepted the answer; `nil` if it did not.
     public var answeredAt: Timestamp?
-    /// What the app supplied about this transaction.
+    /// The app's information about this transaction.
     public var information = ConsumptionInformation()
-    /// The signing date behind ``requestedAt``; `nil` of a request that an earlier version stored.
+    /// The signing date behind ``requestedAt``; `nil` for a request that an earlier version stored.
     var signedDate: Timestamp?
-    /// All requests and decisions about the transaction; `nil` as before.
+    /// All requests and decisions about the transaction; `nil` for a request that an earlier version stored.
     var refund: RefundDates?
 
     public init(requestedAt: Timestamp) {
         self.requestedAt = requestedAt
     }
 
-    /// How long a request and its outcome are kept. Apple repeats a request within a day; an operator looks for missed
-    /// ones once a month.
+    /// How long a request and its outcome are kept. Apple repeats a request within a day. An operator looks for missed
+    /// requests once a month.
     package static let retention = Duration.seconds(30 * 86_400)
 
-    /// When the request and its outcome are forgotten.
+    /// The time at which the request and its outcome are erased.
     public var forgottenAt: Timestamp { requestedAt.advanced(by: Self.retention) }
 
-    /// How long Apple waits for an answer: 12 hours, in sandbox 5 minutes (Send Consumption Information).
+    /// How long Apple waits for an answer: 12 hours, or 5 minutes in sandbox (Send Consumption Information).
     public static func timeout(in environment: Environment) -> Duration {
         .seconds(environment == .sandbox ? 300 : 43_200)
     }
 
-    /// When Apple stops waiting for an answer.
+    /// The time until which Apple waits for an answer.
     public func deadline(in environment: Environment) -> Timestamp {
         requestedAt.advanced(by: Self.timeout(in: environment))
     }
 
-    /// Whether the app can still supply something for the answer.
+    /// Whether the app can still supply information for the answer.
     public func isOpen(in environment: Environment, at now: Timestamp) -> Bool {
         state != .answered && now < deadline(in: environment)
     }
 
-    /// The request that a job is about; `nil` if the job is of another kind.
+    /// The request in a job's payload; `nil` if the job is of another kind.
     public init?(_ job: Job) {
         // Any error means that the payload has another form.
         guard job.id.kind == .consumption, let question = try? JSONValue(parsing: job.payload).decode(Self.self) else {

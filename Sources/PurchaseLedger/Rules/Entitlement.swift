@@ -2,9 +2,9 @@
 
 public import AppStoreModel
 
-/// What a customer may use, by which purchase and until when.
+/// An entitlement of a customer: its name, the granting purchase and its end.
 public struct Entitlement: Hashable, Sendable {
-    /// Why it is granted.
+    /// The reason for an entitlement.
     public enum Reason: String, CaseIterable, Sendable {
         /// A subscription in a paid period.
         case subscription
@@ -18,33 +18,33 @@ public struct Entitlement: Hashable, Sendable {
 
     /// The entitlement, as named in the catalogue.
     public var name: String
-    /// Why the customer is entitled.
+    /// The reason for the entitlement.
     public var reason: Reason
-    /// The product that grants it.
+    /// The granting product.
     public var productId: String
-    /// The transaction that grants it.
+    /// The granting transaction.
     public var transactionId: String
-    /// The first purchase of the chain that grants it.
+    /// The original transaction id of the granting chain.
     public var originalTransactionId: String
-    /// The instant at which it ends; `nil` for no end.
+    /// The end of the entitlement; `nil` for no end.
     public var until: Timestamp?
     /// Whether the customer bought the product or got it from a family member.
     public var ownership: Open<InAppOwnershipType>?
 }
 
-/// A purchase of a consumable. The app itself keeps count of what was used.
+/// A purchase of a consumable. The app itself counts the used units.
 public struct ConsumablePurchase: Hashable, Sendable {
-    /// The product that was bought.
+    /// The product of the purchase.
     public var productId: String
-    /// The transaction id, by which an app credits the purchase once.
+    /// The transaction id, by which an app credits the purchase only once.
     public var transactionId: String
     /// The name of the chain; see ``ChainKey/name``.
     public var chainName: String
-    /// When the product was bought.
+    /// The date of the purchase.
     public var purchaseDate: Timestamp?
-    /// How many were bought. Never negative.
+    /// The number of bought units. Never negative.
     public var quantity: Int
-    /// How many of them were refunded, rounded down; all if the purchase is refused.
+    /// The number of refunded units, rounded down; all units if the purchase is refused.
     public var revokedQuantity: Int
 }
 
@@ -67,19 +67,19 @@ extension ConsumablePurchase {
 }
 
 extension TransactionStatement {
-    /// How many of ``quantity`` were taken back: seats of a multi-seat subscription, and refunded consumables, rounded
-    /// down. `nil` for all other purchases: the refunded part of a subscription is time, not a number.
+    /// The number of revoked units among ``quantity``: seats of a multi-seat subscription, or refunded consumables,
+    /// rounded down. `nil` for all other purchases, because the refunded part of a subscription is time, not a number.
     package var revokedQuantity: Int? {
-        // Never more than there are, whatever the document says.
+        // Never more than `quantity`, whatever the document says.
         if let revokedSeats { return min(max(0, revokedSeats), quantity) }
         guard type == .consumable, let revocation else { return nil }
-        // Only a prorated refund has a percentage. Any other refund is of all of it.
+        // Only a prorated refund has a percentage. Any other refund is complete.
         let percentage = revocation.type == .refundProrated ? revocation.percentage ?? 100_000 : 100_000
         let taken = quantity.multipliedReportingOverflow(by: min(max(0, percentage), 100_000))
         return taken.overflow ? quantity : taken.partialValue / 100_000
     }
 
-    /// As ``revokedQuantity``. Of a refused purchase all counts as taken back.
+    /// The same as ``revokedQuantity``, except for a refused purchase: all its units count as revoked.
     package func revokedQuantity(isRefused: Bool) -> Int? {
         guard isRefused else { return revokedQuantity }
         return type == .consumable || revokedSeats != nil ? quantity : nil

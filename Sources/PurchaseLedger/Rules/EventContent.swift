@@ -2,21 +2,22 @@
 
 public import AppStoreModel
 
-/// The members of an event's body: all that an event says, except the members by which it is found, see
-/// ``LedgerEvent/body``.
+/// The members of an event's body. The body has all members of an event except the members by which the event is found;
+/// see ``LedgerEvent/body``.
 ///
-/// A new member is a property here, a line in ``body`` and, if it follows from the reports of the chain, a line in
-/// `init(_:from:to:at:)`. Bodies that were stored before lack it.
+/// A new member is a property here, a line in ``body`` and, if the member follows from the reports of the chain, a line
+/// in `init(_:from:to:at:)`. Older stored bodies lack the member.
 public struct EventContent: Hashable, Sendable, Decodable {
-    /// When the change took effect: the instant of a change by time, otherwise when the App Store signed the document.
+    /// The time at which the change took effect. For a change by time this is its instant, and for a document's change
+    /// the signing date. Any other change took effect when the ledger recorded it.
     public var effectiveAt: Timestamp
-    /// The transaction that the event is about.
+    /// The transaction of the change.
     public var transactionId: String?
-    /// The product that the event is about.
+    /// The product of the change.
     public var productId: String?
     /// Further information, such as the type of a notification.
     public var detail: String?
-    /// The state that was published before; `nil` if there was none, or if the customer did not own the chain.
+    /// The last published state; `nil` if there was none, or if the customer did not own the chain.
     public var before: ChainState?
     /// The present state; `nil` if the customer no longer owns the chain, or if the event is not about a chain.
     public var after: ChainState?
@@ -38,9 +39,9 @@ extension EventContent {
     /// The content of an event about a change of a chain.
     ///
     /// - Parameters:
-    ///   - old: The report that was published before; `nil` if none was.
-    ///   - new: The report that is published.
-    ///   - effectiveAt: When the change took effect.
+    ///   - old: The last published report; `nil` if there is none.
+    ///   - new: The report to publish.
+    ///   - effectiveAt: The time at which the change took effect.
     init(_ change: ChainReport.Change, from old: ChainReport?, to new: ChainReport, at effectiveAt: Timestamp) {
         self.init(
             effectiveAt: effectiveAt, transactionId: change.transactionId, productId: change.productId,
@@ -51,14 +52,15 @@ extension EventContent {
 // MARK: - The body
 
 extension EventContent {
-    /// Reads a body. Members that this version does not know are passed over.
+    /// Reads a body. Ignores members that this version does not know.
     ///
     /// - Throws: `JSONError` or `DecodingError` if the body is not a JSON object with these members.
     public init(reading body: [UInt8]) throws {
         self = try JSONValue(parsing: body).decode(Self.self)
     }
 
-    /// The body: a JSON object in one line. It is written member by member, since every intake writes one.
+    /// The body: a JSON object in one line. The members are written directly, without an encoder, because every intake
+    /// writes a body.
     public var body: [UInt8] {
         var writer = JSONWriter(reservingCapacity: Self.usualSize)
         writer.object { writer in
@@ -74,7 +76,7 @@ extension EventContent {
         return writer.bytes
     }
 
-    /// Most bodies are shorter.
+    /// The capacity reserved for a body, in bytes. Most bodies are shorter.
     private static let usualSize = 512
 }
 
@@ -101,7 +103,7 @@ extension JSONWriter {
 extension LedgerEvent {
     /// Makes an event of this version's kinds.
     ///
-    /// - Parameter content: What the event says; `nil` for a change that took effect when it was recorded.
+    /// - Parameter content: The members of the event's body; `nil` for a change that took effect when it was recorded.
     public init(
         _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
         chainName: String? = nil, _ content: EventContent? = nil
@@ -111,9 +113,9 @@ extension LedgerEvent {
             body: (content ?? EventContent(effectiveAt: recordedAt)).body)
     }
 
-    /// What the body says; `nil` if the body cannot be read. Each call reads the body again.
+    /// The members of the event's body; `nil` if the body cannot be read. Each call reads the body again.
     public var content: EventContent? {
-        // Readers of a feed go on without what is damaged; `Ledger.check` says why it cannot be read.
+        // Readers of a feed skip damaged bodies. `Ledger.check` reports why a body cannot be read.
         try? EventContent(reading: body)
     }
 }

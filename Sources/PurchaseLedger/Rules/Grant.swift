@@ -2,16 +2,17 @@
 
 import AppStoreModel
 
-/// What one purchase grants at one instant: all entitlements of its product.
+/// The grant of one purchase at one instant: all entitlements of its product.
 struct Grant {
     var statement: TransactionStatement
     var reason: Entitlement.Reason
-    /// The instant at which it ends; `nil` for no end.
+    /// The end of the grant; `nil` for no end.
     var until: Timestamp?
-    /// The periods that were charged ahead and have not begun, the earliest first.
+    /// The periods that were charged ahead and have not begun, in the order of their purchase.
     var prepaid: [TransactionStatement] = []
 
-    /// When the entitlement `name` ends. Periods that were charged ahead extend it if their products grant it too.
+    /// The end of the entitlement `name`. Periods that were charged ahead extend the entitlement if their products
+    /// grant it too.
     func end(of name: String, _ catalogue: Catalogue) -> Timestamp? {
         let granting = prepaid.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
         return granting.reduce(until) { end, period in
@@ -21,7 +22,7 @@ struct Grant {
 }
 
 extension Chain {
-    /// Whether the chain grants anything at `now`. A product that is not in the catalogue counts too.
+    /// Whether the chain grants anything at `now`. A product outside the catalogue counts too.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         let history = history(catalogue, at: now)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
@@ -29,7 +30,7 @@ extension Chain {
 }
 
 extension PurchaseHistory {
-    /// Everything that the chain grants at `now`: nothing if it is refused.
+    /// All grants of the chain at `now`; empty if the chain is refused.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
     func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
@@ -41,7 +42,7 @@ extension PurchaseHistory {
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
-        // All subscription periods of a chain are in one group, which receipts do not name.
+        // All subscription periods of a chain are in the same group. Receipts do not name the group.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group
@@ -49,9 +50,8 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The grants of the periods that run at `now`, and of the grace period or `staleLeeway` after the governing
-    /// period. A period that has not begun extends these grants, and has a grant of its own only if it is the governing
-    /// one.
+    /// The grants of the running periods at `now`, and of the grace period or `staleLeeway` after the governing period.
+    /// A period that has not begun extends these grants. It has a grant of its own only if it governs.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []
@@ -112,7 +112,8 @@ extension Grant {
 }
 
 extension TransactionStatement {
-    /// The end of a non-renewing subscription: its product's configured duration after the purchase; `nil` for no end.
+    /// The end of a non-renewing subscription, which is its product's configured duration after the purchase; `nil` for
+    /// no end.
     fileprivate func nonRenewingEnd(_ catalogue: Catalogue) -> Timestamp? {
         guard let purchaseDate, let duration = catalogue.products[productId]?.duration else { return nil }
         return purchaseDate.advanced(by: duration)

@@ -2,29 +2,29 @@
 
 public import AppStoreModel
 
-/// Everything that one customer has in one app and environment at one instant.
+/// All entitlements and purchases of a customer in one app and environment at one instant.
 public struct Holdings: Hashable, Sendable {
-    /// The entitlements, at most one of each name, ordered by name.
+    /// The entitlements without duplicate names, ordered by name.
     public var entitlements: [Entitlement] = []
     /// The subscriptions, by the names of their chains; see ``ChainKey/name``.
     public var subscriptions: [String: SubscriptionState] = [:]
     /// All consumables, including refunded ones.
     public var consumables: [ConsumablePurchase] = []
-    /// The customer's products that are not in the catalogue. They grant no entitlement.
+    /// The customer's products outside the catalogue. These products grant no entitlement.
     public var unknownProducts: Set<String> = []
-    /// Those of ``unknownProducts`` that were bought in the last 30 days; see ``Notice``.
+    /// The members of ``unknownProducts`` with purchases in the last 30 days; see ``Notice``.
     package var recentUnknownProducts: Set<String> = []
-    /// The names of the chains that the operator refuses; see ``Catalogue/refuses(_:)``.
+    /// The names of the refused chains; see ``Catalogue/refuses(_:)``.
     public var refused: Set<String> = []
-    /// When this answer changes if no further fact arrives; `nil` for never.
+    /// The time at which this answer changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
 
-    /// The holdings of a customer that owns nothing.
+    /// The holdings of a customer without purchases.
     public init() {}
 }
 
 extension Holdings {
-    /// Computes the holdings at `now` from chains, all of one customer in one app and environment.
+    /// Computes the holdings at `now` from a customer's chains in one app and environment.
     public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
         let chains = chains.sorted { $0.key.name < $1.key.name }
         self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, catalogue, at: now)
@@ -49,7 +49,7 @@ extension Holdings {
     }
 }
 
-/// The grants that count: the best one of each subscription group, and all others.
+/// The grants that count: the best grant of each subscription group, and all grants outside groups.
 private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
@@ -68,7 +68,7 @@ private struct BestGrantPerGroup {
         groups[group] = grant
     }
 
-    /// Compares the levels of the products, then as ``isLater(_:_:)``.
+    /// Compares the levels of the products. If the levels are equal, compares as ``isLater(_:_:)``.
     private func isBetter(_ left: Grant, _ right: Grant) -> Bool {
         let ranks = (catalogue.rank(left.statement.productId), catalogue.rank(right.statement.productId))
         return ranks.0 == ranks.1 ? isLater(left, right) : ranks.0 < ranks.1
@@ -80,7 +80,7 @@ private struct BestGrantPerGroup {
         return (ends.0, left.statement.transactionId) > (ends.1, right.statement.transactionId)
     }
 
-    /// Of each name, the entitlement that lasts longest.
+    /// For each name, the entitlement with the latest end.
     var entitlements: [Entitlement] {
         var best: [String: Grant] = [:]
         for grant in others + groups.values {

@@ -4,11 +4,11 @@ public import AppStoreModel
 
 /// A change, published once.
 ///
-/// An event has the members by which it is found or numbered, and a ``body`` with all else that it says, which
-/// `EventContent` reads. The answer of `GET /v1/events` is these members followed by those of the body.
+/// An event has members by which it is found or numbered, and a ``body`` with all other members. `EventContent` reads
+/// the body. The answer of `GET /v1/events` is the event's own members, followed by the members of the body.
 ///
 /// A consumer can keep the `after` of each chain's last event. Once all changes up to an instant are published, these
-/// states equal those in answers at that instant.
+/// states equal the states in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
@@ -18,9 +18,9 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRenewed = "subscription.renewed"
         /// The same period ends later.
         case subscriptionExtended = "subscription.extended"
-        /// The subscription was paid for again, after it had ended or its charge had failed.
+        /// The subscription is active again, after it had ended, its charge had failed, or it had been revoked.
         case subscriptionRecovered = "subscription.recovered"
-        /// A change that no other event names: see `before` and `after`.
+        /// A change without an event kind of its own: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
         /// The governing period is of another product.
         case subscriptionProductChanged = "subscription.productChanged"
@@ -28,63 +28,63 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
         /// The subscription will renew again.
         case subscriptionRenewalEnabled = "subscription.renewalEnabled"
-        /// No other commitment will follow the present one.
+        /// No further commitment will follow the present commitment.
         case subscriptionCommitmentRenewalDisabled = "subscription.commitmentRenewalDisabled"
-        /// Another commitment will follow the present one again.
+        /// A further commitment will follow the present commitment again.
         case subscriptionCommitmentRenewalEnabled = "subscription.commitmentRenewalEnabled"
         /// The charge failed, and the grace period begins.
         case subscriptionGraceEntered = "subscription.graceEntered"
         /// The charge failed, and access ends.
         case subscriptionRetryEntered = "subscription.retryEntered"
         case subscriptionExpired = "subscription.expired"
-        /// The period is over, and no document says what followed.
+        /// The period is over, and no document about a renewal or an end has arrived.
         case subscriptionStale = "subscription.stale"
-        /// The governing period was refunded or its sharing ended.
+        /// The governing period was refunded, its sharing ended, or the operator refuses the purchase.
         case subscriptionRevoked = "subscription.revoked"
-        /// The App Store gave the subscription another original transaction id, which is in `detail`. All facts moved
-        /// there.
+        /// The App Store gave the subscription a new original transaction id. The event has the new chain's name in
+        /// `detail`. All facts moved to the new chain.
         case subscriptionMigrated = "subscription.migrated"
         /// A new purchase that is not a subscription.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
-        /// Access ended, and no other event says so: a non-renewing subscription ended, or the leeway of a stale
-        /// subscription.
+        /// Access ended, and no other event implies the end. Examples are the end of a non-renewing subscription, and
+        /// of a stale subscription's leeway.
         case accessEnded = "purchase.accessEnded"
-        /// A change that no other event names, such as another end of a non-renewing subscription after the catalogue
-        /// changed.
+        /// A change without an event kind of its own. For example, a non-renewing subscription ends at a different time
+        /// after the catalogue changed.
         case purchaseUpdated = "purchase.updated"
-        /// The App Store asks for information about a purchase that the customer wants refunded.
+        /// The App Store asks for information about a purchase because the customer wants a refund.
         case consumptionRequested = "purchase.consumptionRequested"
         /// A purchase got an owner.
         case linked = "purchase.linked"
         /// A purchase lost an owner.
         case unlinked = "purchase.unlinked"
-        /// Two of an app's customers became one.
+        /// Two of an app's customers were merged.
         case customersMerged = "customer.merged"
         case customerDeleted = "customer.deleted"
         /// A notification without a purchase, such as TEST, or of an unknown type.
         case notificationReceived = "notification.received"
     }
 
-    /// The event's position among those of its app, assigned by the storage.
+    /// The event's position among the events of its app, assigned by the storage.
     public var cursor: EventCursor?
-    /// What changed. A newer version may have published a kind that this one does not know.
+    /// The kind of the change. A newer version may have published a kind unknown to this version.
     public var kind: Open<Kind>
     /// The app and environment.
     public var scope: LedgerScope
-    /// When the ledger recorded the change. Within one chain it never decreases.
+    /// The time at which the ledger recorded the change. Within a chain the time never decreases.
     public var recordedAt: Timestamp
     /// The customer that the event concerns.
     public var customer: Customer?
-    /// The name of the chain that changed, see ``ChainKey/name``; `nil` if a customer changed.
+    /// The name of the changed chain, see ``ChainKey/name``; `nil` if a customer changed.
     public var chainName: String?
-    /// The other members of the event: a JSON object, which is written once and never changes. Storages and readers
-    /// copy its bytes, so that members of a newer version survive. It names no customer, and so stays as it is if the
-    /// customer is merged or erased.
+    /// The other members of the event: a JSON object, written once and never changed. Storages and readers copy its
+    /// bytes, so that members of a newer version survive. The body names no customer, so a merge or erasure of the
+    /// customer leaves the body unchanged.
     public var body: [UInt8]
 
-    /// Makes an event of any kind, such as a storage has it.
+    /// Makes an event of any kind, for example from the fields in a storage.
     public init(
         _ kind: Open<Kind>, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer?, chainName: String?,
         body: [UInt8]
@@ -103,13 +103,13 @@ extension LedgerEvent {
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }
 
-/// A page of one app's events.
+/// A page of an app's events.
 public struct EventPage: Sendable {
     /// The events in the order of their cursors.
     public var events: [LedgerEvent]
     /// The first id of each customer in the events, unless the customer was erased.
     public var customerIds: [Customer: String]
-    /// The position after the last event; if there are no events, the position of the request.
+    /// The position after the last event; without events, the position of the request.
     public var next: EventCursor
 
     public init(events: [LedgerEvent], customerIds: [Customer: String], next: EventCursor) {

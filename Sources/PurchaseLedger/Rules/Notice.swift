@@ -2,27 +2,27 @@
 
 import AppStoreModel
 
-/// A fact that the operator should look at, such as purchases of a product that the catalogue lacks. It is kept for
-/// ``lifetime`` after it was last seen.
+/// A fact for the operator's attention, such as purchases of a product that the catalogue lacks. A notice is kept for
+/// ``lifetime`` after its last occurrence.
 package struct Notice: Hashable, Sendable {
-    /// What was noticed.
+    /// The kinds of notices.
     package enum Kind: String, CaseIterable, Sendable {
-        /// A purchase of a product that the catalogue lacks, so that it gives no entitlement. The subject is the
-        /// product id.
+        /// A purchase of a product that the catalogue lacks, and that therefore grants no entitlement. The subject is
+        /// the product id.
         case unknownProduct
-        /// A purchase that more customers presented than usually do: probably a document that went round. The subject
-        /// is the name of the chain.
+        /// A purchase presented by more customers than usual, probably with a shared document. The subject is the name
+        /// of the chain.
         case contestedPurchase
 
-        /// The kind of the records that hold such notices.
+        /// The kind of the records that hold notices of this kind.
         package var record: RecordKind { RecordKind(rawValue: rawValue) }
     }
 
-    /// What was noticed.
+    /// The kind of the notice.
     package var kind: Kind
     /// The app and environment.
     package var scope: LedgerScope
-    /// What the notice is about, as its kind says.
+    /// The subject of the notice; its form depends on the kind.
     package var subject: String
 
     package init(_ kind: Kind, _ subject: String, in scope: LedgerScope) {
@@ -31,11 +31,12 @@ package struct Notice: Hashable, Sendable {
         self.subject = subject
     }
 
-    /// How long a notice is kept after it was last seen: as long as a subscription's month, so that a product that is
-    /// only renewed stays noticed.
+    /// How long a notice is kept after its last occurrence. The lifetime is as long as a subscription's month, so that
+    /// a notice of a product stays if the product is only renewed.
     package static let lifetime = Duration.seconds(30 * 86_400)
 
-    /// How much later a notice must end to be stored anew. A product that is sold all the time costs a write a day.
+    /// A notice is stored again only if its end moves by this duration. A product that sells constantly therefore costs
+    /// one write a day.
     static let precision = Duration.seconds(86_400)
 
     /// The key of the record that holds the notice.
@@ -51,8 +52,9 @@ extension Notice {
         now < (statement.purchaseDate ?? now).advanced(by: lifetime)
     }
 
-    /// The purchases of the last 30 days in a document whose products the app's catalogue lacks. Older ones, which a
-    /// backfill brings, tell nothing about the catalogue of today. None if the app has no catalogue.
+    /// Notices of a document's purchases in the last 30 days if the app's catalogue lacks their products. Older
+    /// purchases, for example from a backfill, say nothing about the present catalogue. Empty if the app has no
+    /// catalogue.
     static func unknownProducts(in document: Evidence, _ rules: LedgerRules, at now: Timestamp) -> [Notice] {
         guard let catalogue = rules.catalogues[document.scope.bundleId] else { return [] }
         let unknown = document.statements.filter { statement in

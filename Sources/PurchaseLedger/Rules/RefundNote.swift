@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// The payload of a ``RecordKind/consumption`` job while the App Store has decided about a refund, and no request for
-/// it is known: if one arrives late, it is told from those after the decision.
+/// The payload of a ``RecordKind/consumption`` job after the App Store decided about a refund without a known request.
+/// If a request arrives late, these dates show whether the request preceded the decision.
 package struct RefundNote: Codable, Hashable, Sendable {
     var refund = RefundDates()
 
@@ -20,7 +20,7 @@ package struct RefundNote: Codable, Hashable, Sendable {
         self.refund = refund
     }
 
-    /// When the decisions are forgotten.
+    /// The time at which the decisions are erased.
     package var forgottenAt: Timestamp {
         (refund.decisions.last ?? .distantPast).advanced(by: ConsumptionQuestion.retention)
     }
