@@ -2,33 +2,33 @@
 
 import AppStoreModel
 
-/// The purchases of one chain, evaluated together: what a transaction counts for depends on the others.
+/// The purchases of a chain, evaluated together. The effect of a transaction depends on the chain's other transactions.
 ///
-/// An upgrade ends a period at once, and the App Store does not sign that period again in its notifications. One
-/// purchase may have two transaction ids. Therefore transactions are merged into periods, the periods are ordered by
-/// purchase, and superseded periods are left out before anything is decided.
+/// An upgrade ends a period at once, and the App Store does not sign the upgraded period again in its notifications. A
+/// purchase may have two transaction ids. Therefore transactions are first merged into periods, periods are ordered by
+/// purchase, and superseded periods are left out.
 ///
 /// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
 /// runs this code.
 struct PurchaseHistory {
     /// All transactions, the earliest purchase first.
     let purchases: [TransactionStatement]
-    /// The periods of a subscription that were neither upgraded nor superseded, the earliest purchase first.
+    /// The subscription periods that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]
-    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
+    /// The last purchased period, even if superseded; `nil` if the chain is no subscription.
     let lastPeriod: TransactionStatement?
-    /// The non-consumable; `nil` if there is none. All such transactions of a chain are one purchase.
+    /// The non-consumable; `nil` if there is none. All non-consumable transactions of a chain count as the same
+    /// purchase.
     let nonConsumable: TransactionStatement?
-    /// When each transaction began, in order, including residue: at each of these instants another period may be
-    /// superseded.
+    /// The start of each transaction, in order, including residue. At each start a further period may be superseded.
     let starts: [Timestamp]
-    /// Whether another purchase superseded any period.
+    /// Whether any period was upgraded or superseded.
     let hasSuperseded: Bool
     /// Whether the operator refuses the chain, so that it grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
 
-    /// - Parameter now: A purchase with a later date, for example because the server's clock is slow, supersedes
-    ///   nothing yet.
+    /// - Parameter now: A purchase with a later date supersedes nothing yet. Such a date occurs, for example, if the
+    ///   server's clock is slow.
     fileprivate init(_ chain: Chain, isRefused: Bool, at now: Timestamp) {
         self.isRefused = isRefused
         var statements = chain.statements
@@ -39,7 +39,7 @@ struct PurchaseHistory {
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
-        // Residue is evaluated with the rest, but is not part of the result.
+        // Residue is evaluated with the other statements, but is not part of the result.
         let nonConsumables = purchases.elements(where: \.isNonConsumable)
         nonConsumable =
             nonConsumables.allSatisfy { erased.contains($0.transactionId) }
@@ -58,15 +58,16 @@ extension Chain {
         PurchaseHistory(self, isRefused: catalogue.refuses(self), at: now)
     }
 
-    /// The history without any rule of the operator: only for what the App Store signed.
+    /// The history without the operator's rules, only for the facts signed by the App Store.
     private var signedHistory: PurchaseHistory { PurchaseHistory(self, isRefused: false, at: .distantFuture) }
 
-    /// The statements about all transactions, the earliest purchase first. A period that a receipt reports as cancelled
-    /// because it was upgraded is marked as upgraded.
+    /// The statements about all transactions, the earliest purchase first. If a receipt reports an upgraded period as
+    /// cancelled, the period is marked as upgraded.
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
-    /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain has residue
-    /// already, or if a transaction was revoked, upgraded or superseded, or is a consumable; otherwise none does.
+    /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain already has
+    /// residue, if a transaction was revoked, upgraded or superseded, or if a transaction is a consumable. Otherwise
+    /// there is no residue.
     var residueOfErasure: [String: TransactionFact] {
         let history = signedHistory
         let needsResidue =
@@ -79,19 +80,19 @@ extension Chain {
     }
 }
 
-/// The periods of a subscription, the earliest purchase first, and which of them another purchase superseded.
+/// The periods of a subscription, the earliest purchase first, each with its relation to other purchases.
 private struct Timeline {
     struct Entry {
         var period: TransactionStatement
-        /// The transactions that were merged into it; empty for a single one.
+        /// The transactions merged into the period; empty for a single transaction.
         var transactions: [TransactionStatement] = []
-        /// Whether it continues the period before it. A renewal supersedes nothing.
+        /// Whether the period continues the preceding period. A renewal supersedes nothing.
         var isRenewal = false
-        /// Whether another purchase superseded it. Then it never entitles again, even if that purchase is refunded or
-        /// ends first.
+        /// Whether another purchase superseded the period. A superseded period never entitles again, even if the other
+        /// purchase is refunded or ends first.
         var isSuperseded = false
 
-        /// Adds another transaction of the same period.
+        /// Adds a further transaction of the same period.
         mutating func add(_ transaction: TransactionStatement) {
             if transactions.isEmpty { transactions = [period] }
             transactions.append(transaction)
@@ -101,7 +102,7 @@ private struct Timeline {
             if let merged = TransactionStatement(merging: transactions) { period = merged }
         }
 
-        /// Whether only receipts report it as cancelled. They do not distinguish a refund from an upgrade.
+        /// Whether only receipts report the period as cancelled. Receipts do not distinguish a refund from an upgrade.
         func isCancelled(byReceipts cancelled: Set<String>) -> Bool {
             guard period.revocation != nil else { return false }
             let revoked = (transactions.isEmpty ? [period] : transactions).filter { $0.revocation != nil }
@@ -117,7 +118,7 @@ private struct Timeline {
 
     private(set) var entries: [Entry] = []
     private(set) var hasSuperseded = false
-    /// The ids of transactions that receipts report as cancelled although they were upgraded.
+    /// The ids of upgraded transactions that receipts report as cancelled.
     private(set) var upgraded: Set<String> = []
 
     /// The periods that were neither upgraded nor superseded.
@@ -160,8 +161,8 @@ private struct Timeline {
         entries.sort { $0.period.isBought(before: $1.period) }
     }
 
-    /// Receipts and old payloads do not mark renewals. For them, a period that begins when another one ends counts as a
-    /// renewal.
+    /// Finds the renewals. Receipts and old payloads do not mark renewals. In these documents, a period counts as a
+    /// renewal if it begins in the second in which any period ends.
     private mutating func findRenewals() {
         var ends: Set<Int64>?
         for index in entries.indices {
@@ -175,8 +176,8 @@ private struct Timeline {
         }
     }
 
-    /// A purchase of another product supersedes the period that ran at that time, and the renewals of that period,
-    /// which may have been charged ahead.
+    /// Finds the superseded periods. A purchase of another product supersedes the running period and its renewals.
+    /// These renewals may have been charged ahead.
     private mutating func findSuperseded(at now: Timestamp) {
         for index in entries.indices {
             entries[index].isSuperseded =
@@ -187,7 +188,7 @@ private struct Timeline {
     }
 
     private mutating func supersedeRenewals() {
-        // For each second: whether all periods that ended in it were superseded.
+        // For each second: whether all periods that ended in this second were superseded.
         var areSuperseded: [Int64: Bool] = [:]
         for index in entries.indices {
             let start = entries[index].period.start.second
@@ -197,7 +198,8 @@ private struct Timeline {
         }
     }
 
-    /// In a receipt, the cancellation date of an upgraded period is the second of the purchase that superseded it.
+    /// Marks upgraded periods. In a receipt, the cancellation date of an upgraded period is the second of the
+    /// superseding purchase.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             let second = entries[index].period.revocation?.date.second
@@ -207,8 +209,7 @@ private struct Timeline {
         }
     }
 
-    /// Whether another product was bought while a period ran, by a purchase that meets a condition. Renewals do not
-    /// count.
+    /// Whether another product was bought during a period, in a purchase that meets a condition. Renewals do not count.
     private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
         let start = entries[index].period.start
         let end = entries[index].period.end
@@ -226,7 +227,7 @@ private struct Timeline {
 }
 
 extension Array<TransactionStatement> {
-    /// The elements that meet a condition. `filter` would copy the others too.
+    /// The elements that meet a condition. `filter` would also copy all other elements.
     func elements(where condition: (TransactionStatement) -> Bool) -> [TransactionStatement] {
         var elements: [TransactionStatement] = []
         for index in indices where condition(self[index]) { elements.append(self[index]) }
@@ -235,8 +236,9 @@ extension Array<TransactionStatement> {
 }
 
 extension TransactionStatement {
-    /// Merges the transactions of one purchase, the earliest first, into the newest statement with the id and the date
-    /// of the first transaction. If one of them was revoked, the purchase was. `nil` if there are none.
+    /// Merges the transactions of a purchase, the earliest first. The result is the newest statement with the id and
+    /// the date of the first transaction. If any transaction was revoked, the purchase was revoked. `nil` without
+    /// transactions.
     fileprivate init?(merging transactions: [TransactionStatement]) {
         guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
         else { return nil }
@@ -252,10 +254,10 @@ extension TransactionStatement {
         }
     }
 
-    /// When it began; the beginning of time if unknown.
+    /// The date of the purchase; the beginning of time if unknown.
     var start: Timestamp { purchaseDate ?? .distantPast }
 
-    /// When it ends; the end of time if unknown.
+    /// The end of the period; the end of time if unknown.
     var end: Timestamp { expiresDate ?? .distantFuture }
 
     /// The order of purchases: by date, then by end, then by id.
@@ -265,7 +267,8 @@ extension TransactionStatement {
         return transactionId < other.transactionId
     }
 
-    /// Whether it counts as a non-consumable: it is of none of the other types. Receipts do not name the type.
+    /// Whether the transaction counts as a non-consumable, because it has none of the other types. Receipts do not name
+    /// the type.
     fileprivate var isNonConsumable: Bool {
         !isSubscription && type != .consumable && type != .nonRenewingSubscription
     }
@@ -277,8 +280,8 @@ extension TransactionStatement {
 }
 
 extension Timestamp {
-    /// The second it falls into. Dates of different documents are compared by second, since receipts have whole
-    /// seconds.
+    /// The second that contains the timestamp. Dates of different documents are compared by second, because receipts
+    /// have whole seconds.
     var second: Int64 {
         let (second, rest) = milliseconds.quotientAndRemainder(dividingBy: 1000)
         return rest < 0 ? second - 1 : second

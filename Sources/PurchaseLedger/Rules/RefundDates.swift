@@ -2,22 +2,23 @@
 
 import AppStoreModel
 
-/// When customers asked the App Store to refund a transaction, and when it decided: the signing dates of the
-/// notifications about it.
+/// The dates of a transaction's refund requests and of the App Store's decisions. Each date is the signing date of a
+/// notification.
 ///
-/// The App Store repeats a request as another notification, some hours later. So which of them are one request is
-/// computed from all dates, and does not depend on the order in which the notifications arrive.
+/// The App Store repeats a request as a new notification some hours later. The repetitions are therefore found from all
+/// dates together, so that the order of arrival does not matter.
 package struct RefundDates: Codable, Hashable, Sendable {
-    /// Of CONSUMPTION_REQUEST, each once, ascending.
+    /// The dates of CONSUMPTION_REQUEST, without duplicates, ascending.
     private(set) var requests: [Timestamp] = []
-    /// Of REFUND, REFUND_DECLINED and REFUND_REVERSED, each once, ascending.
+    /// The dates of REFUND, REFUND_DECLINED and REFUND_REVERSED, without duplicates, ascending.
     private(set) var decisions: [Timestamp] = []
 
-    /// A request this long after the first one is no repetition: in 16 hours the App Store asks three times.
+    /// The period for repetitions. After this time, a request is a new request: the App Store asks three times in 16
+    /// hours.
     private static let repetition = Duration.seconds(86_400)
 
-    /// The most dates of each kind, the newest ones, so that a job stays small. A month of repetitions every 8 hours
-    /// has 90.
+    /// The maximal number of dates of each kind. Only the newest dates are kept, so that a job stays small. A month of
+    /// repetitions every 8 hours has 90 dates.
     private static let most = 100
 
     mutating func addRequest(_ date: Timestamp) { Self.add(date, to: &requests) }
@@ -28,10 +29,10 @@ package struct RefundDates: Codable, Hashable, Sendable {
         dates = Array(Set(dates + [date]).sorted().suffix(most))
     }
 
-    /// The last request, from its first date to that of its last repetition; `nil` if there is none.
+    /// The last request, from its first date to the date of its last repetition; `nil` if there is none.
     ///
-    /// A date is a repetition if it is within a day of the first, and the App Store has decided nothing between the
-    /// two.
+    /// A date is a repetition if it is within a day of the first date, and the App Store has decided nothing between
+    /// the two.
     var lastRequest: ClosedRange<Timestamp>? {
         var last: ClosedRange<Timestamp>?
         for date in requests {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Purchases that the operator refuses, for example because they were bought with a stolen card. The App Store refuses
-// the purchases of a deleted account in the same way.
+// Purchases that the operator refuses, for example because of payment with a stolen card. The App Store refuses the
+// purchases of a deleted account in the same way.
 
 extension Catalogue {
-    /// Whether the operator refuses a purchase: ``refusedPurchases`` has its original transaction id, one that it had
-    /// before a migration, or the id of one of its transactions.
+    /// Whether the operator refuses a purchase. ``refusedPurchases`` then has the purchase's original transaction id,
+    /// an id from before a migration, or the id of a transaction of the purchase.
     ///
-    /// A refused purchase grants nothing, a refused subscription is `revoked`, and refused consumables count as taken
-    /// back. What the App Store signed about the purchase is recorded and shown all the same.
+    /// A refused purchase grants nothing, a refused subscription is `revoked`, and refused consumables count as
+    /// revoked. Signed facts about the purchase are still recorded and shown.
     public func refuses(_ chain: Chain) -> Bool {
         guard !refusedPurchases.isEmpty else { return false }
-        // Residue counts too: an erased customer may present the purchase again, with other transactions.
+        // Residue counts too, because an erased customer may present the purchase again with other transactions.
         return refuses([chain.key.originalTransactionId]) || refuses(chain.predecessors)
             || refuses(chain.transactions.keys) || refuses(chain.residue.keys)
     }
 
-    /// Whether the operator refuses the purchase that one of these ids names. A document has some of a purchase's ids,
-    /// and the ledger may know more: ask ``refuses(_:)`` as well.
+    /// Whether the operator refuses a purchase with these ids. A document has only some of a purchase's ids, and the
+    /// ledger may know more. Therefore also call ``refuses(_:)`` with the chain.
     package func refuses(_ ids: some Sequence<String>) -> Bool { !refusedPurchases.isDisjoint(with: ids) }
 }

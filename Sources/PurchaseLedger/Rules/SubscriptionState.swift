@@ -4,25 +4,25 @@ public import AppStoreModel
 
 /// The state of a subscription at one instant: Apple's status, computed from signed facts alone.
 public struct SubscriptionState: Hashable, Sendable {
-    /// Apple's five statuses, and two more.
+    /// Apple's five statuses, and two statuses of the ledger.
     public enum Status: String, CaseIterable, Sendable {
         /// 1: paid for.
         case active
         /// 2: the subscription ended.
         case expired
-        /// 3: the charge failed, and there is no grace period, or it is over.
+        /// 3: the charge failed, and there is no grace period, or the grace period is over.
         case billingRetry
         /// 4: the charge failed, and the grace period runs.
         case billingGrace
         /// 5: the period was refunded, family sharing ended, or the operator refuses the purchase.
         case revoked
-        /// The period is over, and no document says what followed: neither a renewal nor the end of the subscription
-        /// has arrived. Ask the App Store before you deny access.
+        /// The period is over, and neither a renewal nor the end of the subscription has arrived. Ask the App Store
+        /// before denying access.
         case stale
-        /// Every period was upgraded to another subscription, which counts instead.
+        /// The customer upgraded every period to another subscription. The other subscription counts instead.
         case upgraded
 
-        /// Apple's number for the status; `nil` if it has none.
+        /// Apple's number for the status; `nil` for the ledger's own statuses.
         public var number: Int? {
             switch self {
             case .active: 1
@@ -37,31 +37,31 @@ public struct SubscriptionState: Hashable, Sendable {
 
     /// The status at the given instant.
     public var status: Status
-    /// The period that decides: the one bought last, of those that were not superseded and run; if none runs, of those
-    /// that have begun.
+    /// The period that decides the status: the last purchased of the running periods. If no period runs, the last
+    /// purchased of the periods that have begun. Superseded periods do not count.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
     public var lastPaid: TransactionStatement
     /// The instant at which access to the product ends; `nil` if there is no access.
     public var accessUntil: Timestamp?
-    /// When this state changes if no further fact arrives; `nil` for never.
+    /// The time at which this state changes if no further fact arrives; `nil` for never.
     public var nextChange: Timestamp?
     /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the governing period has
     /// arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?
-    /// Why the subscription ended or will end; `nil` if unknown.
+    /// The reason for which the subscription ended or will end; `nil` if unknown.
     public var expirationIntent: Open<ExpirationIntent>?
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// Whether another commitment follows the present one, whose months renew in any case; `nil` if unknown, and
-    /// without a commitment.
+    /// Whether a further commitment follows the present commitment. The months of the present commitment renew in any
+    /// case. `nil` if unknown, and without a commitment.
     public var commitmentWillRenew: Bool?
     /// The product of the next commitment; `nil` if unknown, and without a commitment.
     public var nextCommitmentProductId: String?
-    /// The seats in force of a multi-seat subscription; `nil` if unknown, and for all other subscriptions.
+    /// The number of seats in force of a multi-seat subscription; `nil` if unknown, and for all other subscriptions.
     public var seats: Int?
 
     /// Whether the App Store still tries to charge; `nil` if unknown.
@@ -83,7 +83,7 @@ public struct SubscriptionState: Hashable, Sendable {
 extension Chain {
     /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
-    /// The first of these that applies to the governing period decides: it was revoked, still runs, is in its grace
+    /// The governing period decides, by the first rule that applies: it was revoked, still runs, is in its grace
     /// period, is in billing retry, or its end was announced. Otherwise the status is `stale`. A subscription that the
     /// catalogue refuses is `revoked`.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
@@ -94,7 +94,8 @@ extension Chain {
 extension PurchaseHistory {
     /// The state of the subscription at `now`; `nil` if there is none.
     ///
-    /// - Parameter renewal: The newest renewal info of the chain. It counts only if it is about the governing period.
+    /// - Parameter renewal: The newest renewal info of the chain. Except for the next product, it counts only if it is
+    ///   about the governing period.
     func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
         guard let governing = governing(at: now) else {
@@ -125,8 +126,8 @@ extension PurchaseHistory {
         return state
     }
 
-    /// The seats in force. Apple does not document how the transactions of one period share the revoked seats, so with
-    /// several transactions the number is unknown.
+    /// The seats in force. Apple does not document how the transactions of a period share the revoked seats. With
+    /// several transactions the number is therefore unknown.
     private func seats(of period: TransactionStatement) -> Int? {
         guard let revoked = period.revokedQuantity(isRefused: isRefused) else { return nil }
         let count = purchases.indices.count { index in
@@ -135,9 +136,9 @@ extension PurchaseHistory {
         return count == 1 ? max(0, period.quantity - max(0, revoked)) : nil
     }
 
-    /// The period bought last of those that run, otherwise of those that have begun. A period that was revoked, or is
-    /// over, says nothing about an earlier one that still runs: that was paid for, and grants. If none has begun, the
-    /// first period governs: a renewal that was charged ahead proves that another period precedes it.
+    /// The last purchased of the running periods, otherwise of the periods that have begun. A revoked or finished
+    /// period says nothing about an earlier running period: the running period was paid for, and grants access. If no
+    /// period has begun, the first period governs, because a renewal that was charged ahead proves a preceding period.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         let begun = periods.indices.filter { periods[$0].start <= now }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
@@ -153,11 +154,11 @@ extension PurchaseHistory {
         if renewal.isInBillingRetry {
             return renewal.gracePeriodExpiresDate.map { now < $0 } ?? false ? .billingGrace : .billingRetry
         }
-        // Unless a document announced the end, the renewal is only late.
+        // The renewal is only late, unless a document announced the end.
         return renewal.willRenew == false || renewal.expirationIntent != nil ? .expired : .stale
     }
 
-    /// The last period of the same product that follows a period without a gap.
+    /// The last period of the same product that continues `period` without a gap.
     private func lastPaid(after period: TransactionStatement) -> TransactionStatement {
         var last = period
         for index in periods.indices where periods[index].continues(after: last.end) {
@@ -167,7 +168,7 @@ extension PurchaseHistory {
         return last
     }
 
-    /// The end of the present status, or the date of the next purchase if that is earlier.
+    /// The end of the present status, or the date of the next purchase if the purchase is earlier.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
         let next = starts.first { $0 > now }
@@ -176,6 +177,6 @@ extension PurchaseHistory {
 }
 
 extension TransactionStatement {
-    /// Whether this period extends access that is paid for until `end`, without a gap.
+    /// Whether this period continues access without a gap, if access is paid for until `end`.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
