@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// What an app supplies for answers to consumption requests: the consent of customers, and information about purchases.
+// An app's contributions to answers of consumption requests: the consent of customers, and information about purchases.
 
 extension Ledger {
     /// The job to answer a consumption request; `nil` if the App Store has not asked about the transaction lately.
@@ -10,13 +10,13 @@ extension Ledger {
         try await job(Job.ID(.consumption, key.transactionId, in: key.scope))
     }
 
-    /// Stores what the app says about a purchase that the App Store asks about, in place of what it said before. The
-    /// answer is due at once.
+    /// Stores the app's information about a purchase after a consumption request. The new information replaces earlier
+    /// information, and the answer is due at once.
     ///
-    /// If an answer is on its way at this moment, there is another one with what is stored here.
+    /// If an answer is being sent at this moment, a further answer with the new information follows.
     ///
-    /// - Returns: Whether it was stored: not if there is an answer, or Apple waits no longer. `nil` if the App Store
-    ///   has not asked about the transaction lately.
+    /// - Returns: True if the information was stored. False if the App Store has accepted an answer, or the deadline
+    ///   has passed. `nil` if the App Store has not asked about the transaction lately.
     public func supply(
         _ information: ConsumptionInformation, about key: TransactionKey, at now: Timestamp
     ) async throws -> Bool? {
@@ -31,11 +31,10 @@ extension Ledger {
         }
     }
 
-    /// Records that a customer consents to information about consumption being sent to Apple, or no longer does. From
-    /// then on the customer exists in its own right; see ``CustomerRecord/isEstablished``. An unknown id makes a new
-    /// customer.
+    /// Records whether a customer consents to sending consumption information to Apple. From then on the customer
+    /// exists in its own right; see ``CustomerRecord/isEstablished``. An unknown id makes a new customer.
     ///
-    /// - Returns: Since when the customer consents; `nil` if it does not.
+    /// - Returns: The time since which the customer consents; `nil` without consent.
     public func recordConsent(
         _ isGiven: Bool, of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Timestamp? {
@@ -50,9 +49,10 @@ extension Ledger {
         }
     }
 
-    /// A transaction, and whether all customers that own it consent to information about it being sent to Apple.
+    /// A transaction, and whether all its owners consent to sending information about it to Apple. Without an owner
+    /// there is no consent.
     ///
-    /// - Returns: `nil` if the transaction is not known.
+    /// - Returns: `nil` if the transaction is unknown.
     public func consent(
         about key: TransactionKey
     ) async throws -> (transaction: TransactionStatement, isGiven: Bool)? {

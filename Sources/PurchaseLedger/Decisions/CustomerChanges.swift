@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The changes that an app makes to its customers: it adds ids, merges customers and deletes them.
+// An app's changes to its customers: added ids, merges and deletions.
 
 import AppStoreModel
 
@@ -12,9 +12,9 @@ extension LedgerQuery {
 }
 
 extension LedgerDraft {
-    /// Adds an id to a customer. If it is the id of another customer, the two are merged.
+    /// Adds an id to a customer. If the id belongs to a different customer, the two customers are merged.
     ///
-    /// - Returns: False if the customer is not known.
+    /// - Returns: False if the customer is unknown.
     mutating func addAlias(_ alias: CustomerID, to id: CustomerID, in scope: LedgerScope) -> Bool {
         guard var customer = customer(id) else { return false }
         customer.isEstablished = true
@@ -27,11 +27,12 @@ extension LedgerDraft {
         return true
     }
 
-    /// Moves all ids and chains of `other` to a customer, after its own, and removes `other`. If both own a chain, and
-    /// one owns it by a claim, the claim remains the reason.
+    /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the chains of `other` get the
+    /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
+    /// remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
-        // A purchase that a third customer owns now is not found, and keeps the number of `other`. If that one had it
-        // first, nobody gets it back without limit.
+        // A purchase that a third customer owns now is not found, and keeps the number of `other` in its claimants. If
+        // `other` was the first claimant, no customer can then get the purchase back without the limit on claims.
         for var record in chains(of: customer.customer) + chains(of: other.customer) {
             record.claimants.replace(other.customer.number, by: customer.customer.number)
             put(record)
@@ -53,14 +54,14 @@ extension LedgerDraft {
     }
 }
 
-/// What was erased with a customer.
+/// The result of a customer's erasure.
 public struct DeletionReport: Hashable, Sendable {
-    /// The purchases that the customer owned, in all environments.
+    /// The number of purchases that the customer owned, in all environments.
     public var purchases: Int
-    /// The documents about these purchases that were erased.
+    /// The number of erased documents about these purchases.
     public var erasedDocuments: Int
-    /// The documents about these purchases that stay because they are about other customers' purchases too. Zero if the
-    /// ledger keeps evidence.
+    /// The number of documents about these purchases that stay, because they are also about other customers' purchases.
+    /// Zero if the ledger keeps evidence.
     public var keptDocuments: Int
 
     public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
@@ -71,10 +72,10 @@ public struct DeletionReport: Hashable, Sendable {
 }
 
 extension LedgerDraft {
-    /// Erases a customer and, unless the ledger keeps evidence, the chains that no other customer owns.
+    /// Erases a customer. Unless the ledger keeps evidence, also erases the chains without other owners.
     ///
     /// - Parameter instant: The time of the tombstones.
-    /// - Returns: `nil` if the customer is not known.
+    /// - Returns: `nil` if the customer is unknown.
     mutating func erase(_ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp) -> DeletionReport? {
         guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
@@ -90,7 +91,7 @@ extension LedgerDraft {
             }
             unlink(&record, from: customer.customer)
             guard !rules.keepsEvidence else {
-                // If the chain gets another owner, the residue shows that a consumable may have been credited before.
+                // If the chain gets a new owner, the residue shows that a consumable may already have been credited.
                 record.chain.residue = record.chain.residueOfErasure
                 put(record)
                 continue

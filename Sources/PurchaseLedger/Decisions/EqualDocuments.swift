@@ -2,22 +2,25 @@
 
 import AppStoreModel
 
-// The App Store signs each answer anew. Of the documents that say the same, those are kept that decide something.
+// Removal of documents with equal wording. The App Store signs each answer anew. Of the documents with the same
+// wording, only those that can decide an answer are kept.
 
 extension LedgerDraft {
-    /// Decides whether a new document is kept beside those that say the same about its purchase, whatever the order in
-    /// which they arrive.
+    /// Decides whether to keep a new document beside documents with the same wording about the same purchase. The order
+    /// of arrival does not matter.
     ///
-    /// Of equal transactions the oldest is kept, since when the transaction is known, and the newest, which counts
-    /// against all that was signed in between. Of equal renewal infos the newest is kept: it alone is ever asked.
+    /// Of equal transactions the oldest and the newest are kept. The oldest shows since when the transaction is known.
+    /// The newest takes precedence over all documents signed in between. Of equal renewal infos only the newest is
+    /// kept, because no rule reads the others.
     ///
-    /// Documents that a notification contains are kept besides. They count among the others if they arrive on their own
-    /// too.
+    /// Documents inside a notification are always kept. If such a document also arrives on its own, it counts among the
+    /// equal documents.
     ///
     /// - Parameters:
-    ///   - keys: The chains that the document is evidence for.
-    ///   - wording: What it says; `nil` for a document that is kept in any case.
-    /// - Returns: The documents that it takes the place of; `nil` if it is not kept, or was stored so before.
+    ///   - keys: The chains for which the document is evidence.
+    ///   - wording: The document's wording; `nil` for a document that is always kept.
+    /// - Returns: The documents that the new document replaces; `nil` if the new document is not kept, or was already
+    ///   stored in the same way.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {
@@ -31,7 +34,7 @@ extension LedgerDraft {
     }
 }
 
-/// What is known of the documents that are stored.
+/// The names and wordings of stored documents.
 package protocol DocumentNames {
     var names: Set<Provenance> { get set }
     var wordings: [WordingKey: [WordedDocument]] { get set }
@@ -40,7 +43,7 @@ package protocol DocumentNames {
 extension LedgerSnapshot: DocumentNames {}
 
 extension DocumentNames {
-    /// Notes which documents are stored once some were, and which of them have a wording.
+    /// Updates the names and wordings after `documents` were stored and `displaced` were erased.
     package mutating func note(_ documents: [NewDocument], displacing displaced: Set<Provenance>) {
         let pinned = Set(documents.filter { $0.wording == nil }.map(\.evidence.provenance))
         for (key, known) in wordings {
@@ -61,7 +64,7 @@ extension DocumentNames {
 }
 
 extension LedgerChanges {
-    /// Adds a document that takes the place of others, which the same changes may have added.
+    /// Adds a document that replaces other documents. The same changes may have added these documents.
     mutating func add(_ new: NewDocument, displacing displaced: [Provenance]) {
         documents.removeAll { displaced.contains($0.evidence.provenance) }
         documents.append(new)

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Erasures outlive a restored backup.
+// The journal of erasures, which repeats erasures after a backup is restored.
 //
-// A backup has the customers who were deleted since it was made. Therefore each deletion is also written into a journal
-// outside the ledger, before it is committed, and the customers whom a restored ledger has again are erased again. The
-// commit of a deletion notes its number in the journal, so that a ledger tells how far it has come: a customer who came
-// back after a deletion, and is in the backup, stays.
+// A backup contains customers that were deleted after it was made. Therefore each deletion is also written into a
+// journal outside the ledger, before the deletion is committed. After a restore, the ledger erases these customers
+// again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger knows its position
+// in the journal. A customer that returned after a deletion, and is in the backup, therefore stays.
 
 public import AppStoreModel
 import Synchronization
 
-/// An erasure that was written into a journal.
+/// An erasure in a journal.
 public struct ErasureRecord: Hashable, Sendable {
-    /// Its number in the journal, from 1. All ids of one customer have the same.
+    /// The number of the erasure in the journal, from 1. The records of all ids of a customer share the number.
     public var number: Int64
     /// The app whose customer was erased.
     public var bundleId: String
-    /// Up to when documents count as older than the erasure: usually when it was asked for.
+    /// The time up to which documents count as older than the erasure, usually the time of the request.
     public var erasedAt: Timestamp
-    /// The name that the journal has for the customer's id, see ``ErasureJournal/name(of:)``.
+    /// The journal's name for the customer's id; see ``ErasureJournal/name(of:)``.
     public var name: String
 
     public init(number: Int64, bundleId: String, erasedAt: Timestamp, name: String) {
@@ -29,28 +29,28 @@ public struct ErasureRecord: Hashable, Sendable {
     }
 }
 
-/// A list of erasures outside the ledger that names no customer.
+/// A list of erasures outside the ledger. The list names no customer.
 public protocol ErasureJournal: Sendable {
-    /// A short text that no other journal has.
+    /// A short text that is unique to the journal.
     var id: String { get }
 
-    /// The name of a customer's id, from which nobody without the journal's key learns the id.
+    /// The name of a customer's id. Without the journal's key, the name does not reveal the id.
     func name(of id: CustomerID) -> String
 
-    /// Adds a record for each id of a customer who is about to be erased. The records are durable once this returns.
+    /// Adds a record for each id of a customer, before the customer is erased. The records are durable on return.
     ///
-    /// - Returns: The number of the erasure: one more than that of the last.
-    /// - Throws: ``LedgerStorageError`` if they cannot be written.
+    /// - Returns: The number of the erasure: the last erasure's number plus 1.
+    /// - Throws: ``LedgerStorageError`` if the records cannot be written.
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64
 
     /// All records, in any order.
     func records() throws -> [ErasureRecord]
 }
 
-/// A journal to which one erasure at a time is added.
+/// A lock that adds erasures to a journal one at a time.
 ///
-/// So an erasure is committed before a later one is written, and the number in the ledger's note says that all
-/// erasures up to it were committed or refused.
+/// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note then means
+/// that all erasures up to this number were committed or refused.
 final class ErasureTurns: Sendable {
     let journal: any ErasureJournal
     private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))
@@ -87,7 +87,7 @@ final class ErasureTurns: Sendable {
 
 // MARK: - The note
 
-/// The note of the last erasure of a journal in an app that was committed.
+/// The note of a journal's last committed erasure in an app.
 struct ErasureNote: RecordValue {
     private let key: RecordKey
     /// The erasure's number in the journal.
@@ -107,7 +107,7 @@ struct ErasureNote: RecordValue {
         self.number = number
     }
 
-    /// The kind of the records that hold such notes.
+    /// The kind of the records that hold erasure notes.
     static let recordKind = RecordKind(rawValue: "erasures")
 
     static func key(_ journal: any ErasureJournal, of bundleId: String) -> RecordKey {
@@ -116,7 +116,7 @@ struct ErasureNote: RecordValue {
 
     var record: LedgerRecord { LedgerRecord(key, payload: Array("\(number)".utf8)) }
 
-    /// The number in a stored note; 0 for none, and for one that cannot be read, so that no erasure is passed over.
+    /// The number in a stored note; 0 without a readable note, so that no erasure is skipped.
     static func number(_ record: LedgerRecord?) -> Int64 {
         ErasureNote(readable: record)?.number ?? 0
     }

@@ -4,18 +4,19 @@ import AppStoreModel
 
 /// A decision in progress: the loaded records with the changes decided so far.
 ///
-/// A draft is a value without storage or clock. If a decision needs a record that was not loaded, the draft notes that
-/// and continues as if there were none. Then ``decision(_:)`` asks to load the record, and the whole decision is made
-/// again.
+/// A draft is a value without storage or clock. If a decision needs a record outside the loaded ones, the draft notes
+/// the record's key and continues as if the record did not exist. ``decision(_:)`` then asks for the record, and the
+/// whole decision is made again.
 struct LedgerDraft {
     let rules: LedgerRules
     let now: Timestamp
     private let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
-    /// What was decided, except changed records: ``decision(_:)`` adds those that differ from the loaded ones.
+    /// The decided changes, except changed records: ``decision(_:)`` adds the records that differ from the loaded
+    /// records.
     var changes = LedgerChanges()
-    /// Why nothing of the decision is committed; `nil` if it is.
+    /// The reason for which the decision is not committed; `nil` if it is committed.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
 
@@ -26,7 +27,7 @@ struct LedgerDraft {
         self.now = now
     }
 
-    /// The decision: what to commit, or what to load first.
+    /// The decision: the changes to commit, or a query of records to load first.
     ///
     /// - Throws: ``refusal``, ``RecordSizeError``.
     func decision<Output: Sendable>(_ output: Output) throws -> LedgerDecision<Output> {
@@ -42,10 +43,10 @@ struct LedgerDraft {
         return .commit(changes, output)
     }
 
-    /// Whether a record that is stored anew is due.
+    /// Whether a changed record is due.
     var leavesDue: Bool { state.records.values.contains { $0.isDue(at: now) && $0 != loaded.records[$0.key] } }
 
-    /// Notes that the decision looks at something.
+    /// Adds a key to the decision's read set.
     private mutating func look(up key: LedgerKey) {
         if !loaded.query.keys.contains(key) { missing.insert(key) }
     }
@@ -62,17 +63,17 @@ extension LedgerDraft {
 
     func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
-    /// The stored documents that say the same about a purchase.
+    /// The stored documents with a wording about a chain.
     mutating func documents(_ key: WordingKey) -> [WordedDocument] {
         look(up: .wording(key))
         return state.wordings[key] ?? []
     }
 
-    /// Stores a document, after the tokens in it, as evidence for some of its chains.
+    /// Stores a document as evidence for some of its chains. The tokens in the document are stored before the document.
     ///
     /// - Parameters:
-    ///   - wording: What it says, if it arrived on its own.
-    ///   - displaced: The documents that it takes the place of.
+    ///   - wording: The document's wording, if the document arrived on its own.
+    ///   - displaced: The documents that the new document replaces.
     mutating func store(
         _ document: Evidence, for keys: Set<ChainKey>, _ wording: Wording? = nil,
         displacing displaced: [Provenance] = []
@@ -86,7 +87,7 @@ extension LedgerDraft {
         changes.add(new, displacing: displaced)
     }
 
-    /// Makes the documents of one chain evidence for another one.
+    /// Makes the documents of the old chain evidence for the new chain.
     mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
         for (key, target) in changes.movedEvidence where target == old { changes.movedEvidence[key] = new }
         changes.movedEvidence[old] = new
@@ -96,7 +97,7 @@ extension LedgerDraft {
 // MARK: - Chains
 
 extension LedgerDraft {
-    /// The record of a chain; an empty one if the chain is new.
+    /// The record of a chain; an empty record if the chain is new.
     mutating func record(_ key: ChainKey) -> ChainRecord {
         if let record = state.chains[key] { return record }
         look(up: .chain(key))
@@ -108,10 +109,11 @@ extension LedgerDraft {
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
-    /// Replaces the record of a chain by a tombstone, which keeps only the residue.
+    /// Replaces the record of a chain by a tombstone, which keeps the residue, the earlier names and the time of the
+    /// last event.
     ///
-    /// - Parameter instant: The time of the tombstone. The chain's own documents count as older in any case, also if
-    ///   the clock is behind: otherwise a repetition would bring them back.
+    /// - Parameter instant: The time of the tombstone. If the clock is behind, the chain's newest document determines
+    ///   the time. Otherwise a repeated delivery of a document would restore the chain.
     mutating func erase(_ record: ChainRecord, asOf instant: Timestamp) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
@@ -141,7 +143,7 @@ extension LedgerDraft {
 
     func customer(_ customer: Customer) -> CustomerRecord? { state.customers[customer] }
 
-    /// The customer with an id, a new one if there is none; `nil` if the id was not loaded.
+    /// The customer with an id. If the id is unused, adds a new customer. `nil` if the id was not loaded.
     mutating func findOrAddCustomer(_ id: CustomerID) -> Customer? {
         if let known = customer(id) { return known.customer }
         guard let number = loaded.newNumbers[id] else { return nil }
@@ -187,15 +189,15 @@ extension LedgerDraft {
 // MARK: - Records
 
 extension LedgerDraft {
-    /// A record as it is stored or decided by now; `nil` if there is none.
+    /// A record with the changes decided so far; `nil` if there is none.
     mutating func record(_ key: RecordKey) -> LedgerRecord? {
         look(up: .record(key))
         return state.records[key]
     }
 
-    /// A record as a value; `nil` if there is none.
+    /// The value in a record; `nil` if there is no record.
     ///
-    /// - Throws: `LedgerStorageError.damaged` if it cannot be read.
+    /// - Throws: `LedgerStorageError.damaged` if the record cannot be read.
     mutating func value<Value: RecordValue>(
         _ key: RecordKey, as _: Value.Type = Value.self
     ) throws(LedgerStorageError) -> Value? {
@@ -205,7 +207,7 @@ extension LedgerDraft {
 
     mutating func put(_ value: some RecordValue) { put(value.record) }
 
-    /// Stores a job whose payload `payload` makes. If it cannot be made, nothing of the decision is committed.
+    /// Stores a job with the payload that `payload` returns. If `payload` throws, no part of the decision is committed.
     mutating func put(_ job: Job, payload: () throws -> [UInt8]) {
         var job = job
         do {
@@ -223,8 +225,8 @@ extension LedgerDraft {
         changes.erasedRecords.insert(key)
     }
 
-    /// A job as it is stored or decided by now; `nil` if there is none, or none that can be read: then one that is put
-    /// takes its place.
+    /// A job with the changes decided so far; `nil` if there is no readable job. A newly stored job replaces an
+    /// unreadable job.
     mutating func job(_ id: Job.ID) -> Job? {
         Job(readable: record(id.key))
     }
@@ -233,7 +235,7 @@ extension LedgerDraft {
 // MARK: - Events
 
 extension LedgerDraft {
-    /// Publishes an event about a chain. Events of one chain never go back in time, even if the clock does.
+    /// Publishes an event about a chain. The times of a chain's events never decrease, even if the clock goes back.
     mutating func append(
         _ kind: LedgerEvent.Kind, _ content: EventContent, to customer: Customer?, about record: inout ChainRecord
     ) {
@@ -244,7 +246,7 @@ extension LedgerDraft {
                 kind, in: record.key.scope, at: recordedAt, customer: customer, chainName: record.key.name, content))
     }
 
-    /// Publishes an event about a chain to each of its owners, or once if it has none.
+    /// Publishes an event about a chain once per owner, or once if the chain has no owner.
     mutating func append(
         _ kind: LedgerEvent.Kind, _ content: EventContent, toOwnersOf record: inout ChainRecord
     ) {
@@ -252,13 +254,13 @@ extension LedgerDraft {
         for owner in record.owners { append(kind, content, to: owner.customer, about: &record) }
     }
 
-    /// Publishes how a chain differs from what was published last.
+    /// Evaluates a chain, and publishes its differences from the last published report.
     ///
     /// - Parameters:
     ///   - instant: The instant at which the chain is evaluated.
-    ///   - effectiveAt: When the change took effect.
+    ///   - effectiveAt: The time at which the change took effect.
     mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
-        // Renewal info alone does not say what was bought. There is nothing to publish, and no change to wait for.
+        // Renewal info alone does not name the bought product, so there is no state to publish, and no change to await.
         guard !record.chain.transactions.isEmpty else {
             record.report?.nextChange = nil
             record.report?.asOf = nil
@@ -274,37 +276,37 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes how the present state of a chain differs from what was published last.
+    /// Publishes the differences between a chain's present state and its last published report.
     mutating func publishNow(_ key: ChainKey) {
         var record = record(key)
         publish(&record, asOf: now, effectiveAt: now)
         put(record)
     }
 
-    /// As ``publishDue(_:before:)``, for a stored chain.
+    /// The same as ``publishDue(_:before:)``, for a loaded chain.
     mutating func publishDue(_ key: ChainKey) {
         guard var record = state.chains[key] else { return }
         publishDue(&record)
         put(record)
     }
 
-    /// Publishes the changes of a chain that are due by now, one after another. If a clock that was ahead published
-    /// some too early, publishes the present state first.
+    /// Publishes the due changes of a chain in order. If a clock that was ahead published changes too early, first
+    /// publishes the present state.
     ///
-    /// - Parameter end: Changes at or after this instant are left out.
+    /// - Parameter end: The end of the published changes. Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
         publishCorrection(&record)
         guard let due = record.report?.nextChange, due <= now else { return }
         noteCatalogue(of: record)
         while let instant = record.report?.nextChange, instant <= now, instant < end {
             publish(&record, asOf: instant, effectiveAt: instant)
-            // `nextChange` must become later each time, or this loop would never end.
+            // If `nextChange` does not become later each time, this loop never ends.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
     }
 
-    /// If a clock that was ahead made the report of a chain, publishes how the present state differs: as an update,
-    /// since nothing was bought, paid or cancelled.
+    /// Publishes a correction if a clock that was ahead made the report of a chain. The correction is an update event,
+    /// because no purchase, payment or cancellation took place.
     private mutating func publishCorrection(_ record: inout ChainRecord) {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)
@@ -314,7 +316,8 @@ extension LedgerDraft {
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
     }
 
-    /// If the app of a chain has no catalogue, notes that its chains must be evaluated again once it has one.
+    /// If the app of a chain has no catalogue, stores the digest of an empty catalogue. The app's chains are then
+    /// evaluated again once the app has a catalogue.
     mutating func noteCatalogue(of record: ChainRecord) {
         let none = CatalogueDigest([], of: record.key.scope.bundleId)
         if rules.catalogues[none.bundleId] == nil, self.record(none.record.key) != none.record { put(none) }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Subscriptions to which the App Store gave another original transaction id, as the notification MIGRATION announces.
+// Migrations: subscriptions to which the App Store gave a new original transaction id. The notification MIGRATION
+// announces a migration.
 //
 // A signed transaction then names the earlier id (`previousOriginalTransactionId`), which proves that both chains are
-// one. All facts of the old chain move to the new one, whichever document arrives first. The old record keeps only the
-// new id, its tombstone and the time of its last event.
+// the same subscription. All facts of the old chain move to the new chain, whichever document arrives first. The old
+// record keeps only the new id, its tombstone and the time of its last event.
 
 import AppStoreModel
 
@@ -12,13 +13,13 @@ extension LedgerDraft {
     /// The chain to which a chain was migrated, or the chain itself.
     mutating func resolved(_ key: ChainKey) -> ChainKey { resolved(record(key)) }
 
-    /// As ``resolved(_:)-(ChainKey)``. A successor has no successor of its own.
+    /// The same as ``resolved(_:)-(ChainKey)``, for a record. A successor has no successor of its own.
     mutating func resolved(_ record: ChainRecord) -> ChainKey {
         guard let successor = record.successor else { return record.key }
         return self.record(ChainKey(successor, in: record.key.scope)).key
     }
 
-    /// Migrates each chain that is an earlier name of another one, as a document proves.
+    /// Migrates chains to their new names, as proven by a document.
     ///
     /// - Returns: The chains that took over the facts.
     mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
@@ -46,7 +47,7 @@ extension LedgerDraft {
         for owner in before.owners { link(&after, to: owner.customer, owner.reason) }
         publishMigration(&before, to: new)
         put(before)
-        // All earlier records lead to the newest one directly.
+        // All earlier records point directly to the newest chain.
         for name in before.chain.predecessors.union([old.name]) {
             let known = record(ChainKey(name, in: old.scope))
             var moved = ChainRecord(known.key)

@@ -9,9 +9,9 @@ struct Recording: Sendable {
     var claimant: CustomerID?
     /// Whether claims may change the owner of a chain only a few times a day.
     var limitsClaims = false
-    /// The roots of the documents that are to be noted; `nil` if all are.
+    /// The roots of the documents that the ledger may not have noted yet; `nil` if the ledger has noted all roots.
     var unnoted: UnnotedRoots?
-    /// The wordings of those documents whose place others may take.
+    /// The wordings of the replaceable documents, by the names of the documents.
     let wordings: [Provenance: Wording]
 
     init(
@@ -25,7 +25,7 @@ struct Recording: Sendable {
         self.wordings = Dictionary(wordings) { first, _ in first }
     }
 
-    /// The records that the documents may change.
+    /// The keys of the records that the documents may change.
     func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
         var query = LedgerQuery([], owners: claimant != nil, arriving: documents.flatMap { $0.parts + [$0] })
         query.keys.formUnion(query.arriving.map { .document($0.provenance) })
@@ -48,33 +48,35 @@ struct Recording: Sendable {
 
 /// The result of recording documents.
 public struct RecordResult: Hashable, Sendable {
-    /// How many documents are stored in addition to those that were.
+    /// The number of documents that are stored in addition to the documents already stored.
     public var new = 0
-    /// How many were stored already or say nothing new: those are not stored, or take the place of others.
+    /// The number of all other documents: already stored, not stored for lack of new content or because their chains
+    /// were erased, or stored in place of equal documents.
     public var known = 0
     /// The purchases that the claimant did not get, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
-    /// Those of ``kept`` whose owner changed too often within a day, each with the time from which the same claim may
-    /// succeed.
+    /// The members of ``kept`` whose owner changed too often within a day, each with the time from which the same claim
+    /// may succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
-    /// What the operator should look at, with the number of documents that show it.
+    /// Notices for the operator, each with the number of its occurrences.
     package var notices: [Notice: Int] = [:]
-    /// How many customers presented the purchases that the claimant presents, if more than one did: the first one, and
-    /// those of the last 30 days, up to 16.
+    /// The number of customers that presented each of the claimant's purchases, if more than the claimant did. Counts
+    /// the first claimant and the claimants of the last 30 days, up to 16.
     public var claimants: [ChainKey: Int] = [:]
 }
 
 extension Evidence {
-    /// What a token says.
+    /// The wording of a token; `nil` for other documents.
     package var wording: Wording? { jws.flatMap { Wording(kind, payload: $0.payload) } }
 
-    /// Merges what the document says about a chain.
+    /// Merges the document's facts about a chain.
     func merge(into chain: inout Chain) {
         for statement in statements { chain.merge(statement) }
         for renewal in renewals { chain.merge(renewal) }
     }
 
-    /// Whether a chain was erased after the document was signed.
+    /// Whether a chain was erased after the document was signed. True for an erased chain if the document has no
+    /// signing date.
     fileprivate func isErased(in record: ChainRecord) -> Bool {
         guard let erasedAt = record.erasedAt else { return false }
         return signedDate.map { $0 <= erasedAt } ?? true
@@ -82,7 +84,7 @@ extension Evidence {
 }
 
 extension LedgerDraft {
-    /// Records documents: the documents, their facts, the owners of their chains and the events.
+    /// Records documents with their facts, the owners of their chains, and the resulting events.
     mutating func record(_ recording: Recording) -> RecordResult {
         var result = RecordResult()
         if let unnoted = recording.unnoted { note(unnoted) }
@@ -91,7 +93,7 @@ extension LedgerDraft {
         for document in recording.documents {
             let migrated = migrate(document)
             let keys = applicable(document, isClaimed: recording.claimant != nil)
-            // A document applies to nothing if all of its chains were erased since it was signed.
+            // If all chains of a document were erased since its signing, the document applies to no chain.
             let isErased = keys.isEmpty && !document.chains.isEmpty
             let wasStored = isStored(document)
             let wording = recording.wordings[document.provenance]
@@ -99,8 +101,8 @@ extension LedgerDraft {
             let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
             if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
-            // A stored document was recorded when it arrived. It matters again only if a customer presents it. The same
-            // holds for one that says nothing new and is not kept.
+            // A stored document was recorded when it arrived, and matters again only if a customer presents it. The
+            // same rule holds for a document that is not kept because its content is not new.
             let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
             if isRecorded {
                 if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
@@ -117,8 +119,8 @@ extension LedgerDraft {
         return result
     }
 
-    /// The chains that a document still applies to. Chains that were erased after it was signed are excluded unless a
-    /// customer presents it. What it says about excluded chains is kept as residue at most.
+    /// The chains to which a document still applies. Chains erased after the signing are excluded, unless a customer
+    /// presents the document. At most, the document's facts about excluded chains are kept as residue.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
         var keys: [ChainKey] = []
         var known: Set<ChainKey> = []
@@ -142,8 +144,8 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Merges a late document into the residue of an erased chain, limited to transactions that must not be credited
-    /// again.
+    /// Merges a late document into the residue of an erased chain. Only facts that must not be credited again are
+    /// merged: transactions with residue, and revoked or upgraded transactions.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
         let known = record(key)
         var record = known
@@ -162,7 +164,7 @@ extension LedgerDraft {
         let signed = min(document.signedDate ?? now, now)
         publishDue(&record, before: signed)
         document.merge(into: &record.chain)
-        // All documents of the recording together decide who owns a purchase, so that their order does not matter.
+        // All documents of the recording together decide the owner of a purchase, so that their order does not matter.
         var whole = record.chain
         if claimant != nil {
             for other in recording.documents where other.scope == key.scope { other.merge(into: &whole) }
@@ -170,7 +172,7 @@ extension LedgerDraft {
         // Owners are linked first, so that a change is published to the new owner.
         linkByToken(&record, whole)
         if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result) }
-        // A change that became due after the signing is published after the document, as of its own instant.
+        // If a change became due after the signing, it is published after the document, as of its own instant.
         if let due = record.report?.nextChange, signed < due, due <= now {
             publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
             publishDue(&record)
@@ -188,7 +190,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes an event for a notification that is about no purchase or of an unknown type, so that consumers see it.
+    /// Publishes an event for a notification of an unknown type or without a transaction, so that consumers see the
+    /// notification.
     private mutating func publish(_ document: Evidence) {
         guard let notification = document.notification,
             document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
@@ -202,7 +205,7 @@ extension LedgerDraft {
 // MARK: - Owners
 
 extension LedgerDraft {
-    /// Links a chain to the customer that the documents' account token names, and to no customer if there is no token.
+    /// Links a chain to the customer named in the newest account token. Without a token, the chain has no owner.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
@@ -246,7 +249,7 @@ extension LedgerDraft {
                 changes.add(now)
                 record.ownerChanges = changes.times
             }
-            // A claim without limits comes from the app's backend, which corrects what apps claimed.
+            // A claim without limits comes from the app's backend, which corrects the claims of apps.
             if !isLimited, claim.takesFromEstablished, !losers.isEmpty {
                 record.claimants.makeFirst(claimant.number, at: now)
             }

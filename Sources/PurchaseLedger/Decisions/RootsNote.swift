@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The roots that anchored the documents of a ledger, kept with the documents.
+// The roots that anchored the documents of a ledger, stored beside the documents.
 //
-// A verifier trusts the roots that are configured now. What a ledger has was verified with those of an earlier start: a
-// ledger that was filled with a simulator's purchases would grant them in production. Therefore the commit of the first
-// document that a root anchors notes that root, and documents of different origin are not mixed.
+// A verifier trusts the roots that are configured now. A ledger's documents were verified with the roots of an earlier
+// start. Without a check, a ledger with a simulator's purchases would grant these purchases in production. Therefore
+// the commit of a root's first document also notes the root, and documents of different origin are not mixed.
 
 import AppStoreModel
 import AppStoreTrust
@@ -13,13 +13,13 @@ import Synchronization
 /// The note of the roots that anchored documents of an app and environment.
 struct RootsNote: RecordValue {
     let scope: LedgerScope
-    /// The roots as they are stored. Members that another version adds stay.
+    /// The stored roots. Members from another version's entries are kept.
     private var entries: [JSONValue]
 
     private static let root = "root"
     private static let isSimulated = "isSimulated"
 
-    /// An empty note: either no document was recorded since roots were replaced, or the note is new.
+    /// An empty note. The note is new, or no document was recorded after roots were replaced.
     init(in scope: LedgerScope) {
         self.scope = scope
         entries = []
@@ -66,27 +66,27 @@ struct RootsNote: RecordValue {
 }
 
 extension Set<TrustAnchor> {
-    /// Whether documents of these roots must not be in one ledger. A simulator has a root for tokens and another one
-    /// for receipts; what it signs is not mixed with what others sign.
+    /// Whether documents of these roots must not be in the same ledger. A simulator has a root for tokens and a second
+    /// root for receipts. A simulator's documents are not mixed with documents from elsewhere.
     var areMixed: Bool { Set<TrustAnchor.Family>(map(\.family)).count > 1 }
 
-    /// The roots for people, such as `Apple's roots and the root 5f3c…`.
+    /// The roots as a text for people, such as `Apple's roots and the root 5f3c…`.
     package var sentence: String { map(\.description).sorted().joined(separator: " and ") }
 }
 
 // MARK: - What is noted
 
-/// Roots of documents that are about to be recorded.
+/// The roots of documents before their recording.
 struct UnnotedRoots: Sendable {
     /// The roots, by the app and environment of their documents.
     var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
-    /// The apps and environments that are known to have notes.
+    /// The apps and environments with known notes.
     var noted: Set<LedgerScope> = []
 
     /// The notes that decide whether the documents may be recorded.
     var records: Set<RecordKey> { Set(scopes.map(RootsNote.key)) }
 
-    /// The apps and environments of those notes.
+    /// The apps and environments of the notes in ``records``.
     fileprivate var scopes: Set<LedgerScope> { noted.union(anchors.keys) }
 
     mutating func add(_ document: Evidence, unlessIn known: [LedgerScope: Set<TrustAnchor>]) {
@@ -95,16 +95,17 @@ struct UnnotedRoots: Sendable {
     }
 }
 
-/// The roots that a process knows to be noted. Therefore a note is loaded for the first document of its root alone, and
-/// all others cost a look-up in memory.
+/// The roots that are noted to the knowledge of a process. The note is therefore loaded only for a root's first
+/// document. For all other documents the check is a look-up in memory.
 ///
-/// What is noted stays noted. Only `--trust-other-roots` takes roots from a note, and by that the operator says that
-/// documents of these roots count although they are not noted. So another process makes this knowledge at most
-/// incomplete, and what is not known here is looked up in the ledger.
+/// Noted roots stay noted, with a single exception: `--trust-other-roots` removes roots from a note. With this option
+/// the operator declares that documents of the removed roots count without a note. Another process can therefore make
+/// this knowledge incomplete, but not false. The ledger is asked about each root that is unknown here.
 final class KnownRoots: Sendable {
     private let known = Mutex<[LedgerScope: Set<TrustAnchor>]>([:])
 
-    /// The roots of some documents and of the tokens in them that are not known to be noted; `nil` if all are.
+    /// The roots of documents and of the tokens in them, without the roots that are known to be noted; `nil` if none is
+    /// left.
     func unnoted(in documents: [Evidence]) -> UnnotedRoots? {
         known.withLock { known in
             var unnoted = UnnotedRoots()
@@ -146,12 +147,12 @@ extension LedgerDraft {
         }
     }
 
-    /// Takes all roots from some notes that are not trusted, or all roots if those left are mixed. Each scope has a
-    /// note afterwards, so that its documents are not searched for their roots.
+    /// Removes untrusted roots from notes, or all roots if the trusted roots would be mixed. Stores a note for each
+    /// scope afterwards, so that the scope's documents are not searched for their roots.
     ///
-    /// - Returns: The roots that are noted nowhere now and were noted before.
+    /// - Returns: The roots that were noted before and have no note any more.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {
-        // A note that cannot be read is written anew.
+        // An unreadable note is replaced by an empty note.
         let notes = scopes.map { scope in
             RootsNote(readable: record(RootsNote.key(scope))) ?? RootsNote(in: scope)
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How notices are stored with decisions, listed and erased.
+// Notices in storage: how decisions store notices, and how a ledger lists and erases them.
 
 package import AppStoreModel
 
-/// A notice as it is stored: a record without payload, which is due when the notice ends.
+/// A notice in its stored form: a record without payload. The record is due when the notice ends.
 struct StoredNotice: RecordValue {
     private let key: RecordKey
     private let end: Timestamp
@@ -26,7 +26,7 @@ struct StoredNotice: RecordValue {
 }
 
 extension LedgerDraft {
-    /// Stores a notice that was seen now.
+    /// Stores a notice that occurred now.
     mutating func store(_ notice: Notice) {
         let end = now.advanced(by: Notice.lifetime)
         if let known = record(notice.key)?.dueAt, end < known.advanced(by: Notice.precision) { return }
@@ -35,7 +35,7 @@ extension LedgerDraft {
 }
 
 extension Ledger {
-    /// The notices that were seen in the last 30 days and that hold, at most `limit` of each kind. Erases older ones.
+    /// The notices of the last 30 days that meet a condition, at most `limit` of each kind. Erases ended notices.
     package func currentNotices(
         at now: Timestamp, limit: Int, where holds: (Notice) -> Bool
     ) async throws -> [Notice] {
@@ -56,7 +56,7 @@ extension Ledger {
         return notices
     }
 
-    /// Erases notices that have ended, unless they were seen again meanwhile.
+    /// Erases ended notices, unless they have occurred again meanwhile.
     private func erase(_ ended: Set<RecordKey>, at now: Timestamp) async throws {
         guard !ended.isEmpty else { return }
         try await commit(LedgerQuery(ended.map(LedgerKey.record)), at: now) { draft in

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Chains of environments without an App Store, in which original transaction ids repeat; see `ChainName`.
+// Chains of environments without an App Store. Original transaction ids repeat in these environments; see `ChainName`.
 
 import AppStoreModel
 
 extension ChainKey {
-    /// The key of the record that leads from an original transaction id to the newest chain with that id; `nil` in
-    /// environments in which only one chain has it.
+    /// The key of a pointer: a record that points from an original transaction id to the newest chain with this id.
+    /// `nil` in environments with unique ids.
     var pointer: ChainKey? {
         scope.environment.hasAppStore ? nil : ChainKey(originalTransactionId, in: scope)
     }
 
-    /// Whether the key is of such a record, which has no facts of its own.
+    /// Whether the key belongs to a pointer. A pointer has no facts of its own.
     var isPointer: Bool { pointer == self }
 }
 
 extension LedgerDraft {
-    /// Makes the original transaction id of a chain lead to it, unless that leads to a newer chain.
+    /// Makes the pointer of a chain's original transaction id point to the chain, unless it points to a newer chain.
     mutating func pointToNewest(_ key: ChainKey) {
         guard let pointer = key.pointer, pointer != key else { return }
         var record = record(pointer)

@@ -2,16 +2,16 @@
 
 import AppStoreModel
 
-// The jobs that decisions ask for.
+// The jobs that result from decisions.
 
 extension SubscriptionState.Status {
-    /// How long to wait for a notification before the App Store is asked; `nil` if time alone cannot make the status
+    /// How long to wait for a notification before asking the App Store; `nil` if time alone cannot make the status
     /// wrong.
     ///
-    /// - A renewal may be announced shortly after the period ended. If that takes longer than a minute, the customer
-    ///   must not wait for it.
-    /// - The App Store may charge again at any time during grace and retry. The notification history tells that too, so
-    ///   that one question a day is enough.
+    /// - `stale`: A renewal may be announced shortly after the end of the period. After a minute the customer must not
+    ///   wait longer.
+    /// - `billingGrace`, `billingRetry`: The App Store may charge again at any time. The notification history reports a
+    ///   charge too, so a question per day suffices.
     public var patience: Duration? {
         switch self {
         case .stale: .seconds(60)
@@ -26,7 +26,8 @@ extension LedgerDraft {
         rules.asksAppStore.contains(scope.bundleId) && scope.environment.hasAppStore
     }
 
-    /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about it.
+    /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about the
+    /// subscription.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
         guard asksAppStore(about: scope), let patience = record.report?.state.status.known?.patience else { return }
@@ -34,8 +35,9 @@ extension LedgerDraft {
         put(Job(id, dueAt: instant.advanced(by: patience)))
     }
 
-    /// If a notification asks for consumption information, stores a job to answer it, and publishes an event. If it
-    /// tells what the App Store decided about a refund, notes that: a request after it is a new one.
+    /// Processes a notification about consumption or a refund. For a consumption request, stores a job to answer the
+    /// request, and publishes an event. For a decision about a refund, notes the decision, because any later request is
+    /// a new request.
     mutating func wantConsumptionAnswer(to document: Evidence) {
         guard asksAppStore(about: document.scope), let statement = document.statements.first,
             let type = document.notification.flatMap({ NotificationTypeV2(rawValue: $0.type) })
@@ -50,7 +52,7 @@ extension LedgerDraft {
         }
     }
 
-    /// Decides what the job about a transaction is, given another date.
+    /// Updates the job about a transaction after a further date.
     private mutating func takeRefundDate(
         of statement: TransactionStatement, in scope: LedgerScope, _ date: Timestamp, _ add: (inout RefundDates) -> Void
     ) {
@@ -77,7 +79,7 @@ extension LedgerDraft {
         put(job) { [question] in try question.payload }
     }
 
-    /// Publishes that the App Store asks, so that the app can supply what the answer needs.
+    /// Publishes the App Store's request, so that the app can supply the information for the answer.
     private mutating func publishConsumptionRequest(
         about statement: TransactionStatement, _ question: ConsumptionQuestion, in scope: LedgerScope
     ) {
@@ -89,7 +91,7 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Erases what is known about the consumption of a chain's transactions.
+    /// Erases the consumption jobs of a chain's transactions.
     mutating func eraseConsumptionJobs(of record: ChainRecord) {
         for transactionId in record.chain.transactions.keys {
             erase(Job.ID(.consumption, transactionId, in: record.key.scope).key)
@@ -98,7 +100,7 @@ extension LedgerDraft {
 }
 
 extension ConsumptionQuestion {
-    /// All dates that are known of the transaction.
+    /// All known dates of the transaction.
     fileprivate var dates: RefundDates {
         if let refund { return refund }
         var dates = RefundDates()
@@ -106,18 +108,19 @@ extension ConsumptionQuestion {
         return dates
     }
 
-    /// The question that a request makes of what is known; `nil` if it makes no other one.
+    /// The question after a request; `nil` if the request leaves the known question unchanged.
     ///
     /// - Parameters:
     ///   - request: The last request about the transaction, with its repetitions.
-    ///   - known: What is known; `nil` if this is the first request.
+    ///   - known: The known question; `nil` if this is the first request.
     fileprivate init?(_ request: ClosedRange<Timestamp>, after known: ConsumptionQuestion?, at now: Timestamp) {
         self.init(requestedAt: min(request.upperBound, now))
         signedDate = request.upperBound
         guard let known else { return }
         let asked = known.signedDate ?? known.requestedAt
         if request.lowerBound > asked {
-            // What the app said about an earlier request says nothing about this one, but that nothing may be sent.
+            // The app's information about an earlier request does not apply to a new request, except a refusal of
+            // consent.
             if known.information.customerConsented == false { information.customerConsented = false }
         } else if known.state != .answered, request.upperBound > asked {
             information = known.information
