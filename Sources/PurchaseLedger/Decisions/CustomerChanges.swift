@@ -31,8 +31,8 @@ extension LedgerDraft {
     /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
     /// remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
-        // A purchase that a third customer owns now is not found, and keeps the number of `other` in its claimants. If
-        // `other` was the first claimant, no customer can then get the purchase back without the limit on claims.
+        // The loaded chains lack a purchase if a third customer owns it now. Its claimants keep the number of `other`.
+        // If `other` was the first claimant, no customer can then get the purchase back without the limit on claims.
         for var record in chains(of: customer.customer) + chains(of: other.customer) {
             record.claimants.replace(other.customer.number, by: customer.customer.number)
             put(record)
@@ -56,12 +56,12 @@ extension LedgerDraft {
 
 /// The result of a customer's erasure.
 public struct DeletionReport: Hashable, Sendable {
-    /// The number of purchases that the customer owned, in all environments.
+    /// The number of the customer's purchases in all environments.
     public var purchases: Int
     /// The number of erased documents about these purchases.
     public var erasedDocuments: Int
-    /// The number of documents about these purchases that stay, because they are also about other customers' purchases.
-    /// Zero if the ledger keeps evidence.
+    /// The number of remaining documents about these purchases, because the documents are also about other customers'
+    /// purchases. Zero if the ledger keeps evidence.
     public var keptDocuments: Int
 
     public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {

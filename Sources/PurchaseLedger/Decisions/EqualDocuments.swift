@@ -18,9 +18,8 @@ extension LedgerDraft {
     ///
     /// - Parameters:
     ///   - keys: The chains for which the document is evidence.
-    ///   - wording: The document's wording; `nil` for a document that is always kept.
-    /// - Returns: The documents that the new document replaces; `nil` if the new document is not kept, or was already
-    ///   stored in the same way.
+    ///   - wording: The document's wording; `nil` if the document is always kept.
+    /// - Returns: The replaced documents; `nil` if the new document is not kept, or was already stored in the same way.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {
@@ -64,7 +63,7 @@ extension DocumentNames {
 }
 
 extension LedgerChanges {
-    /// Adds a document that replaces other documents. The same changes may have added these documents.
+    /// Adds a document in place of the displaced documents. The same changes may have added the displaced documents.
     mutating func add(_ new: NewDocument, displacing displaced: [Provenance]) {
         documents.removeAll { displaced.contains($0.evidence.provenance) }
         documents.append(new)

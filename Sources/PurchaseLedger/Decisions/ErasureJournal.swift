@@ -2,10 +2,10 @@
 
 // The journal of erasures, which repeats erasures after a backup is restored.
 //
-// A backup contains customers that were deleted after it was made. Therefore each deletion is also written into a
+// A backup contains customers whose deletion followed the backup. Therefore each deletion is also written into a
 // journal outside the ledger, before the deletion is committed. After a restore, the ledger erases these customers
 // again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger knows its position
-// in the journal. A customer that returned after a deletion, and is in the backup, therefore stays.
+// in the journal. If a customer returned after a deletion and is in the backup, the customer therefore stays.
 
 public import AppStoreModel
 import Synchronization
@@ -31,7 +31,7 @@ public struct ErasureRecord: Hashable, Sendable {
 
 /// A list of erasures outside the ledger. The list names no customer.
 public protocol ErasureJournal: Sendable {
-    /// A short text that is unique to the journal.
+    /// A short text, unique to the journal.
     var id: String { get }
 
     /// The name of a customer's id. Without the journal's key, the name does not reveal the id.
@@ -47,7 +47,7 @@ public protocol ErasureJournal: Sendable {
     func records() throws -> [ErasureRecord]
 }
 
-/// A lock that adds erasures to a journal one at a time.
+/// A lock around a journal, for one erasure at a time.
 ///
 /// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note then means
 /// that all erasures up to this number were committed or refused.
@@ -107,7 +107,7 @@ struct ErasureNote: RecordValue {
         self.number = number
     }
 
-    /// The kind of the records that hold erasure notes.
+    /// The kind of the records for erasure notes.
     static let recordKind = RecordKind(rawValue: "erasures")
 
     static func key(_ journal: any ErasureJournal, of bundleId: String) -> RecordKey {

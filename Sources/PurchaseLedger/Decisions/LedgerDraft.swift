@@ -4,9 +4,9 @@ import AppStoreModel
 
 /// A decision in progress: the loaded records with the changes decided so far.
 ///
-/// A draft is a value without storage or clock. If a decision needs a record outside the loaded ones, the draft notes
-/// the record's key and continues as if the record did not exist. ``decision(_:)`` then asks for the record, and the
-/// whole decision is made again.
+/// A draft is a value without storage or clock. If a decision needs a record outside its snapshot, the draft notes the
+/// record's key and continues as if the record did not exist. ``decision(_:)`` then asks for the record, and the whole
+/// decision is made again.
 struct LedgerDraft {
     let rules: LedgerRules
     let now: Timestamp
@@ -73,7 +73,7 @@ extension LedgerDraft {
     ///
     /// - Parameters:
     ///   - wording: The document's wording, if the document arrived on its own.
-    ///   - displaced: The documents that the new document replaces.
+    ///   - displaced: The documents to replace.
     mutating func store(
         _ document: Evidence, for keys: Set<ChainKey>, _ wording: Wording? = nil,
         displacing displaced: [Provenance] = []
@@ -207,7 +207,7 @@ extension LedgerDraft {
 
     mutating func put(_ value: some RecordValue) { put(value.record) }
 
-    /// Stores a job with the payload that `payload` returns. If `payload` throws, no part of the decision is committed.
+    /// Stores a job with the payload from `payload`. If `payload` throws, no part of the decision is committed.
     mutating func put(_ job: Job, payload: () throws -> [UInt8]) {
         var job = job
         do {
@@ -260,7 +260,7 @@ extension LedgerDraft {
     ///   - instant: The instant at which the chain is evaluated.
     ///   - effectiveAt: The time at which the change took effect.
     mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
-        // Renewal info alone does not name the bought product, so there is no state to publish, and no change to await.
+        // Renewal info alone does not state a purchase, so there is no state to publish, and no change to await.
         guard !record.chain.transactions.isEmpty else {
             record.report?.nextChange = nil
             record.report?.asOf = nil
@@ -290,8 +290,8 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes the due changes of a chain in order. If a clock that was ahead published changes too early, first
-    /// publishes the present state.
+    /// Publishes the due changes of a chain in order. If a fast clock published changes too early, first publishes the
+    /// present state.
     ///
     /// - Parameter end: The end of the published changes. Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
@@ -305,8 +305,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes a correction if a clock that was ahead made the report of a chain. The correction is an update event,
-    /// because no purchase, payment or cancellation took place.
+    /// Publishes a correction if a fast clock made the report of a chain. The correction is an update event, because no
+    /// purchase, payment or cancellation took place.
     private mutating func publishCorrection(_ record: inout ChainRecord) {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)

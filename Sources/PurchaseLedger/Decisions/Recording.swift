@@ -5,11 +5,11 @@ public import AppStoreModel
 /// Documents to record, and the customer that presents them.
 struct Recording: Sendable {
     var documents: [Evidence]
-    /// The customer that presents the documents; `nil` if they come from the App Store.
+    /// The presenting customer; `nil` if the documents come from the App Store.
     var claimant: CustomerID?
     /// Whether claims may change the owner of a chain only a few times a day.
     var limitsClaims = false
-    /// The roots of the documents that the ledger may not have noted yet; `nil` if the ledger has noted all roots.
+    /// The roots of the documents without a known note; `nil` if all roots are noted.
     var unnoted: UnnotedRoots?
     /// The wordings of the replaceable documents, by the names of the documents.
     let wordings: [Provenance: Wording]
@@ -48,20 +48,20 @@ struct Recording: Sendable {
 
 /// The result of recording documents.
 public struct RecordResult: Hashable, Sendable {
-    /// The number of documents that are stored in addition to the documents already stored.
+    /// The number of newly stored documents.
     public var new = 0
-    /// The number of all other documents: already stored, not stored for lack of new content or because their chains
-    /// were erased, or stored in place of equal documents.
+    /// The number of all other documents. They were already stored, or replaced equal documents. Or they were not
+    /// stored, because their content is not new or their chains were erased.
     public var known = 0
-    /// The purchases that the claimant did not get, because of the claim policy or too many claims.
+    /// The purchases refused to the claimant, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
     /// The members of ``kept`` whose owner changed too often within a day, each with the time from which the same claim
     /// may succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
     /// Notices for the operator, each with the number of its occurrences.
     package var notices: [Notice: Int] = [:]
-    /// The number of customers that presented each of the claimant's purchases, if more than the claimant did. Counts
-    /// the first claimant and the claimants of the last 30 days, up to 16.
+    /// The number of customers that presented each of the claimant's purchases; only purchases with several claimants.
+    /// Counts the first claimant and the claimants of the last 30 days, up to 16.
     public var claimants: [ChainKey: Int] = [:]
 }
 
@@ -102,7 +102,7 @@ extension LedgerDraft {
             if isNew { result.new += 1 } else { result.known += 1 }
             if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
             // A stored document was recorded when it arrived, and matters again only if a customer presents it. The
-            // same rule holds for a document that is not kept because its content is not new.
+            // same rule holds for a document without new content.
             let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
             if isRecorded {
                 if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
@@ -144,8 +144,8 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Merges a late document into the residue of an erased chain. Only facts that must not be credited again are
-    /// merged: transactions with residue, and revoked or upgraded transactions.
+    /// Merges a late document into the residue of an erased chain. Residue prevents a second credit, so only
+    /// transactions with residue and revoked or upgraded transactions are merged.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
         let known = record(key)
         var record = known

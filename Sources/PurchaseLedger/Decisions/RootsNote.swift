@@ -2,7 +2,7 @@
 
 // The roots that anchored the documents of a ledger, stored beside the documents.
 //
-// A verifier trusts the roots that are configured now. A ledger's documents were verified with the roots of an earlier
+// A verifier trusts the presently configured roots. A ledger's documents were verified with the roots of an earlier
 // start. Without a check, a ledger with a simulator's purchases would grant these purchases in production. Therefore
 // the commit of a root's first document also notes the root, and documents of different origin are not mixed.
 
@@ -13,7 +13,7 @@ import Synchronization
 /// The note of the roots that anchored documents of an app and environment.
 struct RootsNote: RecordValue {
     let scope: LedgerScope
-    /// The stored roots. Members from another version's entries are kept.
+    /// The stored roots. Unknown members, written by a different version, are kept.
     private var entries: [JSONValue]
 
     private static let root = "root"
@@ -37,7 +37,7 @@ struct RootsNote: RecordValue {
         self.entries = entries
     }
 
-    /// The kind of the records that hold the roots of an app and environment.
+    /// The kind of the records for the roots of an app and environment.
     static let recordKind = RecordKind(rawValue: "trustAnchors")
 
     static func key(_ scope: LedgerScope) -> RecordKey { RecordKey(recordKind, "", of: .scope(scope)) }
@@ -95,17 +95,16 @@ struct UnnotedRoots: Sendable {
     }
 }
 
-/// The roots that are noted to the knowledge of a process. The note is therefore loaded only for a root's first
-/// document. For all other documents the check is a look-up in memory.
+/// A process's cache of noted roots. Because of the cache, a note is loaded only for a root's first document. For all
+/// other documents the check is a look-up in memory.
 ///
 /// Noted roots stay noted, with a single exception: `--trust-other-roots` removes roots from a note. With this option
-/// the operator declares that documents of the removed roots count without a note. Another process can therefore make
-/// this knowledge incomplete, but not false. The ledger is asked about each root that is unknown here.
+/// the operator declares that documents of the removed roots count without a note. Other processes can therefore make
+/// the cache incomplete, but not false. The ledger is asked about each root outside the cache.
 final class KnownRoots: Sendable {
     private let known = Mutex<[LedgerScope: Set<TrustAnchor>]>([:])
 
-    /// The roots of documents and of the tokens in them, without the roots that are known to be noted; `nil` if none is
-    /// left.
+    /// The roots of documents and of the tokens in them, without the roots in the cache; `nil` if none is left.
     func unnoted(in documents: [Evidence]) -> UnnotedRoots? {
         known.withLock { known in
             var unnoted = UnnotedRoots()
@@ -119,7 +118,7 @@ final class KnownRoots: Sendable {
         }
     }
 
-    /// Adds roots that are noted.
+    /// Adds noted roots to the cache.
     func insert(_ anchors: [LedgerScope: Set<TrustAnchor>]) {
         known.withLock { $0.merge(anchors) { $0.union($1) } }
     }
@@ -147,8 +146,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Removes untrusted roots from notes, or all roots if the trusted roots would be mixed. Stores a note for each
-    /// scope afterwards, so that the scope's documents are not searched for their roots.
+    /// Removes untrusted roots from notes, or all roots if the trusted roots would be mixed. Then stores a note for
+    /// each scope, so that the scope's documents are not searched for their roots.
     ///
     /// - Returns: The roots that were noted before and have no note any more.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {

@@ -26,7 +26,7 @@ struct StoredNotice: RecordValue {
 }
 
 extension LedgerDraft {
-    /// Stores a notice that occurred now.
+    /// Stores a notice with the present time as its last occurrence.
     mutating func store(_ notice: Notice) {
         let end = now.advanced(by: Notice.lifetime)
         if let known = record(notice.key)?.dueAt, end < known.advanced(by: Notice.precision) { return }

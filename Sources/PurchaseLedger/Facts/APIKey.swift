@@ -3,11 +3,11 @@
 public import AppStoreModel
 import Crypto
 
-/// An API key: its holder's rights, and the app for which they hold. The ledger stores only a hash of the key's secret.
+/// An API key: the rights of its holder for one app. The ledger stores only a hash of the key's secret.
 public struct APIKey: Hashable, Sendable {
     /// The rights of a key's holder.
     public enum Role: String, CaseIterable, Sendable {
-        /// Submits purchases, and reads the customer named in a request. For apps, whose keys do not stay secret for
+        /// May submit purchases, and read the customer named in a request. For apps, whose keys do not stay secret for
         /// long.
         case client
         /// May do everything. For the app's own servers.
@@ -21,7 +21,7 @@ public struct APIKey: Hashable, Sendable {
     /// The rights of the key's holder. If the role is unknown because a newer version made the key, the key opens
     /// nothing here.
     public var role: Open<Role>
-    /// The app whose data the key opens.
+    /// The app whose data the key makes accessible.
     public var bundleId: String
     /// The SHA-256 digest of the secret part. A slower hash is unnecessary, because the secret's 220 random bits cannot
     /// be guessed.
@@ -48,7 +48,7 @@ public struct APIKey: Hashable, Sendable {
 extension APIKey {
     /// Makes a key.
     ///
-    /// - Returns: The key, and the text that the key's holder sends. The text cannot be recovered from the key.
+    /// - Returns: The key, and the text that the key's holder sends. The key does not reveal the text.
     public static func make(
         name: String, role: Role, bundleId: String, at now: Timestamp,
         using random: inout some RandomNumberGenerator

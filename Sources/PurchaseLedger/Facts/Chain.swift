@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The facts about one purchase: its transactions and, for a subscription, its newest renewal info.
+/// The facts about a purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
     /// The chain's app, environment and name.
     public let key: ChainKey
@@ -12,11 +12,11 @@ public struct Chain: Hashable, Sendable {
     public private(set) var renewal: RenewalFact?
     /// The facts about each transaction, by transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
-    /// The names of the chains that were migrated to this chain. Facts about those chains are facts about this chain.
+    /// The names of the chains that were migrated to this chain. Facts about a predecessor are facts about this chain.
     public var predecessors: Set<String> = []
     /// Facts whose documents were erased, by transaction id, without account, storefront, offer, price and commitment.
-    /// Answers do not contain the residue. A transaction that residue revokes stays revoked if an older document about
-    /// the transaction is presented again.
+    /// Answers do not contain the residue. If residue revokes a transaction, the transaction stays revoked even if a
+    /// customer presents an older document about it again.
     public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
@@ -52,12 +52,12 @@ public struct Chain: Hashable, Sendable {
         if let renewal = old.renewal { merge(renewal) }
     }
 
-    /// Whether `name` is the name of this chain, or of a chain that was migrated to this chain.
+    /// Whether `name` is the name of this chain or of a predecessor.
     func isNamed(_ name: String) -> Bool { name == key.name || predecessors.contains(name) }
 
     /// Gives a statement about this chain the chain's present name.
     ///
-    /// - Returns: False if the statement is about another chain.
+    /// - Returns: False if the statement is about a different chain.
     private func adopt(_ statement: inout TransactionStatement) -> Bool {
         guard isNamed(statement.chainName) else { return false }
         statement.chainName = key.name

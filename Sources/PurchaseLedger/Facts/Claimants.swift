@@ -2,19 +2,19 @@
 
 public import AppStoreModel
 
-/// The customers that presented a purchase. The list is empty as long as only the owner presented the purchase, which
-/// is nearly always the case.
+/// The customers that presented a purchase. The list is empty as long as only the owner presented the purchase. Nearly
+/// all lists are empty.
 ///
-/// The first claimant had the purchase before all others, and never drops out of the list. Whatever other customers
-/// claim, the first claimant gets the purchase back. Other claimants count for 30 days, and the next noted claim
-/// removes expired claimants.
+/// The first claimant had the purchase before all others, and never expires. Whatever other customers claim, the first
+/// claimant gets the purchase back. Other claimants count for 30 days, and the next noted claim removes expired
+/// claimants.
 public struct Claimants: Hashable, Sendable {
     /// A customer that presented the purchase.
     public struct Claimant: Hashable, Sendable {
         /// The number of the customer. The customer may have been erased or merged since.
         public var number: Int64
         /// The time of the customer's last claim, accurate to a day. For the first claimant, the time of the first
-        /// claim by another customer, or of the claim by which the app's backend named the owner.
+        /// claim by a different customer, or of the claim by which the app's backend named the owner.
         public var at: Timestamp
 
         public init(_ number: Int64, at: Timestamp) {
@@ -23,16 +23,17 @@ public struct Claimants: Hashable, Sendable {
         }
     }
 
-    /// How long a claim counts. The period is longer than a month's subscription, so that the ledger notices a shared
-    /// token.
+    /// How long a claim counts. The period is longer than a month's subscription, so that the ledger notices a token
+    /// passed among strangers.
     package static let period = Duration.seconds(30 * 86_400)
 
-    /// The maximal number of customers in the list. A notice reports a purchase from four claimants on (``mostUsual``).
-    /// Sixteen claimants suffice to tell a shared token from a family, and each read of the chain reads the whole list.
+    /// The maximal number of customers in the list. The ledger reports a purchase with more than ``mostUsual``
+    /// claimants. Sixteen claimants suffice to tell a token passed among strangers from a family, and each read of the
+    /// chain reads the whole list.
     package static let limit = 16
 
     /// The usual maximum of customers that present the same purchase: a person with two accounts of the app, and a
-    /// person with purchases of the same Apple Account.
+    /// second person who bought with the same Apple Account.
     package static let mostUsual = 3
 
     /// A repeated claim is noted only after this time. A restore at each start of the app therefore writes no record.
@@ -67,10 +68,10 @@ extension Claimants.Claimant {
 // MARK: - Changes
 
 extension Claimants {
-    /// Notes that a customer presented the purchase.
+    /// Notes a customer's claim to the purchase.
     ///
-    /// - Parameter holder: The customer that had the purchase before all others. Used only for the first claim by
-    ///   another customer.
+    /// - Parameter holder: The customer that had the purchase before all others. Used only for the first claim by a
+    ///   different customer.
     mutating func note(_ claimant: Int64, besides holder: Int64?, at now: Timestamp) {
         guard let first = list.first ?? holder.map({ Claimant($0, at: now) }), first.number != claimant else { return }
         let known = list.dropFirst().last { $0.number == claimant }
@@ -80,7 +81,7 @@ extension Claimants {
         list = [first] + others.suffix(Self.limit - 1)
     }
 
-    /// Makes a customer the first claimant, because the app's backend says that the purchase belongs to this customer.
+    /// Makes a customer the first claimant, because the app's backend has assigned the purchase to this customer.
     mutating func makeFirst(_ number: Int64, at now: Timestamp) {
         list = [Claimant(number, at: now)] + list.filter { $0.number != number }.suffix(Self.limit - 1)
     }

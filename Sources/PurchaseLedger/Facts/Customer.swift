@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A customer of one app, identified by a number that the ledger assigned. The app may have several ids for the same
-/// customer.
+/// A customer of one app, identified by a number from the ledger. The app may have several ids for the same customer.
 public struct Customer: Hashable, Sendable {
-    /// The number that the storage assigned.
+    /// The number of the customer, assigned by the storage.
     public var number: Int64
     /// The customer's app.
     public var bundleId: String
@@ -53,7 +52,7 @@ extension String {
 
 /// The reason for which a purchase belongs to a customer.
 public enum LinkReason: String, CaseIterable, Sendable {
-    /// The `appAccountToken` of the purchase is one of the customer's ids.
+    /// The `appAccountToken` of the purchase is an id of the customer.
     case appAccountToken
     /// The customer presented the purchase.
     case claim
@@ -64,8 +63,8 @@ public enum LinkReason: String, CaseIterable, Sendable {
 /// An Apple Account may be used with several accounts of an app, and an account of an app on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// The same as ``transfer``, with an exception for account tokens. The purchase stays with its owner if its newest
-    /// `appAccountToken` names a different customer that exists in its own right (``CustomerRecord/isEstablished``).
-    /// The customer named in the token gets the purchase by presenting it.
+    /// `appAccountToken` names a different customer, and that customer exists in its own right
+    /// (``CustomerRecord/isEstablished``). The customer named in the token gets the purchase by presenting it.
     case accountTokenWins
     /// Ownership moves to the customer that presents the purchase.
     case transfer

@@ -5,8 +5,7 @@ public import AppStoreTrust
 package import Crypto
 public import ReceiptCoding
 
-/// A signed document that a verifier accepted, and the facts in the document. The ledger stores `Verified.document`
-/// byte for byte.
+/// A signed and verified document, and the facts in the document. The ledger stores `Verified.document` byte for byte.
 ///
 /// The public initializers require a `Verified` value, so that no unverified document gets into a ledger.
 public struct Evidence: Hashable, Sendable {
@@ -19,11 +18,11 @@ public struct Evidence: Hashable, Sendable {
         case receipt
     }
 
-    /// The digest that names the document.
+    /// The document's digest, which identifies the document.
     public let id: DocumentDigest
     /// The kind of the document.
     public let kind: Kind
-    /// The app and environment that the document names.
+    /// The app and environment named in the document.
     public let scope: LedgerScope
     /// The signing date; `nil` if the document has none.
     public let signedDate: Timestamp?
@@ -55,7 +54,7 @@ public struct Evidence: Hashable, Sendable {
     /// The chains that the document is about, without duplicates, ordered by name.
     public let chains: [ChainKey]
 
-    /// The accounts that the document names, without duplicates, ordered by id.
+    /// The accounts named in the document, without duplicates, ordered by id.
     let accounts: [CustomerID]
 
     /// The UUID, type and subtype of a notification. This version may not know the type.
@@ -64,7 +63,7 @@ public struct Evidence: Hashable, Sendable {
         public var uuid: String?
         /// `notificationType`, in the App Store's spelling.
         public var type: String
-        /// `subtype`, if the type has one.
+        /// `subtype`; `nil` if the type has none.
         public var subtype: String?
 
         public init(uuid: String?, type: String, subtype: String?) {

@@ -114,7 +114,7 @@ extension ChainKey: Comparable {
     }
 }
 
-/// The digest that names a document in the ledger: SHA-256 of the document's signed bytes.
+/// A document's name in the ledger: the SHA-256 digest of its signed bytes.
 public struct DocumentDigest: Hashable, Sendable {
     /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]
@@ -125,7 +125,7 @@ public struct DocumentDigest: Hashable, Sendable {
         self.bytes = Array(bytes)
     }
 
-    /// Reads the form that ``description`` writes.
+    /// Reads the form of ``description``.
     ///
     /// - Returns: `nil` unless `text` is 64 hexadecimal digits.
     public init?(hexadecimal text: String) {
@@ -161,7 +161,7 @@ extension DocumentDigest: CustomStringConvertible {
 public struct Provenance: Hashable, Sendable {
     /// The time at which the App Store signed the document.
     public var signedDate: Timestamp
-    /// The digest that names the document.
+    /// The digest of the document.
     public var digest: DocumentDigest
 
     public init(signedDate: Timestamp, digest: DocumentDigest) {
@@ -183,7 +183,7 @@ extension Provenance {
     /// ``signedDate``; `nil` if the document has no signing date.
     package var date: Timestamp? { signedDate == .distantPast ? nil : signedDate }
 
-    /// Reads the form that ``description`` writes.
+    /// Reads the form of ``description``.
     ///
     /// - Returns: `nil` if `text` has any other form.
     public init?(_ text: String) {
@@ -214,10 +214,10 @@ extension Provenance: Comparable {
 }
 
 extension Timestamp {
-    /// Before every date that the App Store signs.
+    /// Before the date of any document.
     static let distantPast = Timestamp(milliseconds: .min)
 
-    /// After every date that the App Store signs.
+    /// After the date of any document.
     static let distantFuture = Timestamp(milliseconds: .max)
 }
 

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// The facts in a subscription's renewal info: the fields that rules use.
+/// The facts in a subscription's renewal info: the fields read by rules.
 public struct RenewalFact: Hashable, Sendable {
     /// The document and its signing date.
     public var provenance: Provenance
@@ -22,7 +22,7 @@ public struct RenewalFact: Hashable, Sendable {
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The `appAccountToken` of the next renewal; `nil` if the app gave none.
     public var appAccountToken: String?
-    /// The end of the newest period at the time of signing. The date may already have been in the past at that time.
+    /// The end of the newest period, as of the signing. The date may already have been in the past then.
     public var renewalDate: Timestamp?
     /// Whether a further commitment follows the present commitment (`commitmentAutoRenewStatus`); `nil` without a
     /// commitment.

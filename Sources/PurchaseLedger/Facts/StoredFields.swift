@@ -58,7 +58,7 @@ extension FieldCoder {
 
 // MARK: - Lists
 
-// A list that is empty for most values is stored as JSON in a single field. An empty list is null.
+// Lists are stored as JSON in a single field, because most lists are empty. An empty list is null.
 
 /// A set of texts. The texts are sorted, so that equal sets are stored as equal fields.
 @usableFromInline

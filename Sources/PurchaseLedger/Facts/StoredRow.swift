@@ -4,7 +4,7 @@ import AppStoreModel
 
 // Rows of tables, with a column per field. The code is inlinable for the reason given in `StoredFields.swift`.
 
-/// The columns of a row that a storage has found, read from left to right.
+/// The columns of a found row, read from left to right.
 @usableFromInline
 package protocol StoredRow: FieldCoder {
     /// Whether the next column is NULL.

@@ -34,8 +34,8 @@ public struct TransactionFact: Hashable, Sendable {
     /// kept for the newer version. No rule reads these statements.
     package var others: [TransactionStatement] { content.others }
 
-    /// Merges the statement of another document. Of two statements from the same kind of document, the newer statement
-    /// stays, with the earlier ``TransactionStatement/knownSince``.
+    /// Merges the statement of a further document. Of two statements from the same kind of document, the newer
+    /// statement stays, with the earlier ``TransactionStatement/knownSince``.
     public mutating func merge(_ statement: TransactionStatement) {
         switch statement.source.known {
         case .signedTransaction: content = Content(key, newer(signed, statement), receipt, others)
@@ -121,7 +121,7 @@ func earliest(_ left: Timestamp?, _ right: Timestamp?) -> Timestamp? {
     return min(left, right)
 }
 
-/// A document's statement about a transaction: the fields that rules and reports use.
+/// A document's statement about a transaction: the fields read by rules and reports.
 public struct TransactionStatement: Hashable, Sendable {
     /// The kinds of documents that make statements about transactions.
     public enum Source: Int, Storable, Sendable {
@@ -151,7 +151,7 @@ public struct TransactionStatement: Hashable, Sendable {
     public var expiresDate: Timestamp?
     /// The number of bought units, usually 1. Never negative.
     public var quantity: Int
-    /// Whether the customer upgraded to another subscription. The upgraded transaction then no longer counts.
+    /// Whether the customer upgraded to a different subscription. The upgraded transaction then no longer counts.
     public var isUpgraded: Bool
     /// The refund, or the loss of shared access; `nil` without either.
     public var revocation: Revocation?

@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// A purchase that a customer presents, with all facts that decide its ownership from then on. The decision therefore
-/// needs no storage.
+/// A presented purchase, with all facts that decide its ownership from then on. The decision therefore needs no
+/// storage.
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
@@ -66,8 +66,8 @@ package struct Claim {
     }
 
     /// Whether accepting the claim counts as a change of owner. Owners that exist only because of an account token do
-    /// not count. A return to the first claimant does not count either: claims by others must not lock out the customer
-    /// that had the purchase first.
+    /// not count. A return to the first claimant does not count either, so that claims by others cannot lock out the
+    /// first claimant.
     package var changesOwner: Bool { takesFromEstablished && !isFirst }
 
     /// Whether the claim is accepted, and an established customer owned the purchase before.
@@ -76,8 +76,8 @@ package struct Claim {
         return owners.contains(where: \.isEstablished)
     }
 
-    /// The customer that had the purchase before this claim: the first established owner, possibly the claimant.
-    /// Without an established owner, the first owner counts if the claim is refused.
+    /// The owner before this claim: the first established owner, possibly the claimant. Without an established owner,
+    /// the first owner counts if the claim is refused.
     package var holder: Customer? {
         let established = owners.first(where: \.isEstablished)
         return (established ?? (outcome == .refused ? owners.first : nil))?.customer
@@ -115,7 +115,7 @@ package struct OwnerChanges {
     }
 
     /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A later
-    /// time comes from a wrong clock, and is ignored so that it does not block the purchase.
+    /// time comes from a wrong clock. Such a time is ignored, because it would block the purchase.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

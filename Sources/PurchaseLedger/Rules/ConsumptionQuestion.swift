@@ -46,7 +46,7 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
         return nil
     }
 
-    /// The body of the answer; `nil` unless the customer consents and all members that Apple requires are present.
+    /// The body of the answer; `nil` unless the customer consents and all members required by Apple are present.
     ///
     /// - Parameter isSubscription: Whether the purchase is an auto-renewable subscription.
     package func request(isSubscription: Bool) -> ConsumptionRequest? {
@@ -95,9 +95,9 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     public var answeredAt: Timestamp?
     /// The app's information about this transaction.
     public var information = ConsumptionInformation()
-    /// The signing date behind ``requestedAt``; `nil` for a request that an earlier version stored.
+    /// The signing date behind ``requestedAt``; `nil` for a request stored by an earlier version.
     var signedDate: Timestamp?
-    /// All requests and decisions about the transaction; `nil` for a request that an earlier version stored.
+    /// All requests and decisions about the transaction; `nil` for a request stored by an earlier version.
     var refund: RefundDates?
 
     public init(requestedAt: Timestamp) {
@@ -126,9 +126,9 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
         state != .answered && now < deadline(in: environment)
     }
 
-    /// The request in a job's payload; `nil` if the job is of another kind.
+    /// The request in a job's payload; `nil` if the job is of a different kind.
     public init?(_ job: Job) {
-        // Any error means that the payload has another form.
+        // Any error means that the payload has a different form.
         guard job.id.kind == .consumption, let question = try? JSONValue(parsing: job.payload).decode(Self.self) else {
             return nil
         }

@@ -52,15 +52,15 @@ extension EventContent {
 // MARK: - The body
 
 extension EventContent {
-    /// Reads a body. Ignores members that this version does not know.
+    /// Reads a body. Ignores members unknown to this version.
     ///
     /// - Throws: `JSONError` or `DecodingError` if the body is not a JSON object with these members.
     public init(reading body: [UInt8]) throws {
         self = try JSONValue(parsing: body).decode(Self.self)
     }
 
-    /// The body: a JSON object in one line. The members are written directly, without an encoder, because every intake
-    /// writes a body.
+    /// The body: a JSON object in one line. Every intake writes a body. For speed, the members are written without an
+    /// encoder.
     public var body: [UInt8] {
         var writer = JSONWriter(reservingCapacity: Self.usualSize)
         writer.object { writer in

@@ -11,8 +11,8 @@ struct Grant {
     /// The periods that were charged ahead and have not begun, in the order of their purchase.
     var prepaid: [TransactionStatement] = []
 
-    /// The end of the entitlement `name`. Periods that were charged ahead extend the entitlement if their products
-    /// grant it too.
+    /// The end of the entitlement `name`. Periods that were charged ahead extend the entitlement if their products also
+    /// grant the entitlement.
     func end(of name: String, _ catalogue: Catalogue) -> Timestamp? {
         let granting = prepaid.filter { catalogue.products[$0.productId]?.entitlements.contains(name) ?? false }
         return granting.reduce(until) { end, period in
@@ -51,7 +51,7 @@ extension PurchaseHistory {
     }
 
     /// The grants of the running periods at `now`, and of the grace period or `staleLeeway` after the governing period.
-    /// A period that has not begun extends these grants. It has a grant of its own only if it governs.
+    /// A future period extends these grants. A future period has a grant of its own only if it is the governing period.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []

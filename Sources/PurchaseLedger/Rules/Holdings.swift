@@ -8,7 +8,7 @@ public struct Holdings: Hashable, Sendable {
     public var entitlements: [Entitlement] = []
     /// The subscriptions, by the names of their chains; see ``ChainKey/name``.
     public var subscriptions: [String: SubscriptionState] = [:]
-    /// All consumables, including refunded ones.
+    /// All consumables, refunded or not.
     public var consumables: [ConsumablePurchase] = []
     /// The customer's products outside the catalogue. These products grant no entitlement.
     public var unknownProducts: Set<String> = []
@@ -49,7 +49,7 @@ extension Holdings {
     }
 }
 
-/// The grants that count: the best grant of each subscription group, and all grants outside groups.
+/// The effective grants: the best grant of each subscription group, and all grants outside groups.
 private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]

@@ -22,7 +22,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRecovered = "subscription.recovered"
         /// A change without an event kind of its own: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
-        /// The governing period is of another product.
+        /// The product of the governing period changed.
         case subscriptionProductChanged = "subscription.productChanged"
         /// The subscription will no longer renew.
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
@@ -44,7 +44,7 @@ public struct LedgerEvent: Hashable, Sendable {
         /// The App Store gave the subscription a new original transaction id. The event has the new chain's name in
         /// `detail`. All facts moved to the new chain.
         case subscriptionMigrated = "subscription.migrated"
-        /// A new purchase that is not a subscription.
+        /// A new purchase, not of a subscription.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
@@ -75,7 +75,7 @@ public struct LedgerEvent: Hashable, Sendable {
     public var scope: LedgerScope
     /// The time at which the ledger recorded the change. Within a chain the time never decreases.
     public var recordedAt: Timestamp
-    /// The customer that the event concerns.
+    /// The customer concerned by the event; `nil` if the event concerns no customer.
     public var customer: Customer?
     /// The name of the changed chain, see ``ChainKey/name``; `nil` if a customer changed.
     public var chainName: String?

@@ -2,19 +2,19 @@
 
 import AppStoreModel
 
-/// A fact for the operator's attention, such as purchases of a product that the catalogue lacks. A notice is kept for
+/// A fact for the operator's attention, such as purchases of a product outside the catalogue. A notice is kept for
 /// ``lifetime`` after its last occurrence.
 package struct Notice: Hashable, Sendable {
     /// The kinds of notices.
     package enum Kind: String, CaseIterable, Sendable {
-        /// A purchase of a product that the catalogue lacks, and that therefore grants no entitlement. The subject is
-        /// the product id.
+        /// A purchase of a product outside the catalogue. The purchase grants no entitlement. The subject is the
+        /// product id.
         case unknownProduct
-        /// A purchase presented by more customers than usual, probably with a shared document. The subject is the name
-        /// of the chain.
+        /// A purchase presented by more customers than usual, probably with a document passed among strangers. The
+        /// subject is the name of the chain.
         case contestedPurchase
 
-        /// The kind of the records that hold notices of this kind.
+        /// The kind of the records for notices of this kind.
         package var record: RecordKind { RecordKind(rawValue: rawValue) }
     }
 
@@ -35,11 +35,11 @@ package struct Notice: Hashable, Sendable {
     /// a notice of a product stays if the product is only renewed.
     package static let lifetime = Duration.seconds(30 * 86_400)
 
-    /// A notice is stored again only if its end moves by this duration. A product that sells constantly therefore costs
-    /// one write a day.
+    /// A notice is stored again only if its end moves by at least this duration. A product that sells constantly
+    /// therefore costs one write a day.
     static let precision = Duration.seconds(86_400)
 
-    /// The key of the record that holds the notice.
+    /// The key of the notice's record.
     var key: RecordKey { RecordKey(kind.record, subject, of: .scope(scope)) }
 }
 

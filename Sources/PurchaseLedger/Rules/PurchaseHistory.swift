@@ -24,7 +24,7 @@ struct PurchaseHistory {
     let starts: [Timestamp]
     /// Whether any period was upgraded or superseded.
     let hasSuperseded: Bool
-    /// Whether the operator refuses the chain, so that it grants nothing; see ``Catalogue/refuses(_:)``.
+    /// Whether the operator refuses the chain. A refused chain grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
 
     /// - Parameter now: A purchase with a later date supersedes nothing yet. Such a date occurs, for example, if the
@@ -88,8 +88,8 @@ private struct Timeline {
         var transactions: [TransactionStatement] = []
         /// Whether the period continues the preceding period. A renewal supersedes nothing.
         var isRenewal = false
-        /// Whether another purchase superseded the period. A superseded period never entitles again, even if the other
-        /// purchase is refunded or ends first.
+        /// Whether a different purchase superseded the period. A superseded period never entitles again, even if the
+        /// superseding purchase is refunded or ends first.
         var isSuperseded = false
 
         /// Adds a further transaction of the same period.
@@ -176,7 +176,7 @@ private struct Timeline {
         }
     }
 
-    /// Finds the superseded periods. A purchase of another product supersedes the running period and its renewals.
+    /// Finds the superseded periods. A purchase of a different product supersedes the running period and its renewals.
     /// These renewals may have been charged ahead.
     private mutating func findSuperseded(at now: Timestamp) {
         for index in entries.indices {
@@ -209,7 +209,8 @@ private struct Timeline {
         }
     }
 
-    /// Whether another product was bought during a period, in a purchase that meets a condition. Renewals do not count.
+    /// Whether a different product was bought during a period, in a purchase that meets a condition. Renewals do not
+    /// count.
     private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
         let start = entries[index].period.start
         let end = entries[index].period.end

@@ -7,9 +7,9 @@ package import AppStoreModel
 package struct RefundNote: Codable, Hashable, Sendable {
     var refund = RefundDates()
 
-    /// - Returns: `nil` if the job is of another kind, or about a request.
+    /// - Returns: `nil` if the job is of a different kind, or about a request.
     package init?(_ job: Job) {
-        // Any error means that the payload has another form.
+        // Any error means that the payload has a different form.
         guard job.id.kind == .consumption, ConsumptionQuestion(job) == nil,
             let note = try? JSONValue(parsing: job.payload).decode(Self.self)
         else { return nil }

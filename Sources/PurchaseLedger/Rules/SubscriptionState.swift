@@ -19,7 +19,7 @@ public struct SubscriptionState: Hashable, Sendable {
         /// The period is over, and neither a renewal nor the end of the subscription has arrived. Ask the App Store
         /// before denying access.
         case stale
-        /// The customer upgraded every period to another subscription. The other subscription counts instead.
+        /// The customer upgraded every period to a different subscription. The new subscription counts instead.
         case upgraded
 
         /// Apple's number for the status; `nil` for the ledger's own statuses.
@@ -38,7 +38,7 @@ public struct SubscriptionState: Hashable, Sendable {
     /// The status at the given instant.
     public var status: Status
     /// The period that decides the status: the last purchased of the running periods. If no period runs, the last
-    /// purchased of the periods that have begun. Superseded periods do not count.
+    /// purchased of the begun periods. Superseded periods do not count.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
@@ -83,9 +83,9 @@ public struct SubscriptionState: Hashable, Sendable {
 extension Chain {
     /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
-    /// The governing period decides, by the first rule that applies: it was revoked, still runs, is in its grace
-    /// period, is in billing retry, or its end was announced. Otherwise the status is `stale`. A subscription that the
-    /// catalogue refuses is `revoked`.
+    /// The first applicable rule about the governing period decides: the period was revoked, still runs, is in its
+    /// grace period, is in billing retry, or its end was announced. Otherwise the status is `stale`. If the catalogue
+    /// refuses the chain, the status is `revoked`.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
         history(catalogue, at: now).subscription(renewal, at: now)
     }
@@ -136,9 +136,9 @@ extension PurchaseHistory {
         return count == 1 ? max(0, period.quantity - max(0, revoked)) : nil
     }
 
-    /// The last purchased of the running periods, otherwise of the periods that have begun. A revoked or finished
-    /// period says nothing about an earlier running period: the running period was paid for, and grants access. If no
-    /// period has begun, the first period governs, because a renewal that was charged ahead proves a preceding period.
+    /// The last purchased of the running periods, otherwise of the begun periods. A revoked or finished period says
+    /// nothing about an earlier running period, because the running period was paid for and grants access. If no period
+    /// has begun, the first period governs: a renewal that was charged ahead proves a preceding period.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         let begun = periods.indices.filter { periods[$0].start <= now }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
