@@ -31,8 +31,9 @@ extension LedgerDraft {
     /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
     /// remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
-        // The loaded chains lack a purchase if a third customer owns it now. Its claimants keep the number of `other`.
-        // If `other` was the first claimant, no customer can then get the purchase back without the limit on claims.
+        // The loaded chains lack a purchase if a third customer owns it now. The purchase's list of claimants then
+        // keeps the number of `other`. If `other` was the first claimant, no customer can get the purchase back without
+        // the limit on claims.
         for var record in chains(of: customer.customer) + chains(of: other.customer) {
             record.claimants.replace(other.customer.number, by: customer.customer.number)
             put(record)
@@ -60,7 +61,7 @@ public struct DeletionReport: Hashable, Sendable {
     public var purchases: Int
     /// The number of erased documents about these purchases.
     public var erasedDocuments: Int
-    /// The number of remaining documents about these purchases, because the documents are also about other customers'
+    /// The number of documents about these purchases that were not erased, because they are also about other customers'
     /// purchases. Zero if the ledger keeps evidence.
     public var keptDocuments: Int
 

@@ -2,10 +2,11 @@
 
 // The journal of erasures, which repeats erasures after a backup is restored.
 //
-// A backup contains customers whose deletion followed the backup. Therefore each deletion is also written into a
-// journal outside the ledger, before the deletion is committed. After a restore, the ledger erases these customers
-// again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger knows its position
-// in the journal. If a customer returned after a deletion and is in the backup, the customer therefore stays.
+// A backup contains customers that were deleted only after the backup was made. Therefore each deletion is also written
+// into a journal outside the ledger, before the deletion is committed. After a restore, the ledger erases these
+// customers again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger knows
+// its position in the journal. If a customer returned after a deletion and is in the backup, the customer therefore
+// stays.
 
 public import AppStoreModel
 import Synchronization

@@ -16,7 +16,7 @@ struct LedgerDraft {
     /// The decided changes, except changed records: ``decision(_:)`` adds the records that differ from the loaded
     /// records.
     var changes = LedgerChanges()
-    /// The reason for which the decision is not committed; `nil` if it is committed.
+    /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
 
@@ -143,7 +143,7 @@ extension LedgerDraft {
 
     func customer(_ customer: Customer) -> CustomerRecord? { state.customers[customer] }
 
-    /// The customer with an id. If the id is unused, adds a new customer. `nil` if the id was not loaded.
+    /// The customer with an id. If no customer has the id, adds a new customer. `nil` if the id was not loaded.
     mutating func findOrAddCustomer(_ id: CustomerID) -> Customer? {
         if let known = customer(id) { return known.customer }
         guard let number = loaded.newNumbers[id] else { return nil }
@@ -290,8 +290,8 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes the due changes of a chain in order. If a fast clock published changes too early, first publishes the
-    /// present state.
+    /// Publishes the due changes of a chain in order. If a clock that was ahead published changes too early, first
+    /// publishes the present state.
     ///
     /// - Parameter end: The end of the published changes. Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
@@ -305,8 +305,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Publishes a correction if a fast clock made the report of a chain. The correction is an update event, because no
-    /// purchase, payment or cancellation took place.
+    /// Publishes a correction if a clock that was ahead made the report of a chain. The correction is an update event,
+    /// because no purchase, payment or cancellation took place.
     private mutating func publishCorrection(_ record: inout ChainRecord) {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)

@@ -50,8 +50,8 @@ struct Recording: Sendable {
 public struct RecordResult: Hashable, Sendable {
     /// The number of newly stored documents.
     public var new = 0
-    /// The number of all other documents. They were already stored, or replaced equal documents. Or they were not
-    /// stored, because their content is not new or their chains were erased.
+    /// The number of all other documents. Such a document was already stored, took the place of equal documents, or was
+    /// not stored. It is not stored if its content is not new, or if its chains were erased.
     public var known = 0
     /// The purchases refused to the claimant, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
@@ -60,8 +60,8 @@ public struct RecordResult: Hashable, Sendable {
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
     /// Notices for the operator, each with the number of its occurrences.
     package var notices: [Notice: Int] = [:]
-    /// The number of customers that presented each of the claimant's purchases; only purchases with several claimants.
-    /// Counts the first claimant and the claimants of the last 30 days, up to 16.
+    /// The number of claimants of each presented purchase with several claimants: the first claimant, and the claimants
+    /// of the last 30 days. At most 16.
     public var claimants: [ChainKey: Int] = [:]
 }
 
@@ -120,7 +120,7 @@ extension LedgerDraft {
     }
 
     /// The chains to which a document still applies. Chains erased after the signing are excluded, unless a customer
-    /// presents the document. At most, the document's facts about excluded chains are kept as residue.
+    /// presents the document. Of the document's facts about excluded chains, at most residue is kept.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
         var keys: [ChainKey] = []
         var known: Set<ChainKey> = []
@@ -144,8 +144,8 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Merges a late document into the residue of an erased chain. Residue prevents a second credit, so only
-    /// transactions with residue and revoked or upgraded transactions are merged.
+    /// Merges a late document into the residue of an erased chain. Only transactions that must not be credited again
+    /// are merged: transactions with residue, and revoked or upgraded transactions.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
         let known = record(key)
         var record = known
@@ -205,7 +205,7 @@ extension LedgerDraft {
 // MARK: - Owners
 
 extension LedgerDraft {
-    /// Links a chain to the customer named in the newest account token. Without a token, the chain has no owner.
+    /// Links a chain to the customer named in the documents' account token. Without a token, the chain has no owner.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {

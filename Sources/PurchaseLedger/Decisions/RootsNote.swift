@@ -76,7 +76,7 @@ extension Set<TrustAnchor> {
 
 // MARK: - What is noted
 
-/// The roots of documents before their recording.
+/// The roots of documents that are about to be recorded, without the roots with a known note.
 struct UnnotedRoots: Sendable {
     /// The roots, by the app and environment of their documents.
     var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
@@ -149,7 +149,7 @@ extension LedgerDraft {
     /// Removes untrusted roots from notes, or all roots if the trusted roots would be mixed. Then stores a note for
     /// each scope, so that the scope's documents are not searched for their roots.
     ///
-    /// - Returns: The roots that were noted before and have no note any more.
+    /// - Returns: The roots that were noted before and are noted nowhere now.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {
         // An unreadable note is replaced by an empty note.
         let notes = scopes.map { scope in

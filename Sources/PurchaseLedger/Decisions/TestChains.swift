@@ -5,8 +5,8 @@
 import AppStoreModel
 
 extension ChainKey {
-    /// The key of a pointer. The pointer's record leads from an original transaction id to the newest chain with this
-    /// id. `nil` in environments with unique ids.
+    /// The key of the chain's pointer: a record that leads from an original transaction id to the newest chain with
+    /// this id. `nil` in environments with unique ids.
     var pointer: ChainKey? {
         scope.environment.hasAppStore ? nil : ChainKey(originalTransactionId, in: scope)
     }

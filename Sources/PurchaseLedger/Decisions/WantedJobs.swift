@@ -8,8 +8,8 @@ extension SubscriptionState.Status {
     /// How long to wait for a notification before asking the App Store; `nil` if time alone cannot make the status
     /// wrong.
     ///
-    /// - `stale`: A renewal may be announced shortly after the end of the period. After a minute the customer must not
-    ///   wait longer.
+    /// - `stale`: A renewal may be announced shortly after the end of the period. The customer must not wait longer
+    ///   than a minute for the announcement.
     /// - `billingGrace`, `billingRetry`: The App Store may charge again at any time. The notification history reports a
     ///   charge too, so a question per day suffices.
     public var patience: Duration? {

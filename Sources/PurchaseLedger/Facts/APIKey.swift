@@ -48,7 +48,7 @@ public struct APIKey: Hashable, Sendable {
 extension APIKey {
     /// Makes a key.
     ///
-    /// - Returns: The key, and the text that the key's holder sends. The key does not reveal the text.
+    /// - Returns: The key, and the text that the key's holder sends. The text cannot be derived from `key`.
     public static func make(
         name: String, role: Role, bundleId: String, at now: Timestamp,
         using random: inout some RandomNumberGenerator

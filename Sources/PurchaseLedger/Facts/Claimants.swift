@@ -13,8 +13,8 @@ public struct Claimants: Hashable, Sendable {
     public struct Claimant: Hashable, Sendable {
         /// The number of the customer. The customer may have been erased or merged since.
         public var number: Int64
-        /// The time of the customer's last claim, accurate to a day. For the first claimant, the time of the first
-        /// claim by a different customer, or of the claim by which the app's backend named the owner.
+        /// The time of the customer's last claim, accurate to a day. For the first claimant, the time at which the list
+        /// first named this customer as first.
         public var at: Timestamp
 
         public init(_ number: Int64, at: Timestamp) {
@@ -27,9 +27,9 @@ public struct Claimants: Hashable, Sendable {
     /// passed among strangers.
     package static let period = Duration.seconds(30 * 86_400)
 
-    /// The maximal number of customers in the list. The ledger reports a purchase with more than ``mostUsual``
-    /// claimants. Sixteen claimants suffice to tell a token passed among strangers from a family, and each read of the
-    /// chain reads the whole list.
+    /// The maximal number of customers in the list. The list is short, because each read of the chain reads the whole
+    /// list. The ledger reports a purchase with more than ``mostUsual`` claimants. Sixteen claimants suffice to tell a
+    /// token passed among strangers from a family.
     package static let limit = 16
 
     /// The usual maximum of customers that present the same purchase: a person with two accounts of the app, and a

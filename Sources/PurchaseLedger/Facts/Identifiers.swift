@@ -114,7 +114,7 @@ extension ChainKey: Comparable {
     }
 }
 
-/// A document's name in the ledger: the SHA-256 digest of its signed bytes.
+/// A document's id in the ledger: the SHA-256 digest of its signed bytes.
 public struct DocumentDigest: Hashable, Sendable {
     /// The SHA-256 digest: 32 bytes.
     public let bytes: [UInt8]

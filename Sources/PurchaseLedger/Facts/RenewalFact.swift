@@ -88,9 +88,9 @@ extension RenewalFact: StoredFields {
 }
 
 extension RenewalFact {
-    /// Whether the fact describes the continuation of `period`. Either `renewalDate` is the end of the period, or the
-    /// fact was signed after the period had begun and a document had named the period. Any other fact describes an
-    /// earlier period.
+    /// Whether the fact describes the continuation of `period`. This is so if `renewalDate` is the end of the period.
+    /// It is also so if the fact was signed after the period had begun and a document had named the period. Any other
+    /// fact describes an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
         guard let knownSince = period.knownSince else { return false }

@@ -171,8 +171,8 @@ extension ChainReport {
         }
     }
 
-    /// The event for entering the present status. An active subscription has none here, because it is published as
-    /// started, renewed or recovered.
+    /// The event for entering the present status. An active subscription has none, because it is published as started,
+    /// renewed or recovered.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status.known {
         case .billingGrace: .subscriptionGraceEntered

@@ -8,8 +8,8 @@ public import AppStoreModel
 /// A new member is a property here, a line in ``body`` and, if the member follows from the reports of the chain, a line
 /// in `init(_:from:to:at:)`. Older stored bodies lack the member.
 public struct EventContent: Hashable, Sendable, Decodable {
-    /// The time at which the change took effect. For a change by time this is its instant, and for a document's change
-    /// the signing date. Any other change took effect when the ledger recorded it.
+    /// The time at which the change took effect. A change by time takes effect at its own instant, and a document's
+    /// change at the signing date. Any other change takes effect when the ledger records it.
     public var effectiveAt: Timestamp
     /// The transaction of the change.
     public var transactionId: String?

@@ -77,7 +77,7 @@ public struct LedgerEvent: Hashable, Sendable {
     public var recordedAt: Timestamp
     /// The customer concerned by the event; `nil` if the event concerns no customer.
     public var customer: Customer?
-    /// The name of the changed chain, see ``ChainKey/name``; `nil` if a customer changed.
+    /// The name of the changed chain, see ``ChainKey/name``; `nil` if no chain changed.
     public var chainName: String?
     /// The other members of the event: a JSON object, written once and never changed. Storages and readers copy its
     /// bytes, so that members of a newer version survive. The body names no customer, so a merge or erasure of the
@@ -99,7 +99,7 @@ public struct LedgerEvent: Hashable, Sendable {
 }
 
 extension LedgerEvent {
-    /// The transaction id of the chain's first purchase; `nil` if a customer changed.
+    /// The transaction id of the chain's first purchase; `nil` if no chain changed.
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
 }
 

@@ -15,7 +15,7 @@ struct PurchaseHistory {
     let purchases: [TransactionStatement]
     /// The subscription periods that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]
-    /// The last purchased period, even if superseded; `nil` if the chain is no subscription.
+    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
     let lastPeriod: TransactionStatement?
     /// The non-consumable; `nil` if there is none. All non-consumable transactions of a chain count as the same
     /// purchase.
@@ -66,7 +66,7 @@ extension Chain {
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
     /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain already has
-    /// residue, if a transaction was revoked, upgraded or superseded, or if a transaction is a consumable. Otherwise
+    /// residue. The same holds if a transaction was revoked, upgraded or superseded, or is a consumable. Otherwise
     /// there is no residue.
     var residueOfErasure: [String: TransactionFact] {
         let history = signedHistory
@@ -88,8 +88,8 @@ private struct Timeline {
         var transactions: [TransactionStatement] = []
         /// Whether the period continues the preceding period. A renewal supersedes nothing.
         var isRenewal = false
-        /// Whether a different purchase superseded the period. A superseded period never entitles again, even if the
-        /// superseding purchase is refunded or ends first.
+        /// Whether the period was upgraded, or superseded by a different purchase. A superseded period never entitles
+        /// again, even if the superseding purchase is refunded or ends first.
         var isSuperseded = false
 
         /// Adds a further transaction of the same period.

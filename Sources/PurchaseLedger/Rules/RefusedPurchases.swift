@@ -4,8 +4,8 @@
 // purchases of a deleted account in the same way.
 
 extension Catalogue {
-    /// Whether the operator refuses a purchase. ``refusedPurchases`` then has the purchase's original transaction id,
-    /// an id from before a migration, or the id of a transaction of the purchase.
+    /// Whether the operator refuses a purchase. A purchase is refused if ``refusedPurchases`` has its original
+    /// transaction id, an id from before a migration, or the id of any of its transactions.
     ///
     /// A refused purchase grants nothing, a refused subscription is `revoked`, and refused consumables count as
     /// revoked. Signed facts about the purchase are still recorded and shown.

@@ -37,8 +37,9 @@ public struct SubscriptionState: Hashable, Sendable {
 
     /// The status at the given instant.
     public var status: Status
-    /// The period that decides the status: the last purchased of the running periods. If no period runs, the last
-    /// purchased of the begun periods. Superseded periods do not count.
+    /// The period that decides the status. Among the running periods, the last bought period governs. If no period
+    /// runs, the last bought period that has begun governs. Superseded periods count only if every period was
+    /// superseded.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
@@ -136,9 +137,12 @@ extension PurchaseHistory {
         return count == 1 ? max(0, period.quantity - max(0, revoked)) : nil
     }
 
-    /// The last purchased of the running periods, otherwise of the begun periods. A revoked or finished period says
-    /// nothing about an earlier running period, because the running period was paid for and grants access. If no period
-    /// has begun, the first period governs: a renewal that was charged ahead proves a preceding period.
+    /// The governing period; `nil` if every period was superseded. Among the running periods, the last bought period
+    /// governs. A revoked or finished period says nothing about an earlier running period, because the running period
+    /// was paid for and grants access.
+    ///
+    /// If no period runs, the last bought period that has begun governs. If no period has begun, the first period
+    /// governs: a renewal that was charged ahead proves a preceding period.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         let begun = periods.indices.filter { periods[$0].start <= now }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
