@@ -117,7 +117,7 @@ extension Evidence {
         let payload = transaction.payload
         let own = transaction.payload.originalTransactionId
         var predecessors: [String: String] = [:]
-        // Subscriptions are migrated by the App Store only.
+        // Only the App Store migrates subscriptions.
         if scope.environment.hasAppStore, let own, let previous = payload.previousOriginalTransactionId.orNone {
             predecessors[own] = previous
         }

@@ -60,10 +60,10 @@ public struct ChainKey: Hashable, Sendable {
 /// The names of chains.
 ///
 /// The App Store gives each purchase a unique id. StoreKit Testing in Xcode counts ids from `0` on each Mac, and starts
-/// again after its purchases were deleted. Every developer therefore has a purchase with the id `0`. In the
-/// environments Xcode and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the
-/// second of the first purchase, if the document has the date. The name follows from the document alone. A chain
-/// therefore has the same name, however its facts are derived.
+/// again after its purchases were deleted, so every developer has a purchase with the id `0`. In the environments Xcode
+/// and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the second of the first
+/// purchase, if the document has the date. The name follows from the document alone, so that a chain has the same name
+/// however its facts are derived.
 enum ChainName {
     /// No id contains this character.
     private static let separator = "@"
@@ -203,7 +203,8 @@ extension Provenance {
 }
 
 extension Provenance: CustomStringConvertible {
-    /// The signing date in milliseconds and the digest in hexadecimal: `1749923628492-9f86…`.
+    /// The signing date in milliseconds and the digest in hexadecimal: `1749923628492-9f86…`. Without a date:
+    /// `undated-9f86…`.
     public var description: String { "\(date.map { "\($0.milliseconds)" } ?? Self.undated)-\(digest)" }
 }
 

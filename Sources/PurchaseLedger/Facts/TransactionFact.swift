@@ -4,8 +4,8 @@ public import AppStoreModel
 
 /// The ledger's facts about a transaction.
 ///
-/// A fact keeps the newest statement of a signed transaction and the newest statement of a receipt, because each has
-/// fields that the other lacks. `current` combines both. Merging is commutative, associative and idempotent, so that
+/// A fact keeps the newest statement of a signed transaction and the newest statement of a receipt. Each has fields
+/// that the other lacks, and `current` combines both. Merging is commutative, associative and idempotent, so that
 /// neither the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
     /// The key and the statements, behind a reference. Statements are large, and each step of a commit copies records.

@@ -5,8 +5,8 @@ public import AppStoreModel
 /// The members of an event's body. The body has all members of an event except the members by which the event is found;
 /// see ``LedgerEvent/body``.
 ///
-/// A new member is a property here, a line in ``body`` and, if the member follows from the reports of the chain, a line
-/// in `init(_:from:to:at:)`. Older stored bodies lack the member.
+/// A new member needs a property here and a line in ``body``. If the member follows from the reports of the chain, it
+/// also needs a line in `init(_:from:to:at:)`. Older stored bodies lack the member.
 public struct EventContent: Hashable, Sendable, Decodable {
     /// The time at which the change took effect. A change by time takes effect at its own instant, and a document's
     /// change at the signing date. Any other change takes effect when the ledger records it.
