@@ -2,8 +2,8 @@
 
 /// A wire value whose vocabulary Apple may extend without notice.
 ///
-/// `Known` lists the words that this version understands. Any other value is kept exactly as received: decoding never
-/// fails for a new word, and encoding never loses it.
+/// `Known` lists the words known to this version. Any other value is kept exactly as received. Decoding never fails
+/// because of a new word, and encoding never loses the word.
 ///
 /// ```swift
 /// switch transaction.type?.known {
@@ -27,7 +27,7 @@ where Known: RawRepresentable & Sendable, Known.RawValue: Hashable & Codable & S
         self.init(rawValue: known.rawValue)
     }
 
-    /// The word, or `nil` if this version does not know it.
+    /// The known word, or `nil` if this version does not know the value.
     public var known: Known? { Known(rawValue: rawValue) }
 }
 
@@ -49,10 +49,10 @@ extension Open: CustomStringConvertible {
 
 // The left side is optional, since nearly every member of Apple's payloads may be missing.
 
-/// Whether there is a value and it is `word`.
+/// Whether the value exists and equals `word`.
 @inlinable
 public func == <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue == word.rawValue }
 
-/// Whether there is no value, or one other than `word`.
+/// Whether the value is missing or differs from `word`.
 @inlinable
 public func != <Known>(value: Open<Known>?, word: Known) -> Bool { value?.rawValue != word.rawValue }

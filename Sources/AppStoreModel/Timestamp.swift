@@ -16,21 +16,21 @@ extension Timestamp: Comparable {
 }
 
 extension Timestamp {
-    /// The years 0 to 9999, which four digits can write. Xcode has been seen to sign a date of the year 0.
+    /// The years 0 to 9999, written with four digits. Xcode has been seen to sign a date of the year 0.
     static let calendar = Timestamp(milliseconds: -62_167_219_200_000)...Timestamp(milliseconds: 253_402_300_799_999)
 }
 
 extension Timestamp: Codable {
-    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds; they are truncated towards the
+    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds, and they are truncated towards the
     /// past.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64
-        // What is no whole number is read as a fraction.
+        // Any other value is read as a fraction below, or fails there.
         if let whole = try? container.decode(Int64.self) {
             number = whole
         } else {
-            // A number too large for `Int64` is too large for the calendar too.
+            // A number too large for `Int64` is also too large for the calendar.
             number = Int64(exactly: try container.decode(Double.self).rounded(.down)) ?? .max
         }
         self.init(milliseconds: number)
@@ -49,8 +49,8 @@ extension Timestamp: Codable {
 // MARK: - Durations
 
 extension Timestamp {
-    /// The instant `duration` later, in whole milliseconds; the last one, or for a negative duration the first one, if
-    /// the sum overflows.
+    /// The instant `duration` later, in whole milliseconds. If the sum overflows, the last instant, or the first
+    /// instant for a negative duration.
     package func advanced(by duration: Duration) -> Timestamp {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
@@ -60,8 +60,8 @@ extension Timestamp {
         return Timestamp(milliseconds: isBeyond ? (duration < .zero ? .min : .max) : end)
     }
 
-    /// The time from this instant to a later one; negative for an earlier one. The longest that 64 bits of milliseconds
-    /// hold if the difference overflows.
+    /// The time from this instant to `other`. It is negative if `other` is earlier. If the difference overflows, the
+    /// longest time in 64 bits of milliseconds.
     package func duration(to other: Timestamp) -> Duration {
         let (difference, overflow) = other.milliseconds.subtractingReportingOverflow(milliseconds)
         return .milliseconds(overflow ? (other < self ? .min : .max) : difference)
@@ -71,7 +71,7 @@ extension Timestamp {
 // MARK: - Calendar
 
 extension Timestamp {
-    /// The instant of a date and a time in UTC; `nil` if the calendar does not have it.
+    /// The instant of a date and a time in UTC, or `nil` if the calendar does not have the date or the time.
     package init?(_ date: (year: Int, month: Int, day: Int), _ time: (hour: Int, minute: Int, second: Int)) {
         let date = CalendarDate(
             year: date.year, month: date.month, day: date.day, hour: time.hour, minute: time.minute, second: time.second
@@ -82,12 +82,12 @@ extension Timestamp {
 }
 
 extension Timestamp {
-    /// This time of day so many days later, by the calendar of UTC.
+    /// The same time of day, `days` days later, by the calendar of UTC.
     package func adding(days: Int) -> Timestamp {
         Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000)
     }
 
-    /// This time of the same day of the month so many months later, or of the month's last day if it is too short.
+    /// The same time and day of the month, `months` months later. If the month is too short, its last day.
     package func adding(months: Int) -> Timestamp {
         var date = CalendarDate(milliseconds: milliseconds)
         let month = date.year * 12 + date.month - 1 + months
@@ -101,11 +101,11 @@ extension Timestamp {
 // MARK: - ISO 8601
 
 extension Timestamp {
-    /// Reads an ISO 8601 date and time in UTF-8, as receipts and people write it.
+    /// Reads an ISO 8601 date and time in UTF-8, as in receipts and command lines.
     ///
-    /// Accepts `YYYY-MM-DDTHH:MM:SS`, an optional fraction, of which milliseconds are kept, then `Z`, `+HHMM` or
-    /// `+HH:MM`. Returns `nil` for anything else, for a date that the calendar does not have, and for an instant
-    /// outside the years 0 to 9999.
+    /// The form is `YYYY-MM-DDTHH:MM:SS`, an optional fraction of up to nine digits, then `Z`, `+HHMM` or `+HH:MM`. An
+    /// offset may also begin with `-`. The fraction is truncated to milliseconds. Returns `nil` for any other text, for
+    /// a date outside the calendar, and for an instant outside the years 0 to 9999.
     public init?(iso8601 text: ArraySlice<UInt8>) {
         var digits = DateDigits(text)
         guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),
@@ -123,7 +123,7 @@ extension Timestamp {
         self.init(iso8601: Array(text.utf8)[...])
     }
 
-    /// `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only if they are not 0.
+    /// The instant as `YYYY-MM-DDTHH:MM:SSZ`, with milliseconds only if they are not 0.
     public var iso8601: String {
         var text: [UInt8] = []
         let date = CalendarDate(milliseconds: milliseconds)

@@ -6,14 +6,14 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Base64 in both alphabets of RFC 4648, read as strictly as the formats that use them demand.
+/// Base64 in both alphabets of RFC 4648, read as strictly as receipts and tokens demand.
 ///
-/// Foundation accepts surplus padding and empty text, supports only one alphabet, and copies the bytes twice. Checking
-/// its input and output costs more than decoding here.
+/// Foundation accepts surplus padding and empty text, supports only the standard alphabet, and copies the bytes twice.
+/// Checking Foundation's input and output would cost more than this decoder.
 package enum Base64 {
-    /// Decodes standard base64 (section 4): full padding, no white space, nothing around it.
+    /// Decodes standard base64 (section 4): full padding, no white space, no other text around it.
     ///
-    /// Non-zero trailing bits are accepted, as Apple accepts them.
+    /// Non-zero trailing bits are accepted, as Apple accepts them. Empty text is refused.
     package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         let text = Array(text)
         guard !text.isEmpty, text.count % 4 == 0 else { return nil }
@@ -21,17 +21,17 @@ package enum Base64 {
         return decode(text.dropLast(padding), standard)?.bytes
     }
 
-    /// Decodes base64url without padding (section 5), as a compact JWS uses it (RFC 7515 section 2).
+    /// Decodes base64url without padding (section 5), the encoding of a compact JWS (RFC 7515 section 2).
     ///
-    /// Non-zero trailing bits are refused (section 3.5), so that each token has exactly one encoding.
+    /// Non-zero trailing bits are refused (section 3.5), so each token has exactly one encoding.
     package static func decodeURL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard let (bytes, spareBits) = decode(text, url), spareBits == 0 else { return nil }
         return bytes
     }
 
-    /// Encodes as base64url without padding, which ``decodeURL(_:)`` reads.
+    /// Encodes as base64url without padding, the inverse of ``decodeURL(_:)``.
     ///
-    /// Foundation encodes with the standard alphabet only, so two of its characters would have to be replaced.
+    /// Foundation encodes only with the standard alphabet, so two characters of the alphabet would have to be replaced.
     package static func encodeURL(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         let (blocks, rest) = bytes.count.quotientAndRemainder(dividingBy: 3)
         return bytes.withUnsafeBufferPointer { bytes in
@@ -70,8 +70,8 @@ package enum Base64 {
     /// Marks a character outside the alphabet. Three decoded bytes use only bits 0 to 23.
     private static let notInAlphabet: UInt32 = 1 << 24
 
-    /// Four tables, one for each position in a block of four characters. Each holds the six bits of every character,
-    /// shifted to their position in the three decoded bytes. The first byte is the least significant.
+    /// Four tables, a table per position in a block of four characters. Each table holds the six bits of every
+    /// character, shifted to their position in the three decoded bytes. The first byte is the least significant.
     private static func table(_ alphabet: String) -> [UInt32] {
         var table = [UInt32](repeating: notInAlphabet, count: 4 * 256)
         for (bits, character) in zip(UInt32(0)..., alphabet.utf8) {
@@ -83,7 +83,8 @@ package enum Base64 {
         return table
     }
 
-    /// Decodes text without padding. `spareBits` are the bits of the last character that belong to no byte.
+    /// Decodes text without padding. `spareBits` are the trailing bits of the last character, beyond the last whole
+    /// byte.
     private static func decode(_ text: ArraySlice<UInt8>, _ table: [UInt32]) -> (bytes: [UInt8], spareBits: UInt8)? {
         let rest = text.count % 4
         guard rest != 1 else { return nil }
@@ -93,9 +94,9 @@ package enum Base64 {
         return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
     }
 
-    /// Decodes blocks of four characters to three bytes each. It uses buffers, whose bounds a release build does not
-    /// check, and one table for each position in a block. Together they take a third of the time of a plain loop. A
-    /// notification has 14,000 characters.
+    /// Decodes blocks of four characters to three bytes each. Two measures together cut the time to a third of a plain
+    /// loop: buffers without bounds checks in a release build, and a table per position in a block. A notification has
+    /// 14,000 characters.
     private static func decode(blocks text: ArraySlice<UInt8>, _ table: [UInt32]) -> [UInt8]? {
         let count = text.count / 4
         var found: UInt32 = 0

@@ -11,7 +11,7 @@ import Darwin
 #endif
 
 extension ArraySlice<UInt8> {
-    /// Whether these are the bytes of `other`.
+    /// Whether these bytes equal the bytes of `other`.
     package func isSame(as other: ArraySlice<UInt8>) -> Bool {
         guard count == other.count else { return false }
         return withUnsafeBytes { bytes in
@@ -22,7 +22,7 @@ extension ArraySlice<UInt8> {
         }
     }
 
-    /// The index of the first of these bytes that is `byte`.
+    /// The index of the first byte equal to `byte`, or `nil` if there is none.
     package func indexOfFirst(_ byte: UInt8) -> Int? {
         withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress, let found = memchr(start, Int32(byte), count) else { return nil }
@@ -32,10 +32,10 @@ extension ArraySlice<UInt8> {
 }
 
 extension [UInt8] {
-    /// Whether these are the bytes of `other`.
+    /// Whether these bytes equal the bytes of `other`.
     package func isSame(as other: ArraySlice<UInt8>) -> Bool { self[...].isSame(as: other) }
 
-    /// The index of the first byte from `start` on that is `byte`.
+    /// The index of the first byte equal to `byte` at or after `start`, or `nil` if there is none.
     package func indexOfFirst(_ byte: UInt8, from start: Int = 0) -> Int? {
         start < count ? self[start...].indexOfFirst(byte) : nil
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A date and time of the proleptic Gregorian calendar in UTC, or in the zone of its offset.
+/// A date and time of the proleptic Gregorian calendar, in UTC or in a zone with a fixed offset.
 ///
-/// Plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each is written in three forms.
+/// The type uses plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each date is written
+/// in three forms.
 package struct CalendarDate: Hashable {
     package var year: Int
     package var month: Int
@@ -12,7 +13,7 @@ package struct CalendarDate: Hashable {
     var second: Int
     var millisecond: Int
 
-    /// Returns `nil` for a date that the calendar does not have, such as 30 February, and for a leap second.
+    /// Returns `nil` for a date outside the calendar, such as 30 February, and for a leap second.
     init?(year: Int, month: Int, day: Int, hour: Int = 0, minute: Int = 0, second: Int = 0) {
         guard (0...9999).contains(year), (1...12).contains(month), day >= 1, day <= Self.days(in: month, of: year),
             (0...23).contains(hour), (0...59).contains(minute), (0...59).contains(second)
@@ -59,7 +60,7 @@ package struct CalendarDate: Hashable {
         }
     }
 
-    // Both conversions count years from 1 March, so that a leap day is the last day of its year. An era is 400 years
+    // Both conversions count years from 1 March, so a leap day is the last day of its year. An era is 400 years
     // (146,097 days).
 
     static func days(toYear year: Int, month: Int, day: Int) -> Int {

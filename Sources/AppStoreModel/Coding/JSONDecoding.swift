@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decodes `Decodable` payloads from a `JSONValue`, and keeps the members that a payload does not declare.
+// Decodes `Decodable` payloads from a `JSONValue`, and keeps the members without a property in the payload.
 
-/// The members of an object that this version does not know, and in signed payloads those that only inform and do not
-/// have the form that their property expects.
+/// The unread members of an object: the members unknown to this version, and in signed payloads also the informative
+/// members of an unexpected type.
 ///
-/// A payload with a property of this type keeps the members that Apple adds later. Its `Codable` conformance can still
-/// be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
+/// A payload with a property of this type keeps Apple's later additions. The `Codable` conformance of the payload can
+/// still be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
 /// writes its members.
 public struct UnknownMembers: Hashable, Sendable {
-    /// In the order of the document.
+    /// The members in the order of the document.
     public var members: [JSONValue.Member]
 
-    /// Unknown members in this order.
+    /// Unknown members in the given order.
     public init(_ members: [JSONValue.Member] = []) {
         self.members = members
     }
 
-    /// The member called `name`, or `nil` if there is none.
+    /// The value of the member called `name`, or `nil` if there is none. Of duplicates the last counts.
     public subscript(name: String) -> JSONValue? {
         members.last { $0.isCalled(name) }?.value
     }
 }
 
-/// An object of a signed payload. Its members may have any form, except for those that decide something.
+/// An object of a signed payload. Its members may have any JSON type, except for the members that affect a decision.
 ///
-/// Apple signs no document again because a receiver cannot read it. So a member that only informs must not make the
-/// document unreadable: if ``JSONValue/decode(_:)`` finds text instead of a number, it reads the number in the text. A
-/// value that it cannot read either way stays in ``UnknownMembers``, and the property is `nil`.
+/// Apple does not sign a document again because a receiver cannot read it. Therefore an informative member must not
+/// make the document unreadable. If ``JSONValue/decode(_:)`` finds text instead of a number, it reads the number in the
+/// text. A value unreadable in both ways stays in ``UnknownMembers``, and its property is `nil`.
 protocol LenientPayload {
-    /// The names of the members that decide something. The object is unreadable if one of them has another form.
+    /// The names of the members that affect a decision. The object is unreadable if such a member has an unexpected
+    /// type.
     static var strictMembers: Set<String> { get }
 }
 
@@ -42,10 +43,10 @@ extension UnknownMembers: Codable {
 }
 
 // Synthesised conformances call the methods below. Foundation's coders neither report nor write unknown members, so a
-// payload that they decode has none.
+// payload decoded by Foundation has none.
 
 extension KeyedDecodingContainer {
-    /// The members that `Key` does not name.
+    /// The members without a name in `Key`.
     public func decode(_ type: UnknownMembers.Type, forKey key: Key) throws -> UnknownMembers {
         try decodeIfPresent(type, forKey: key) ?? UnknownMembers()
     }
@@ -68,7 +69,7 @@ extension KeyedDecodingContainer {
     }
 
     func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
-        // What is no whole number is decoded below.
+        // Any other value than a whole number is decoded below.
         if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }
@@ -86,7 +87,7 @@ extension KeyedEncodingContainer {
     }
 }
 
-/// The coding path of this package's encoder, by which `encode(_:forKey:)` above recognises it.
+/// The coding path of this package's encoder. The method `encode(_:forKey:)` above recognises the encoder by this path.
 struct JSONValueRoot: CodingKey {
     static let path: [any CodingKey] = [JSONValueRoot()]
 
@@ -100,14 +101,14 @@ struct JSONValueRoot: CodingKey {
 extension JSONValue {
     /// Decodes a payload from this document.
     ///
-    /// - Throws: `DecodingError`, which names the member that is missing or of another type.
+    /// - Throws: `DecodingError`, with the path of the missing or mistyped member.
     public func decode<Payload: Decodable>(_ type: Payload.Type) throws -> Payload {
         try JSONValueDecoder(self).decode(type)
     }
 }
 
 extension DecodingError {
-    /// The path of the member and what is wrong with it, without a full stop at the end.
+    /// The path of the member and its fault, without a full stop at the end.
     package var sentence: String {
         let context =
             switch self {
@@ -124,13 +125,13 @@ extension DecodingError {
     }
 }
 
-/// Decodes one value. It is a class because it is passed as `any Decoder` several times for each value, and a struct
-/// would be boxed each time.
+/// Decodes one value. The decoder is a class, because the standard library passes it as `any Decoder` several times per
+/// value, and a struct would be boxed each time.
 private final class JSONValueDecoder: Decoder {
     let value: JSONValue
     private let parent: JSONValueDecoder?
     private let key: (any CodingKey)?
-    /// The type that is decoded from an object.
+    /// The type to decode from the object.
     private(set) var type: Any.Type?
 
     init(_ value: JSONValue, at key: (any CodingKey)? = nil, in parent: JSONValueDecoder? = nil) {
@@ -139,7 +140,7 @@ private final class JSONValueDecoder: Decoder {
         self.key = key
     }
 
-    /// Built only on demand, since only errors need it.
+    /// Built only on demand, since only errors need the path.
     var codingPath: [any CodingKey] {
         guard let key else { return parent?.codingPath ?? [] }
         return (parent?.codingPath ?? []) + [key]
@@ -148,7 +149,7 @@ private final class JSONValueDecoder: Decoder {
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func decode<T: Decodable>(_ type: T.Type) throws -> T {
-        // The two kinds of values that fill most payloads need no container.
+        // Strings and JSON values make up most payloads, and need no container.
         if type == String.self, case .string(let text) = value, let result = text as? T { return result }
         if type == JSONValue.self, let result = value as? T { return result }
         self.type = type
@@ -179,16 +180,16 @@ extension JSONValue {
         return true
     }
 
-    /// The number that a text consists of, else `nil`.
+    /// The number in a text, or `nil` if the text is not a JSON number.
     fileprivate var numberInText: JSONValue? {
-        // A text that is no JSON is no number either.
+        // A text that is not JSON is not a number either.
         guard case .string(let text) = self, case .number(let literal) = JSONValue(readable: text.utf8) else {
             return nil
         }
         return .number(literal)
     }
 
-    /// What this is, for error messages.
+    /// The type of the value, for error messages.
     fileprivate var kind: String {
         switch self {
         case .null: "null"
@@ -236,15 +237,15 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
     }
 }
 
-/// An object's members, looked up by their names.
+/// The members of an object, looked up by name.
 private final class MemberTable {
     let members: [JSONValue.Member]
     let decoder: JSONValueDecoder
-    /// The last position of each name, if there are too many members to search one by one.
+    /// The last position of each name, if the object has too many members for a linear search.
     private let positions: [[UInt8]: Int]?
-    /// A bit for each member that was looked up, if there are at most 64.
+    /// A bit per member, set when the member is looked up, if there are at most 64 members.
     private var askedFor: UInt64 = 0
-    /// The names of the members that were looked up and not read, because they have another form.
+    /// The names of members that were looked up but not read, because their values have an unexpected type.
     private(set) var unread: Set<String> = []
 
     init(_ members: [JSONValue.Member], of decoder: JSONValueDecoder) {
@@ -263,7 +264,7 @@ private final class MemberTable {
         return members[index].value
     }
 
-    /// Whether a member may have any form. Only errors need the answer, so other members do not pay for it.
+    /// Whether a member may have any type. Only errors need the answer, so members without errors do not pay for it.
     func isLenient(_ name: String) -> Bool {
         guard let payload = decoder.type as? any LenientPayload.Type else { return false }
         return !payload.strictMembers.contains(name)
@@ -278,8 +279,8 @@ private final class MemberTable {
     }
 }
 
-/// The keyed container of an object. It holds a single reference, since the standard library copies the container for
-/// each member.
+/// The keyed container of an object. The container holds a single reference, since the standard library copies the
+/// container for each member.
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let table: MemberTable
 
@@ -299,7 +300,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool { value(key) != nil }
 
-    // Only the decoding of optionals calls this, for which a missing member is the same as null.
+    // Only the decoding of optionals calls this method, and an optional treats a missing member as null.
     func decodeNil(forKey key: Key) -> Bool { value(key)?.isNull ?? true }
 
     func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
@@ -312,16 +313,17 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return try read(type, from: value, key)
     }
 
-    /// Reads a member that is there.
+    /// Reads an existing member.
     ///
-    /// - Returns: `nil` if it has another form, but may have any.
+    /// - Returns: `nil` if the value has an unexpected type and the member is lenient.
     private func read<T: Decodable>(_ type: T.Type, from value: JSONValue, _ key: Key) throws -> T? {
         do {
             return try JSONValueDecoder(value, at: key, in: table.decoder).decode(type)
         } catch {
             guard table.isLenient(key.stringValue) else { throw error }
         }
-        // If that fails too, the first error would be the better one, and nobody sees it.
+        // No caller sees the error of a second failure: the value is left unread, and the first error would describe it
+        // better.
         if let number = value.numberInText,
             let read = try? JSONValueDecoder(number, at: key, in: table.decoder).decode(type)
         {
@@ -331,7 +333,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return nil
     }
 
-    // Without the methods below, the standard library looks each member up three times.
+    // Without the methods below, the standard library looks up each member three times.
 
     func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
         switch value(key) {
@@ -352,7 +354,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? { try integer(key) }
     func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? { try integer(key) }
 
-    // Inlined, so that the compiler specialises it for the two types above.
+    // Inlined so that the compiler specialises the method for the two types above.
     @inline(__always)
     private func integer<Integer: FixedWidthInteger & Decodable>(_ key: Key) throws -> Integer? {
         switch value(key) {
@@ -363,7 +365,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         }
     }
 
-    /// The members that `Key` does not name, and those that were not read. A member that was looked up has a name in
+    /// The members without a name in `Key`, and the unread members. Every other member that was looked up has a name in
     /// `Key`.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
         UnknownMembers(
@@ -446,7 +448,7 @@ extension JSONValue: Decodable {
             return
         }
         let container = try decoder.singleValueContainer()
-        // A decoder says only by an error that a value is of another kind.
+        // A decoder reports a value of an unexpected type only by an error.
         if container.decodeNil() {
             self = .null
         } else if let bool = try? container.decode(Bool.self) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes `Encodable` values as JSON text in one pass. If a `JSONValue` were built first, half of the time of a short
-// answer would go into building it.
+// Encodes `Encodable` values as JSON text in one pass. Building a `JSONValue` first would take half of the time of a
+// short answer.
 
 extension JSONWriter {
-    /// Encodes a value as compact JSON: its members in the order in which they are encoded, then the unknown ones.
+    /// Encodes a value as compact JSON: its members in the order of encoding, then the unknown members.
     ///
-    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the value writes to a nested container that
-    ///   a write to its enclosing one has closed.
+    /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
+    /// - Throws: `EncodingError` for a number without a JSON form. Also if the value writes to a nested container after
+    ///   a write to the enclosing container has closed the nested container.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
         try output.encode(value, in: 0)
@@ -23,11 +23,11 @@ extension JSONWriter {
 }
 
 extension JSONValue {
-    /// Encodes a payload as a document: its members in the order in which they are declared, then the unknown ones.
+    /// Encodes a payload as a document: its members in the order of declaration, then the unknown members.
     ///
-    /// - Parameter omittingUnknown: Leaves the unknown members out, wherever they are.
-    /// - Throws: `EncodingError` for a number that JSON cannot write, or if the payload writes to a nested container
-    ///   that a write to its enclosing one has closed.
+    /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
+    /// - Throws: `EncodingError` for a number without a JSON form. Also if the payload writes to a nested container
+    ///   after a write to the enclosing container has closed the nested container.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
         let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
         do {
@@ -40,25 +40,25 @@ extension JSONValue {
 }
 
 extension CodingUserInfoKey {
-    /// Whether unknown members are left out: true or absent.
+    /// Whether to leave out unknown members: true or absent.
     static let omitsUnknown = CodingUserInfoKey(rawValue: "omitsUnknown")
 }
 
-/// The JSON text so far, and the open containers. Writing to a container closes the containers inside it.
+/// The JSON text so far, and the open containers. A write to a container closes the containers inside it.
 private final class EncodedOutput {
     struct Container {
         let isObject: Bool
-        /// Counts from 1 in the order of opening, so that nested containers have higher numbers.
+        /// The count of opened containers, from 1. Nested containers have higher numbers than their parents.
         let number: Int
     }
 
-    // Most answers fit into this.
+    // Most answers fit into this capacity.
     var json = JSONWriter(reservingCapacity: 1024)
     let omitsUnknown: Bool
-    /// Whether a closed container was written to, which makes the text invalid.
+    /// Whether a write to a closed container made the text invalid.
     private(set) var isOutOfOrder = false
     private var containers: [Container] = []
-    /// The number of the last of `containers`; 0 if there is none.
+    /// The number of the last of `containers`, or 0 if there are none.
     private var innermost = 0
     private var opened = 0
 
@@ -67,14 +67,15 @@ private final class EncodedOutput {
         containers.reserveCapacity(8)
     }
 
-    /// Encodes a value inside the container with this number. Writes null if the value encodes nothing.
+    /// Encodes a value inside the container `number`. Writes null if the value encodes no JSON.
     func encode(_ value: some Encodable, in number: Int) throws {
         let start = json.bytes.count
         try value.encode(to: JSONTextEncoder(output: self, parent: number))
         if json.bytes.count == start { json.null() }
     }
 
-    /// Opens a container inside the container `parent`, and returns its number. A class and its superclass share one.
+    /// Opens a container inside the container `parent`, and returns its number. A class and its superclass share a
+    /// container.
     func open(object isObject: Bool, in parent: Int) -> Int {
         if let shared = containers.first(where: { $0.number > parent }) {
             resume(shared.number)
@@ -89,14 +90,14 @@ private final class EncodedOutput {
         return opened
     }
 
-    /// Closes containers until the one with this number is the innermost.
+    /// Closes containers until the container `number` is the innermost.
     func resume(_ number: Int) {
         guard innermost != number else { return }
         close(to: number)
         if innermost != number { isOutOfOrder = true }
     }
 
-    /// Closes all containers inside the one with this number; 0 closes all.
+    /// Closes all containers inside the container `number`. The number 0 closes all containers.
     func close(to number: Int) {
         while let container = containers.last, container.number > number {
             containers.removeLast()
@@ -105,7 +106,7 @@ private final class EncodedOutput {
         innermost = containers.last?.number ?? 0
     }
 
-    /// The number of the container that encloses the one with this number.
+    /// The number of the container around the container `number`, or 0 if there is none.
     func parent(of number: Int) -> Int {
         containers.last { $0.number < number }?.number ?? 0
     }
@@ -123,7 +124,7 @@ private final class EncodedOutput {
 /// Encodes one value inside a container.
 struct JSONTextEncoder: Encoder {
     fileprivate let output: EncodedOutput
-    /// The container's number; 0 if there is none.
+    /// The container's number, or 0 if there is none.
     fileprivate let parent: Int
 
     // Only keyed containers need a coding path; see `JSONValueRoot`.
@@ -144,7 +145,7 @@ struct JSONTextEncoder: Encoder {
 
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
 
-    /// Encodes a value that is JSON already.
+    /// Encodes a value already written as JSON.
     func encode(json: [UInt8]) { output.json.literal(json) }
 }
 
@@ -203,7 +204,7 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     }
 
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
-        // Comparing types is cheap; a cast takes as long as the rest of a short member.
+        // A comparison of types is cheap. A cast takes as long as the rest of a short member.
         if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
         if Value.self == WrittenMembers.self, let written = value as? WrittenMembers {
             output.resume(number)
@@ -275,16 +276,17 @@ private struct ElementEncoder: UnkeyedEncodingContainer {
     mutating func superEncoder() -> any Encoder { next() }
 }
 
-/// The members of an object that is JSON already, which are copied into the object of the property.
+/// The members of an object already written as JSON. They are copied into the enclosing object.
 package struct WrittenMembers: Encodable, Sendable {
-    /// The object, without white space around its braces; empty for no members.
+    /// The object, without white space around its braces. Empty if there are no members.
     package var object: [UInt8]
 
     package init(of object: [UInt8] = []) {
         self.object = object
     }
 
-    /// Encodes to other encoders than that of ``JSONWriter/bytes(encoding:omittingUnknown:)`` as an object.
+    /// Encodes an object to any encoder except the encoder of ``JSONWriter/bytes(encoding:omittingUnknown:)``, which
+    /// copies the members.
     package func encode(to encoder: any Encoder) throws {
         try (object.isEmpty ? .object([]) : JSONValue(parsing: object)).encode(to: encoder)
     }

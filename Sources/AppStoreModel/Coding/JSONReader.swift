@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why a text is not JSON.
+/// The reason why a text is not JSON.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was expected or found.
+    /// The expected or found text.
     public var message: String
     /// The number of bytes before the fault.
     public var offset: Int
@@ -11,7 +11,7 @@ public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension JSONValue {
-    /// Reads one JSON document with nothing after it but white space.
+    /// Reads one JSON document. Only white space may surround the document.
     ///
     /// - Throws: ``JSONError`` if the text is not JSON by RFC 8259, is not UTF-8, nests deeper than
     ///   ``Limits/jsonDepth``, or has more values than ``Limits/jsonValues``.
@@ -19,7 +19,7 @@ extension JSONValue {
         try self.init(parsing: text, atMost: Limits.jsonValues)
     }
 
-    /// Reads a JSON document, for callers to whom any text that is not JSON means the same.
+    /// Reads a JSON document, for callers that treat all invalid texts alike.
     ///
     /// - Returns: `nil` if ``init(parsing:)`` throws.
     @inline(never)
@@ -33,7 +33,7 @@ extension JSONValue {
         self = try reader.document()
     }
 
-    /// Reads JSON that this package wrote. No limits apply, since the text was made from a value in memory.
+    /// Reads JSON written by this package. No limits apply, since a value in memory produced the text.
     init(written text: [UInt8]) throws(JSONError) {
         var reader = JSONReader(text, atMost: .max, maximumDepth: .max)
         self = try reader.document()
@@ -41,9 +41,9 @@ extension JSONValue {
 }
 
 extension JSONValue {
-    /// Reads the string at a path of members, and keeps nothing else in memory. Of duplicates the last counts.
+    /// Reads the string at a path of members, and keeps no other value in memory. Of duplicates the last counts.
     ///
-    /// - Returns: `nil` if there is no such member, or if it is not a string.
+    /// - Returns: `nil` if the member is missing or is not a string.
     /// - Throws: ``JSONError`` if the text is not JSON, or nests deeper than ``Limits/jsonDepth``.
     package static func string(at path: [String], in text: [UInt8]) throws(JSONError) -> String? {
         var reader = JSONReader(text, atMost: 0)
@@ -54,9 +54,9 @@ extension JSONValue {
 private struct JSONReader {
     private let text: [UInt8]
     private var position = 0
-    /// How many more values the document may have.
+    /// The number of further values allowed in the document.
     private var remaining: Int
-    /// The most levels of nesting.
+    /// The highest number of nested levels.
     private let maximumDepth: Int
 
     init(_ text: [UInt8], atMost values: Int, maximumDepth: Int = Limits.jsonDepth) {
@@ -112,8 +112,8 @@ private struct JSONReader {
         var members: [JSONValue.Member] = []
         skipWhiteSpace()
         if take("}") { return .object(members) }
-        // Apple's payloads have 20 to 40 members. Inner objects reserve nothing: a document may have 200,000 of one
-        // member.
+        // Apple's payloads have 20 to 40 members. Inner objects reserve no capacity: a document may have 200,000
+        // objects with a single member.
         if depth == 0 { members.reserveCapacity(40) }
         repeat {
             skipWhiteSpace()
@@ -150,7 +150,7 @@ private struct JSONReader {
         return text
     }
 
-    /// Reads a value, and returns the string at `path` inside it. If `path` is `nil`, skips the value.
+    /// Reads a value, and returns the string at `path` inside the value. If `path` is `nil`, skips the value.
     private mutating func value(keeping path: ArraySlice<String>?, depth: Int) throws(JSONError) -> String? {
         skipWhiteSpace()
         guard let next else { throw error("The document ends early") }
@@ -247,8 +247,8 @@ private struct JSONReader {
         throw error("A string does not end")
     }
 
-    /// Skips blocks of 64 bytes that are plain text. The loop has no branch for each byte, so that the compiler can
-    /// vectorise it: a notification holds tokens of 5,000 bytes, a request a receipt of 100,000.
+    /// Skips blocks of 64 bytes of plain text. The loop has no branch per byte, so the compiler can vectorise the loop.
+    /// A notification holds tokens of 5,000 bytes, and a request holds a receipt of 100,000.
     private mutating func skipPlainText() {
         while text.count - position >= 64 {
             var found: UInt8 = 0
@@ -272,7 +272,7 @@ private struct JSONReader {
         return string
     }
 
-    /// Reads a string with escapes that began at `start`.
+    /// Reads a string with escapes. The string began at `start`.
     private mutating func escapedString(from start: Int) throws(JSONError) -> String {
         var bytes: [UInt8] = []
         position = start
@@ -320,7 +320,7 @@ private struct JSONReader {
         }
     }
 
-    /// Reads a code point, or a surrogate that is not half of a pair.
+    /// Reads a code point, or an unpaired surrogate.
     private mutating func unicodeEscape() throws(JSONError) -> UInt32 {
         let unit = try fourHexDigits()
         guard unit >= 0xd800, unit < 0xdc00 else { return unit }
@@ -356,8 +356,8 @@ private struct JSONReader {
 }
 
 extension String {
-    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, which is always valid.
-    /// Without validation the standard library reads it in a third of the time.
+    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, and ASCII is always valid.
+    /// Without validation the standard library reads ASCII in a third of the time.
     package init?(utf8 bytes: UnsafeBufferPointer<UInt8>) {
         if bytes.isASCII {
             self.init(decoding: bytes, as: UTF8.self)
@@ -368,6 +368,6 @@ extension String {
 }
 
 extension UnsafeBufferPointer<UInt8> {
-    /// Whether all bytes are ASCII. Without a branch for each byte, so that the compiler can look at many at once.
+    /// Whether all bytes are ASCII. The loop has no branch per byte, so the compiler can test many bytes at once.
     fileprivate var isASCII: Bool { reduce(0, |) < 0x80 }
 }

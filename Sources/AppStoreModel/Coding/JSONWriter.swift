@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes JSON in the order of the calls, without a tree in between.
+/// Writes JSON in the order of the calls, without an intermediate tree.
 ///
-/// Apple's answers have a fixed order. `JSONEncoder` keeps none, and takes ten times as long.
+/// Apple's answers have a fixed order of members. `JSONEncoder` keeps no order, and takes ten times as long.
 package struct JSONWriter {
     /// The text so far.
     package private(set) var bytes: [UInt8] = []
@@ -13,7 +13,7 @@ package struct JSONWriter {
         bytes.reserveCapacity(capacity)
     }
 
-    /// Writes an object with the members that `members` writes.
+    /// Writes an object. The closure `members` writes its members.
     package mutating func object(_ members: (inout JSONWriter) throws -> Void) rethrows {
         beginObject()
         try members(&self)
@@ -27,7 +27,7 @@ package struct JSONWriter {
     package mutating func beginArray() { open("[") }
     package mutating func endArray() { close("]") }
 
-    /// Writes an array with one value for each of `elements`.
+    /// Writes an array with a value per element.
     package mutating func array<Element>(
         _ elements: some Sequence<Element>, _ write: (inout JSONWriter, Element) throws -> Void
     ) rethrows {
@@ -36,7 +36,7 @@ package struct JSONWriter {
         endArray()
     }
 
-    /// Writes a name; its value must follow.
+    /// Writes a name that needs no escapes. The caller must write a value next.
     package mutating func name(_ name: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -46,7 +46,7 @@ package struct JSONWriter {
         needsComma = false
     }
 
-    /// Writes a name, with escapes if it needs them; its value must follow.
+    /// Writes a name, with escapes if necessary. The caller must write a value next.
     package mutating func name(_ name: String) {
         separate()
         quote(name)
@@ -54,7 +54,7 @@ package struct JSONWriter {
         needsComma = false
     }
 
-    /// Writes a string, with escapes if it needs them.
+    /// Writes a string, with escapes if necessary.
     package mutating func string(_ text: String) {
         separate()
         quote(text)
@@ -76,20 +76,20 @@ package struct JSONWriter {
         literal("null")
     }
 
-    /// Writes text that is already a JSON value.
+    /// Writes text already in the form of a JSON value.
     package mutating func literal(_ text: String) {
         separate()
         bytes.append(contentsOf: text.utf8)
     }
 
-    /// Writes bytes that are already a JSON value.
+    /// Writes bytes already in the form of a JSON value.
     package mutating func literal(_ json: [UInt8]) {
         separate()
         bytes.append(contentsOf: json)
     }
 
-    /// Writes the members of an object that is JSON already, without white space around its braces. Whether the rest of
-    /// the bytes is JSON is not looked at. Bytes that do not begin and end as such an object are left out.
+    /// Writes the members of an object already in the form of JSON, without white space around its braces. The text
+    /// between the braces is not checked. Bytes without these braces, and an object without members, are left out.
     package mutating func members(of object: [UInt8]) {
         guard object.count > 2, object.starts(with: [UInt8(ascii: "{"), UInt8(ascii: "\"")]),
             object.last == UInt8(ascii: "}")
@@ -98,7 +98,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: object[1..<object.count - 1])
     }
 
-    /// Writes the string that `text` appends, which must need no escapes.
+    /// Writes a string whose bytes `text` appends. The bytes must need no escapes.
     package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -157,7 +157,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { utf8 in
-            // Few strings need an escape, so most take one scan and one copy.
+            // Few strings need an escape, so most strings take one scan and one copy.
             let isPlain = utf8.allSatisfy {
                 $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") && $0 != LoneSurrogate.firstByte
             }
@@ -179,9 +179,9 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes what a mark stands for; see ``LoneSurrogate``.
+    /// Writes the text that a mark stands for; see ``LoneSurrogate``.
     ///
-    /// - Returns: How many bytes after the mark belong to it.
+    /// - Returns: The number of bytes after the mark that belong to the mark.
     private mutating func escapeMark(before text: Slice<UnsafeBufferPointer<UInt8>>) -> Int {
         if let unit = LoneSurrogate.unit(in: text) {
             bytes.append(contentsOf: "\\u\(String(unit, radix: 16))".utf8)
@@ -210,7 +210,7 @@ package struct JSONWriter {
 }
 
 extension JSONWriter {
-    /// Writes a name and a text, if there is one.
+    /// Writes a name and a text, if `text` is not `nil`.
     package mutating func member(_ name: StaticString, _ text: String?) {
         guard let text else { return }
         self.name(name)

@@ -4,7 +4,7 @@
 ///
 /// Do not rely on the payload until `AppStoreTrust` has verified the signature.
 public struct JWS: Hashable, Sendable {
-    /// `header.payload` exactly as received: the bytes that the signature covers.
+    /// The text `header.payload` exactly as received. The signature covers these bytes.
     public let signingInput: ArraySlice<UInt8>
 
     /// The whole token as received.
@@ -13,28 +13,29 @@ public struct JWS: Hashable, Sendable {
     /// The first part as received: base64url of the protected header.
     public let encodedHeader: ArraySlice<UInt8>
 
-    /// The payload's bytes. The App Store signs JSON objects only.
+    /// The payload's bytes. The App Store signs only JSON objects.
     public let payload: [UInt8]
 
     /// The signature's bytes: for ES256, r and s of 32 bytes each (RFC 7518 section 3.4).
     public let signature: [UInt8]
 
-    /// The members of the protected header that Apple uses.
+    /// The members of the protected header used by Apple.
     public struct Header: Hashable, Sendable {
         /// The signature algorithm. The App Store uses `ES256` only.
         public var alg: String
 
-        /// The signer's certificates, leaf first (RFC 7515 section 4.1.6). Each is standard base64 of DER.
+        /// The signer's certificates, leaf first (RFC 7515 section 4.1.6). Each certificate is standard base64 of DER.
         public var x5c: [String]
 
-        /// The id of the signing key. Absent from the App Store since March 2022; `Apple_Xcode_Key` from Xcode.
+        /// The id of the signing key. The App Store has not sent this member since March 2022. Xcode sends
+        /// `Apple_Xcode_Key`.
         public var kid: String?
     }
 }
 
-/// Why a text is not a compact JWS.
+/// The reason why a text is not a compact JWS.
 public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was expected and what was found.
+    /// The expected and the found form.
     public var description: String
 }
 
@@ -48,7 +49,7 @@ extension JWS {
             throw JWSError(description: "Longer than \(Limits.token) bytes.")
         }
         let text = Array(text)
-        // If there are more than two dots, the payload contains one, and is therefore not base64url.
+        // With more than two dots, the text between the first and the last dot contains a dot, and is not base64url.
         guard let first = text.indexOfFirst(Self.dot), let last = text.lastIndex(of: Self.dot), first != last,
             let payload = Base64.decodeURL(text[first + 1..<last]), !payload.isEmpty
         else { throw Self.error(in: text) }
@@ -71,7 +72,8 @@ extension JWS {
 
     /// The protected header, decoded.
     ///
-    /// - Throws: ``JWSError`` if it is not JSON that names an algorithm.
+    /// - Throws: ``JWSError`` if the header is not base64url of JSON with an algorithm, has a duplicate member, demands
+    ///   extensions (`crit`), or has an `x5c` beyond the limits.
     public func header() throws(JWSError) -> Header {
         try Header(base64URL: encodedHeader)
     }
@@ -93,7 +95,7 @@ extension JWS.Header {
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
-        // If a name occurs twice, one parser may use the first member and another the last (RFC 7515 section 4).
+        // Parsers differ in the member they use if a name occurs twice: the first or the last (RFC 7515 section 4).
         if let members = json.members, Set(members.map(\.name)).count < members.count {
             throw JWSError(description: "The header has a member twice.")
         }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Half of a surrogate pair in a JSON string, such as `\ud800`, in the form in which a `String` can hold it.
+/// Half of a surrogate pair in a JSON string, such as `\ud800`, in a form allowed in a `String`.
 ///
-/// JSON allows it (RFC 8259 section 8.2), but no `String` can contain it. In memory it becomes two scalars: the mark
-/// U+FDD0, which Unicode reserves for use inside a program, and one of the private scalars U+10D800 to U+10DFFF. A mark
-/// that the document itself contains is doubled, so that no other string takes the same form. ``JSONWriter`` writes
-/// both as they were.
+/// JSON allows a lone surrogate (RFC 8259 section 8.2), but no `String` can contain a surrogate. In memory a lone
+/// surrogate becomes two scalars: the mark U+FDD0, reserved by Unicode for use inside a program, and a private scalar
+/// from U+10D800 to U+10DFFF. A mark in the document itself is doubled, so no other string takes the same form.
+/// ``JSONWriter`` writes lone surrogates and marks as they were in the document.
 enum LoneSurrogate {
     /// The mark, in UTF-8.
     static let mark: [UInt8] = [0xef, 0xb7, 0x90]
 
-    /// The first byte of the mark. Few texts contain it, so readers and writers look for it alone.
+    /// The first byte of the mark. Few texts contain this byte, so readers and writers search for this byte first.
     static let firstByte: UInt8 = 0xef
 
     /// The distance of the private scalars from the surrogates.
@@ -21,7 +21,8 @@ enum LoneSurrogate {
         mark + (Unicode.Scalar(offset + unit).flatMap(UTF8.encode) ?? UTF8.encodedReplacementCharacter)
     }
 
-    /// The lone surrogate whose private scalar begins here, after the mark; `nil` if other text follows.
+    /// The lone surrogate of the private scalar at the start of `text`, after the mark. `nil` if other text follows the
+    /// mark.
     static func unit(in text: Slice<UnsafeBufferPointer<UInt8>>) -> UInt32? {
         var bytes = text.makeIterator()
         var decoder = UTF8()
@@ -29,7 +30,7 @@ enum LoneSurrogate {
         return (offset + 0xd800...offset + 0xdfff).contains(scalar.value) ? scalar.value - offset : nil
     }
 
-    /// The text of these bytes of a document, with marks doubled; `nil` if they are not UTF-8.
+    /// The text of a document's bytes, with marks doubled, or `nil` if the bytes are not UTF-8.
     static func text(_ bytes: UnsafeBufferPointer<UInt8>) -> String? {
         guard bytes.contains(firstByte) else { return String(validating: bytes, as: UTF8.self) }
         var doubled: [UInt8] = []
@@ -37,7 +38,7 @@ enum LoneSurrogate {
         return String(validating: doubled, as: UTF8.self)
     }
 
-    /// Appends a byte of a document, and doubles a mark that it completes.
+    /// Appends a byte of a document, and doubles the mark if the byte completes a mark.
     static func append(_ byte: UInt8, to bytes: inout [UInt8]) {
         bytes.append(byte)
         if byte == 0x90, bytes.suffix(3).elementsEqual(mark) { bytes += mark }
