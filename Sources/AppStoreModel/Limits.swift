@@ -41,7 +41,7 @@ public enum Limits {
     public static let jsonDepth = 64
 
     /// Values in a JSON document: strings, numbers, arrays and so on. A value of 2 bytes may take 80 bytes of memory. A
-    /// verifyReceipt answer about the most purchases in a receipt has 250,000 values.
+    /// verifyReceipt answer about as many purchases as fit into a receipt has 250,000 values.
     public static let jsonValues = 400_000
 
     /// Values in a token's header or payload. The properties decoded from the values take additional memory. Apple's

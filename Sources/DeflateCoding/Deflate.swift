@@ -2,15 +2,15 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), which shortens stored receipts, in which purchases repeat the same values.
+/// DEFLATE (RFC 1951), the compression of stored receipts. The purchases in a receipt repeat the same values.
 package enum Deflate {
-    /// A negative value makes zlib omit header and checksum, which a document with a digest does not need.
+    /// A negative value makes zlib omit the header and the checksum. A document with a digest needs neither.
     private static let bare = -MAX_WBITS
     /// With 16 added, zlib reads the header and the checksum of gzip.
     private static let gzip = MAX_WBITS + 16
     private static let streamSize = Int32(MemoryLayout<z_stream>.size)
 
-    /// - Returns: `nil` if zlib has no memory.
+    /// - Returns: `nil` if zlib cannot allocate memory.
     package static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         withStream { stream in
             let code = deflateInit2_(
@@ -22,16 +22,17 @@ package enum Deflate {
         }
     }
 
-    /// - Parameter count: The length of the result. Nothing beyond it is decompressed, however long the input is.
-    /// - Returns: `nil` unless the input is what ``compress(_:)`` returns for `count` bytes.
+    /// - Parameter count: The length of the result. Decompression stops at this length, whatever the length of the
+    ///   input.
+    /// - Returns: `nil` unless the input begins with a complete DEFLATE stream of exactly `count` bytes.
     package static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
         decompress(bytes, bare, count: count)
     }
 
-    /// Decompresses a file of gzip (RFC 1952) with one member.
+    /// Decompresses a gzip file (RFC 1952) with one member.
     ///
-    /// - Parameter limit: The most bytes of the result. The file says at its end how many there are.
-    /// - Returns: `nil` if it is no such file, or has more bytes.
+    /// - Parameter limit: The most bytes of the result. The file states the number of its bytes at its end.
+    /// - Returns: `nil` if the input is not such a file, or if the result has more than `limit` bytes.
     package static func gunzip(_ bytes: ArraySlice<UInt8>, atMost limit: Int) -> [UInt8]? {
         guard bytes.count >= 4 else { return nil }
         let count = bytes.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
@@ -42,13 +43,13 @@ package enum Deflate {
         withStream { stream in
             guard inflateInit2_(stream, window, ZLIB_VERSION, streamSize) == Z_OK else { return nil }
             defer { inflateEnd(stream) }
-            // One more byte, so that zlib reports the end of an empty result too.
+            // The capacity is one byte more than needed, because zlib reports the end of an empty result only then.
             let result = run(inflate, stream, bytes, capacity: count + 1)
             return result?.count == count ? result : nil
         }
     }
 
-    /// Keeps the stream in its place, since zlib's own state points to it.
+    /// Keeps the stream in place, since zlib's own state points to the stream.
     private static func withStream(_ body: (UnsafeMutablePointer<z_stream>) -> [UInt8]?) -> [UInt8]? {
         var stream = z_stream()
         return withUnsafeMutablePointer(to: &stream, body)

@@ -2,18 +2,18 @@
 
 package import PurchaseLedger
 
-/// How a stored document names a blob that is stored in a row of its own.
+/// The name by which a stored document refers to a blob in a separate row.
 package protocol BlobName: Hashable {
-    /// Reads what ``append(to:)`` wrote.
+    /// Reads a name written by ``append(to:)``.
     ///
-    /// - Throws: `LedgerStorageError` if there is no name.
+    /// - Throws: `LedgerStorageError` if the bytes contain no name.
     init(from reader: inout BlobReader) throws
 
-    /// Appends the name, so that its end can be found.
+    /// Appends the name in a form whose end can be recognised.
     func append(to bytes: inout [UInt8])
 }
 
-/// The number of a row, which is not negative.
+/// The number of a row. It must not be negative.
 extension Int64: BlobName {
     package init(from reader: inout BlobReader) throws {
         self.init(try reader.count())
@@ -23,7 +23,7 @@ extension Int64: BlobName {
 }
 
 extension [UInt8] {
-    /// A count in groups of seven bits, the lowest first.
+    /// Appends a count in groups of seven bits, the lowest group first.
     package mutating func append(count: Int) {
         var rest = UInt(bitPattern: count)
         while rest > 0x7f {
@@ -63,7 +63,7 @@ package struct BlobReader {
     mutating func blobs<Name: BlobName>() throws -> [(gap: Int, name: Name)] {
         var blobs: [(gap: Int, name: Name)] = []
         let count = try count()
-        // Each takes two bytes at least.
+        // Each blob takes at least two bytes.
         guard count <= bytes.count / 2 else { throw Self.damaged }
         for _ in 0..<count { blobs.append((try self.count(), try Name(from: &self))) }
         return blobs

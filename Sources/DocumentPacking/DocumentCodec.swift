@@ -5,43 +5,43 @@ import DeflateCoding
 package import PurchaseLedger
 import ReceiptCoding
 
-/// The stored form of a document. Blobs that other documents contain too are stored once, in rows of their own, and
-/// named in the document by a ``BlobName``. The rest of a receipt is compressed.
+/// The stored form of a document. Blobs shared with other documents are stored once, in separate rows, and the document
+/// names each blob by a ``BlobName``. The rest of a receipt is compressed.
 ///
-/// The blobs of a token are its header, which contains the same three certificates in every token of a signer, and the
-/// tokens in its payload. The blobs of a receipt are its certificates.
+/// The blobs of a token are its header, with the same three certificates in every token of a signer, and the tokens in
+/// its payload. The blobs of a receipt are its certificates.
 package struct DocumentCodec: Sendable {
-    /// The first byte of what is stored. A value never gets another meaning.
+    /// The first byte of the stored content. The meaning of a value never changes.
     enum Form: UInt8 {
         /// The document itself follows.
         case plain = 0
         /// The signature, the blobs and the payload of a compact JWS follow. The first blob is the header, in
         /// base64url.
         case token = 1
-        /// The blobs and the compressed text around them follow.
+        /// The blobs and the compressed text around the blobs follow.
         case text = 2
     }
 
-    /// A part of a document that other documents contain too.
+    /// A part of a document that may occur in other documents too.
     package struct Blob: Sendable {
-        /// Where it was in the text.
+        /// The position in the text.
         var range: Range<Int>
         package var bytes: ArraySlice<UInt8>
     }
 
     private let form: Form
     private let signature: [UInt8]
-    /// The blobs in the order in which they were in the text.
+    /// The blobs in the order of the text.
     private let blobs: [Blob]
-    /// The length of the rest of the text.
+    /// The uncompressed length of the rest of the text, in bytes.
     private let count: Int
-    /// The rest of the text, as it is stored.
+    /// The rest of the text, in its stored form.
     private let rest: [UInt8]
 
-    /// The blobs that many documents share: a token's header, or a receipt's certificates.
+    /// The blobs shared by many documents: a token's header, or a receipt's certificates.
     package var sharedBlobs: ArraySlice<Blob> { form == .token ? blobs.prefix(1) : blobs[...] }
 
-    /// The other blobs, which are documents of their own: tokens in the payload.
+    /// The other blobs: tokens in the payload, each a document of its own.
     package var tokens: ArraySlice<Blob> { form == .token ? blobs.dropFirst() : [] }
 }
 
@@ -59,17 +59,17 @@ extension DocumentCodec {
         return codecs
     }
 
-    /// Shorter tokens and certificates stay in the text: a row of its own costs some 40 bytes.
+    /// Shorter tokens and certificates stay in the text, because a separate row costs some 40 bytes.
     private static let shortestBlob = 256
 
     /// - Parameters:
-    ///   - jws: The parsed token, if it is known.
-    ///   - isDocument: Whether a token inside is a document of its own, which is cut out.
-    /// - Returns: `nil` if the document is neither a token nor a receipt, or if decoding would not restore it byte for
-    ///   byte.
+    ///   - jws: The parsed token, or `nil` if the caller has not parsed the document.
+    ///   - isDocument: Whether an inner token is a document of its own, to be cut out.
+    /// - Returns: `nil` if the document is neither a token nor a receipt, or if decoding would not restore the document
+    ///   byte for byte.
     package init?(_ document: [UInt8], _ jws: JWS?, cutting isDocument: (ArraySlice<UInt8>) -> Bool) {
         guard document.count <= Limits.receipt else { return nil }
-        // A document that is no token, or that cannot be restored, is not taken apart.
+        // If the document is not a token or cannot be restored, it is not taken apart.
         let token = (jws ?? (try? JWS(document))).flatMap { DocumentCodec($0, isDocument) }
         guard let codec = token ?? DocumentCodec(receipt: document),
             (try? codec.document().isSame(as: document[...])) == true
@@ -93,7 +93,7 @@ extension DocumentCodec {
         self.init(.text, [], document, blobs)
     }
 
-    /// - Returns: `nil` if there is no memory to compress it.
+    /// - Returns: `nil` if zlib cannot allocate memory for the compression.
     private init?(_ form: Form, _ signature: [UInt8], _ text: [UInt8], _ blobs: [Blob]) {
         var rest: [UInt8] = []
         var end = 0
@@ -102,8 +102,8 @@ extension DocumentCodec {
             end = blob.range.upperBound
         }
         rest += text[end...]
-        // The rest of a token is not compressed: it is mostly less than a kilobyte. For a notification, zlib took as
-        // long as verifying two of the three signatures, because it touches so much memory.
+        // The rest of a token is not compressed, because it is mostly less than a kilobyte. For a notification, zlib
+        // took as long as verifying two of the three signatures, because zlib touches so much memory.
         guard let stored = form == .token ? rest : Deflate.compress(rest) else { return nil }
         self.form = form
         self.signature = signature
@@ -112,8 +112,8 @@ extension DocumentCodec {
         count = rest.count
     }
 
-    /// The ranges of string literals that are long enough to be tokens. The text need not be valid JSON: every range is
-    /// restored in place.
+    /// The ranges of string literals long enough to be tokens. The text need not be valid JSON: every range is restored
+    /// in place.
     private static func strings(in text: [UInt8]) -> [Range<Int>] {
         let quote = UInt8(ascii: "\"")
         var found: [Range<Int>] = []
@@ -133,12 +133,12 @@ extension DocumentCodec {
 
     /// The content to store for the document.
     ///
-    /// - Parameter names: The names of the rows that contain the blobs.
-    /// - Throws: If other names would be read from the result. The initializer has checked that everything else is
-    ///   restored.
+    /// - Parameter names: The names of the rows with the blobs, in the order of the blobs.
+    /// - Throws: `LedgerStorageError` if reading the result would return different names. The initializer has checked
+    ///   that the rest is restored.
     package func encoded<Name: BlobName>(_ names: [Name]) throws -> [UInt8] {
         var bytes: [UInt8] = []
-        // No count takes more than ten bytes, and hardly a name takes more than 50.
+        // A count takes at most ten bytes, and few names take more than 50.
         bytes.reserveCapacity(1 + signature.count + rest.count + 30 + 60 * blobs.count)
         bytes.append(form.rawValue)
         bytes.append(count: signature.count)
@@ -157,7 +157,7 @@ extension DocumentCodec {
         return bytes
     }
 
-    /// The document as decoding would restore it.
+    /// The document as restored by decoding.
     private func document() throws -> ArraySlice<UInt8> {
         try Self.decode(try encoded(blobs.indices.map(Int64.init))) { (reference: BlobReference<Int64>) in
             switch reference {
@@ -170,7 +170,7 @@ extension DocumentCodec {
 // MARK: - Reading
 
 extension DocumentCodec {
-    /// What a blob is, and the name of its row.
+    /// The kind of a blob, and the name of its row.
     package enum BlobReference<Name: BlobName> {
         /// A header or a certificate.
         case sharedBlobs(Name)
@@ -191,7 +191,7 @@ extension DocumentCodec {
 
     /// Restores a document from its stored content.
     ///
-    /// - Parameter blob: Reads what a reference names.
+    /// - Parameter blob: Reads the blob of a reference.
     /// - Throws: Errors of `blob`, and `LedgerStorageError` if `content` is damaged.
     package static func decode<Name: BlobName>(
         _ content: [UInt8], blob: (BlobReference<Name>) throws -> ArraySlice<UInt8>

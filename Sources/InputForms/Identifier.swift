@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Recognises what people send in place of a document: ids of purchases, and descriptions of values.
+/// Recognises texts sent in place of a document: ids of purchases, and descriptions of values.
 enum Identifier {
-    /// The longest id in bytes. Apple's have some 20.
+    /// The longest id in bytes. Apple's ids have some 20 bytes.
     private static let longest = 64
 
-    /// The most digits of an id of StoreKit Testing, which counts from 0. The App Store's have 15 and more.
+    /// The most digits of an id of StoreKit Testing, which counts from 0. The App Store's ids have 15 digits or more.
     private static let xcodeDigits = 8
 
-    /// Characters of an order id.
+    /// The number of characters of an order id.
     private static let orderLength = 8...14
 
     static func fault(_ text: ArraySlice<UInt8>, _ characters: TextCharacters) -> InputFault? {
@@ -29,7 +29,7 @@ enum Identifier {
         return start[..<dot].allSatisfy { 0x61...0x7a ~= $0 } && text[dot...].begins(with: ".AO-")
     }
 
-    /// Whether this is a description of a result or an optional in Swift.
+    /// Whether the text is Swift's description of a verification result or of an optional.
     static func isDescription(_ text: ArraySlice<UInt8>) -> Bool {
         ["verified(", "unverified(", "Optional("].contains { text.starts(with: $0.utf8) }
     }

@@ -2,19 +2,19 @@
 
 import AppStoreModel
 
-/// Why an input contains no document that can be verified: the name of the form that it has, and a sentence.
+/// The reason why an input contains no verifiable document: the name of its form, and a sentence.
 package struct InputFault: Error, Hashable, Sendable {
-    /// The forms that are known and cannot be taken. Logs and answers contain the name.
+    /// The forms that are recognised but not accepted. Logs and answers contain the name.
     package enum Name: String, CaseIterable, Sendable {
         /// Nothing, `null` or an empty object.
         case nothing
         /// The beginning of a receipt.
         case receiptCut
-        /// A document with more after it.
+        /// A document followed by more text.
         case severalDocuments
         /// A receipt without its first character.
         case firstCharacterLost
-        /// A receipt's bytes that were read as text.
+        /// A receipt's bytes decoded as text.
         case receiptAsText
         /// The beginning of a token.
         case tokenCut
@@ -31,16 +31,16 @@ package struct InputFault: Error, Hashable, Sendable {
         /// Text that begins like JSON.
         case brokenJSON
         case jsonWithoutDocument
-        /// gzip that is damaged or too long.
+        /// gzip that is damaged or expands too far.
         case brokenGzip
-        /// A document in more wrappings than are undone.
+        /// A document in more wrappings than `Limits.wrappings`.
         case tooManyWrappings
         case unknown
     }
 
-    /// The form.
+    /// The name of the form.
     package let name: Name
-    /// What was found, and what to send instead. It quotes nothing of the input.
+    /// The finding, and the text to send instead. The sentence does not quote the input.
     package let sentence: String
 
     private init(_ name: Name, _ sentence: String) {
@@ -52,7 +52,7 @@ package struct InputFault: Error, Hashable, Sendable {
 extension InputFault {
     static let nothing = InputFault(.nothing, "Nothing was sent: the document is empty or null.")
 
-    /// - Parameter length: The length by the receipt's own head; `nil` if it does not say.
+    /// - Parameter length: The length stated by the receipt's head, or `nil` for an indefinite length.
     static func receiptCut(_ count: Int, of length: Int?) -> InputFault {
         let present =
             length.map { "\(count) of its \($0) bytes are there" } ?? "\(count) bytes are there, and no end"
@@ -82,7 +82,7 @@ extension InputFault {
                 + "Is the column or field too short?")
     }
 
-    /// - Parameter count: The bytes of the signature that are there.
+    /// - Parameter count: The number of bytes present of the signature.
     static func signatureCut(_ count: Int) -> InputFault {
         InputFault(
             .tokenCut,
@@ -138,7 +138,7 @@ extension InputFault {
     package static let unknown = InputFault(
         .unknown, "It is neither a signed transaction, which has three parts with dots, nor an app receipt in base64.")
 
-    /// - Parameter count: The bytes in the base64.
+    /// - Parameter count: The number of bytes in the base64.
     static func notReceipt(_ count: Int) -> InputFault {
         InputFault(
             .unknown,

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The form in which somebody sent documents: the differences from the plain form, and the documents.
+/// The form of an input: its differences from the plain form, and its documents.
 ///
-/// Programs, logs and databases change a receipt or a token on its way. What they change without damage is undone here,
-/// before anything is verified: at most `Limits.wrappings` wrappings, and any spelling of base64. The documents are in
-/// their canonical encodings, so that a verifier that accepts one encoding of a token accepts them, and one document is
-/// stored once, however it was sent.
+/// Programs, logs and databases change a receipt or a token on its way. Harmless changes are undone here, before any
+/// verification: at most `Limits.wrappings` wrappings, and any spelling of base64. The resulting documents are in their
+/// canonical encodings. Therefore a verifier needs to accept only one encoding of a token, and a document is stored
+/// once, whatever its form in the input.
 package struct InputForm: Sendable {
-    /// What was undone, the outermost first. Nothing for a plain document.
+    /// The steps undone, the outermost first. Empty for a plain document. Steps inside the elements of a list are not
+    /// included.
     package let steps: [InputStep]
 
-    /// The documents in their order. Only a list has several. An element of a list that is no document has a fault of
-    /// its own.
+    /// The documents in their order. Only a list has several documents. An element of a list without a document has its
+    /// own fault.
     package let documents: [Result<InputDocument, InputFault>]
 
     /// A stable name for logs: the steps and the kind of the first document, such as `jsonMember+quotes+receipt`.
@@ -23,7 +24,7 @@ package struct InputForm: Sendable {
 
     /// Recognises the form of an input: text in UTF-8 or UTF-16, or binary data.
     ///
-    /// - Throws: ``InputFault`` if there is no document.
+    /// - Throws: ``InputFault`` if the input contains no document.
     package init(recognizing bytes: ArraySlice<UInt8>) throws(InputFault) {
         var recognition = InputRecognition(bytes.count)
         documents = try recognition.documents(in: bytes)

@@ -3,18 +3,18 @@
 import AppStoreModel
 import DeflateCoding
 
-/// Looks for documents in an input, and undoes one wrapping after the other.
+/// Looks for documents in an input, and undoes the wrappings from the outermost to the innermost.
 ///
-/// Each step reads its text a fixed number of times, and its result is not longer. Only gzip expands, up to
-/// `Limits.inflation` times the input. So the cost is linear.
+/// The cost is linear, because each step reads its text a fixed number of times. Only gzip expands a text by more than
+/// a factor of two: up to `Limits.inflation` times the input.
 struct InputRecognition {
     private(set) var steps: [InputStep] = []
-    /// How many wrappings were undone. Each level of recursion undoes one.
+    /// The number of wrappings undone. Each level of recursion undoes one wrapping.
     private var undone = 0
-    /// How many bytes may still be decompressed.
+    /// The number of bytes that may still be decompressed.
     private var inflatable: Int
 
-    /// - Parameter count: The bytes of the input, which bound what gzip in it expands to.
+    /// - Parameter count: The number of bytes of the input, which bounds the decompressed size of gzip inside.
     init(_ count: Int) {
         inflatable = min(count * Limits.inflation, Limits.inflated)
     }
@@ -31,7 +31,7 @@ struct InputRecognition {
         }
     }
 
-    /// The one document that a text is, in any spelling.
+    /// The document that makes up the whole text, in any spelling. `nil` if the text is not a document.
     private mutating func document(
         _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> InputDocument? {
@@ -53,10 +53,10 @@ struct InputRecognition {
         return try ReceiptText.document(inBase64: text, characters)
     }
 
-    /// How languages write that there is nothing.
+    /// The spellings of "no value" in different languages.
     private static let nothings = ["null", "nil", "(null)", "undefined"]
 
-    /// The input with one wrapping less.
+    /// Removes the outermost wrapping of the input.
     private mutating func unwrapped(
         _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> ArraySlice<UInt8> {
@@ -93,7 +93,7 @@ struct InputRecognition {
 // MARK: - JSON
 
 extension InputRecognition {
-    /// The JSON that a text is; `nil` if it does not begin like an object or an array, or is escaped.
+    /// The text parsed as JSON. `nil` if the text does not begin like an object or an array, or is escaped.
     private func json(_ text: ArraySlice<UInt8>) throws(InputFault) -> JSONValue? {
         guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
         do {

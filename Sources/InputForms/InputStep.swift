@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A difference from the plain form of a document that was undone. Logs contain the name.
+/// A difference from the plain form of a document, undone before verification. Logs contain the name.
 package enum InputStep: String, CaseIterable, Sendable {
     // MARK: Spellings of base64
 
-    /// White space around the text or in it.
+    /// White space around the text or inside the text.
     case whiteSpace
-    /// Blanks in place of `+`, as a form body that was decoded twice has them.
+    /// Blanks in place of `+`, the result of decoding a form body twice.
     case blanksForPlus
     /// A receipt in the alphabet of base64url.
     case base64url
@@ -21,7 +21,7 @@ package enum InputStep: String, CaseIterable, Sendable {
     case byteOrderMark
     case utf16
     case gzip
-    /// Base64 of something that is not a receipt's bytes itself.
+    /// Base64 of text or gzip, in contrast to base64 of a receipt.
     case base64
     case hexadecimal
     /// Hexadecimal after `\x`, as PostgreSQL writes `bytea`.
@@ -39,7 +39,7 @@ package enum InputStep: String, CaseIterable, Sendable {
     case escapes
     /// `Bearer ` before the text.
     case bearer
-    /// Dots at the end, with which a program shortens a text.
+    /// Dots at the end, written by a program to mark a shortened text.
     case ellipsis
 
     // MARK: JSON

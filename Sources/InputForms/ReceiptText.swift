@@ -3,11 +3,12 @@
 import AppStoreModel
 import ReceiptCoding
 
-/// Recognises app receipts and old transaction receipts: their bytes, and base64 of them.
+/// Recognises app receipts and old transaction receipts, as bytes and in base64.
 enum ReceiptText {
-    /// The document whose bytes these are; `nil` if they are none.
+    /// The document consisting of these bytes, or `nil` if the bytes are not a document.
     ///
-    /// - Throws: `receiptCut` if they are the beginning of one, `severalDocuments` if more follows.
+    /// - Throws: `receiptCut` if the bytes are the beginning of a receipt, `severalDocuments` if more bytes follow the
+    ///   receipt.
     static func document(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> InputDocument? {
         switch bytes.first {
         case 0x30: try receipt(bytes).map { .receipt(Array($0)) }
@@ -16,7 +17,7 @@ enum ReceiptText {
         }
     }
 
-    /// The document in base64 of any spelling, and the spelling; `nil` if there is none.
+    /// The document in base64 of any spelling, and the spelling. `nil` if the text is not a document in base64.
     static func document(
         inBase64 text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> (InputDocument, [InputStep])? {
@@ -29,12 +30,13 @@ enum ReceiptText {
         return (found, spelling(text, characters))
     }
 
-    /// Blanks may stand for `+`, or between lines. A receipt can be decoded with only one of both meanings.
+    /// A blank may stand for `+`, or may separate lines. A receipt can be decoded with only one of the two meanings.
     private static func documentWithBlanks(
         _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) -> (InputDocument, [InputStep])? {
         let text = text.map { $0 == UInt8(ascii: " ") ? UInt8(ascii: "+") : $0 }[...]
-        // A receipt that is cut off is one in the other meaning too, and reported then.
+        // A receipt that is cut off is not decoded here. The caller ignores the blanks, recognises the receipt, and
+        // reports the cut.
         guard let bytes = text.looseBase64, SignedReceipt(validating: bytes) != nil else { return nil }
         return (.receipt(bytes), [.blanksForPlus] + spelling(text, characters.subtracting(.blank)))
     }
@@ -47,15 +49,15 @@ enum ReceiptText {
         return steps
     }
 
-    /// Whether a text is base64 of a receipt, or hexadecimal or bytes, without the first character.
+    /// Whether a text is base64 of a receipt without the first character.
     static func isWithoutFirstCharacter(_ text: ArraySlice<UInt8>) -> Bool {
         let start = text.prefix(40)
         let whole = [UInt8(ascii: "M")] + start
         return whole[...].looseBase64.map { Head($0[...])?.isReceipt == true } ?? false
     }
 
-    /// Whether a text is what became of a receipt's bytes when they were read as Latin-1 or, with replacement
-    /// characters, as UTF-8. The object identifier in the first bytes has some that look the same in each.
+    /// Whether a text is a receipt's bytes decoded as Latin-1, as Windows-1252, or as UTF-8 with replacement
+    /// characters. Each decoding leaves a recognisable trace of the object identifier in the first bytes.
     static func isReadAsText(_ text: ArraySlice<UInt8>) -> Bool {
         guard text.first == UInt8(ascii: "0"), let second = text.dropFirst().first, second >= 0x80 else { return false }
         let start = text.prefix(24)
@@ -72,28 +74,28 @@ extension ReceiptText {
         TransactionReceipt(validating: bytes) != nil
     }
 
-    /// The bytes of a receipt, without white space after it; `nil` if these are none.
+    /// The bytes of a receipt, without white space after the receipt. `nil` if the bytes are not a receipt.
     private static func receipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8>? {
         guard let head = Head(bytes), head.isReceipt else {
-            // The first elements may be written in another way. Any error means that this is no receipt.
+            // The first elements may have a different encoding. Any error means that the bytes are not a receipt.
             return SignedReceipt(validating: bytes) == nil ? nil : bytes
         }
         guard let length = head.length else {
-            // An indefinite length ends with two zeros. Something may follow them, so decoding decides.
+            // An indefinite length ends with two zeros. More bytes may follow the zeros, so decoding decides.
             let text = bytes.trimmingWhiteSpace
             if text.ends(with: "\0\0") { return text }
             guard SignedReceipt(validating: bytes) != nil else { throw .receiptCut(bytes.count, of: nil) }
             return bytes
         }
         guard length <= bytes.count else { throw .receiptCut(bytes.count, of: length) }
-        // A second document must not be dropped in silence.
+        // A second document must not be dropped silently.
         guard bytes.dropFirst(length).trimmingWhiteSpace.isEmpty else { throw .severalDocuments }
         return bytes.prefix(length)
     }
 
     /// The first bytes of a receipt: SEQUENCE, its length, and the object identifier of `signedData`.
     private struct Head {
-        /// The bytes of the whole receipt; `nil` if the length is indefinite.
+        /// The number of bytes of the whole receipt, or `nil` if the length is indefinite.
         let length: Int?
         let isReceipt: Bool
 
@@ -101,7 +103,7 @@ extension ReceiptText {
             0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x02,
         ]
 
-        /// - Returns: `nil` if there is no SEQUENCE with a length of at most four bytes.
+        /// - Returns: `nil` if the bytes do not begin with a SEQUENCE, or if its length takes more than four bytes.
         init?(_ bytes: ArraySlice<UInt8>) {
             guard bytes.first == 0x30, let first = bytes.dropFirst().first else { return nil }
             let digits = first > 0x80 ? Int(first & 0x7f) : 0

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The kinds of characters that a text has, found in one pass: a receipt has 100,000 characters.
+/// The kinds of characters in a text, found in one pass: a receipt has 100,000 characters.
 struct TextCharacters: OptionSet {
     let rawValue: UInt8
 
@@ -17,7 +17,7 @@ struct TextCharacters: OptionSet {
     static let blank = TextCharacters(rawValue: 32)
     /// Line ends and tabs.
     static let lineEnd = TextCharacters(rawValue: 64)
-    /// All others, which neither base64 nor a token has.
+    /// All other characters. Neither base64 nor a token contains them.
     static let other = TextCharacters(rawValue: 128)
 
     static let whiteSpace: TextCharacters = [.blank, .lineEnd]
@@ -40,7 +40,7 @@ struct TextCharacters: OptionSet {
             ("\t\r\n", .lineEnd),
         ]
         for (characters, kind) in kinds {
-            // By scalars, because a line end of two is one character.
+            // The loop is over scalars, because CR LF is a single `Character`.
             for scalar in characters.unicodeScalars { table[Int(scalar.value)] = kind.rawValue }
         }
         return table
@@ -48,10 +48,10 @@ struct TextCharacters: OptionSet {
 }
 
 extension UInt8 {
-    /// Whether this is a blank, a tab or a line end.
+    /// Whether the byte is a blank, a tab or a line end.
     package var isWhiteSpace: Bool { self == 0x20 || self == 0x09 || self == 0x0a || self == 0x0d }
 
-    /// The value of a hexadecimal digit.
+    /// The value of a hexadecimal digit, or `nil` for any other byte.
     var hexValue: UInt8? {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): self - UInt8(ascii: "0")
@@ -72,7 +72,7 @@ extension ArraySlice<UInt8> {
         return self[start...end]
     }
 
-    /// Whether this is no text: a receipt's bytes, gzip or UTF-16.
+    /// Whether the bytes are not text, but a receipt, gzip or UTF-16.
     ///
     /// A receipt's first byte, the tag SEQUENCE, is also the digit 0.
     package var isBinary: Bool {
@@ -82,7 +82,7 @@ extension ArraySlice<UInt8> {
     var isGzip: Bool { starts(with: [0x1f, 0x8b]) }
     var isUTF16: Bool { starts(with: [0xff, 0xfe]) || starts(with: [0xfe, 0xff]) }
 
-    /// How many bytes are dots. A buffer and no branch, so that the compiler can look at many at once.
+    /// The number of dots. The buffer and the absence of branches let the compiler compare many bytes at once.
     var countOfDots: Int {
         withUnsafeBufferPointer { bytes in bytes.reduce(0) { $0 &+ ($1 == UInt8(ascii: ".") ? 1 : 0) } }
     }
@@ -93,15 +93,15 @@ extension ArraySlice<UInt8> {
         text.withUTF8Buffer { suffix($0.count).elementsEqual($0) }
     }
 
-    /// Whether `part` occurs in these bytes, which are few.
+    /// Whether `part` occurs in these bytes. The search is quadratic, so the caller passes only a few bytes.
     func includes(_ part: [UInt8]) -> Bool {
         indices.contains { self[$0...].starts(with: part) }
     }
 
-    /// Base64 in any spelling: both alphabets, with or without padding, white space in it. A rest of one character, as
-    /// a text has that was cut off, is dropped.
+    /// Decodes base64 in any spelling: both alphabets, with or without padding, with white space inside. A single last
+    /// character, left over if a text was cut off, is dropped.
     ///
-    /// - Returns: `nil` if there is another character, or padding before the end.
+    /// - Returns: `nil` for any other character, for padding before the end, and for an empty text.
     var looseBase64: [UInt8]? {
         var text = filter { !$0.isWhiteSpace }
         while text.last == UInt8(ascii: "=") { text.removeLast() }
@@ -114,9 +114,9 @@ extension ArraySlice<UInt8> {
         return Base64.decode(text)
     }
 
-    /// Hexadecimal digits, with white space in it. A rest of one digit is dropped.
+    /// Decodes hexadecimal digits, with white space between them. A single last digit is dropped.
     ///
-    /// - Returns: `nil` if there is another character.
+    /// - Returns: `nil` for any other character.
     var hexadecimal: [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?

@@ -2,19 +2,20 @@
 
 import AppStoreModel
 
-/// Recognises compact tokens, and what is left of them.
+/// Recognises compact tokens, and incomplete tokens.
 enum TokenText {
-    /// The characters of a signature by ES256: 64 bytes in base64url.
+    /// The number of characters of an ES256 signature: 64 bytes in base64url.
     private static let signatureLength = 86
 
     private static let dot = UInt8(ascii: ".")
 
-    /// The token in its canonical encoding, and how it was spelled; `nil` if the text has another shape.
+    /// The token in its canonical encoding, and its spelling. `nil` if the text has the shape of neither a token nor a
+    /// part of a token.
     ///
-    /// The last character of a part may have bits that belong to no byte. They are not corrected, so the verifier
-    /// refuses such a token.
+    /// The last character of a part may have trailing bits beyond the last byte. Such bits are not corrected, so the
+    /// verifier refuses the token.
     ///
-    /// - Throws: A fault that says which part is missing.
+    /// - Throws: A fault that names the missing or incomplete part.
     static func document(
         _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> (InputDocument, [InputStep])? {
@@ -32,13 +33,13 @@ enum TokenText {
         }
     }
 
-    /// Whether a text begins as base64 of `{` does: a header is a JSON object.
+    /// Whether a text begins like base64 of a JSON object: `{`, then a quote or white space. A header is a JSON object.
     private static func beginsLikeToken(_ text: ArraySlice<UInt8>) -> Bool {
         guard text.first == UInt8(ascii: "e"), let second = text.dropFirst().first else { return false }
         return UInt8(ascii: "w")...UInt8(ascii: "z") ~= second
     }
 
-    /// The text without white space and padding, in the alphabet of base64url; `nil` if there is padding inside a part.
+    /// The text without white space and padding, in the alphabet of base64url. `nil` if padding occurs inside a part.
     private static func canonical(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         var token: [UInt8] = []
         token.reserveCapacity(text.count)
@@ -69,11 +70,11 @@ enum TokenText {
     private static func fault(ofTwoParts token: [UInt8]) -> InputFault {
         let payload = token.split(separator: dot, omittingEmptySubsequences: false).last ?? []
         guard let json = payload.looseBase64 else { return .tokenCut(in: .payload) }
-        // Whatever the error is, the payload does not end.
+        // Any error means that the payload is cut off.
         return JSONValue(readable: json) == nil ? .tokenCut(in: .payload) : .tokenWithoutSignature
     }
 
-    /// Whether JSON, or the beginning of it, is the header of a token.
+    /// Whether JSON, or the beginning of JSON, is the header of a token.
     static func isHeader(_ json: ArraySlice<UInt8>) -> Bool {
         let start = json.prefix(200)
         return ["\"alg\"", "\"x5c\""].contains { start.includes(Array($0.utf8)) }

@@ -2,20 +2,20 @@
 
 import AppStoreModel
 
-/// Where the documents are in a JSON value.
+/// The place of the documents in a JSON value.
 enum WrappedJSON {
-    /// There is nothing where a document should be.
+    /// The place of a document is empty.
     case nothing
     case member(InputStep, JSONValue)
-    /// Several documents. Each element is one, or contains one.
+    /// Several documents. Each element is a document or contains a document.
     case list(InputStep, [JSONValue])
-    /// A token in parts.
+    /// A token split into its parts.
     case token(String)
     /// The header of a token.
     case header
     /// A payload without its signature.
     case payload
-    /// There is no document.
+    /// JSON without a document.
     case other
 
     init(_ json: JSONValue) {
@@ -29,7 +29,8 @@ enum WrappedJSON {
         }
     }
 
-    /// The members whose value is a document. If an object has several, all of them are documents.
+    /// The members with a document as their value. If an object has several such members, all of their values are
+    /// documents.
     static let members = [
         "receipt-data", "signedPayload", "signedTransactionInfo", "jwsRepresentation", "verificationResult", "document",
         "documents", "transactionReceipt", "appStoreReceipt", "Payload", "purchaseToken", latestReceipt,
@@ -49,7 +50,7 @@ enum WrappedJSON {
         elements.isEmpty ? .nothing : .list(step, elements)
     }
 
-    /// The transaction and the renewal info of a subscription. Bought once, there is no renewal info.
+    /// The transaction and the renewal info of a subscription. A one-time purchase has no renewal info.
     private static func signed(_ item: JSONValue) -> [JSONValue] {
         [item["signedTransactionInfo"], item["signedRenewalInfo"]].compactMap { $0 == .null ? nil : $0 }
     }
@@ -69,7 +70,7 @@ enum WrappedJSON {
         guard !present.isEmpty else { return nil }
         let values = present.filter { $0.1 != .null && $0.1 != .string("") }
         guard let (name, value) = values.first else { return .nothing }
-        // One document may stand in two members.
+        // Two members may hold the same document.
         guard values.allSatisfy({ $0.1 == value }) else { return .list(.list, values.map(\.1)) }
         return .member(name == latestReceipt ? .verifyReceiptAnswer : .jsonMember, value)
     }

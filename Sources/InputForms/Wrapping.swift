@@ -2,13 +2,15 @@
 
 import AppStoreModel
 
-/// A way to wrap a text in another one, and how it is undone.
+/// A way to wrap a text, and the function that undoes the wrapping.
 struct Wrapping: Sendable {
     let step: InputStep
-    /// The text inside; `nil` if the text is not wrapped like this. It is never longer than the text.
+    /// The text inside, or `nil` if the text does not have this wrapping. The inner text is not longer than the outer
+    /// text, unless a JSON string contains U+FDD0 or lone surrogates.
     let undo: @Sendable (ArraySlice<UInt8>) -> [UInt8]?
 
-    /// In the order in which they are tried. All but the last look at a few characters first.
+    /// All wrappings, in the order of the attempts. Each attempt first looks for a prefix, a suffix or a character of
+    /// the wrapping.
     static let all = [
         Wrapping(step: .pem, undo: pem),
         Wrapping(step: .dataURL, undo: dataURL),
@@ -57,12 +59,13 @@ struct Wrapping: Sendable {
     private static func quotes(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.count >= 2, let quote = text.first, text.last == quote else { return nil }
         guard quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'") else { return nil }
-        // In single quotes, or with line ends inside, it is no JSON, and has no escapes of JSON.
+        // A text in single quotes, or with line ends inside, is not JSON. Only its quotes are removed.
         if case .string(let inner) = JSONValue(readable: text) { return Array(inner.utf8) }
         return Array(text.dropFirst().dropLast())
     }
 
-    /// Undoes the escapes that programming languages write in strings. A text with others is none.
+    /// Undoes the escapes of string literals in programming languages. `nil` if the text has no escapes, or has unknown
+    /// escapes.
     private static func escapes(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard text.indexOfFirst(UInt8(ascii: "\\")) != nil else { return nil }
         var result: [UInt8] = []
@@ -84,7 +87,7 @@ struct Wrapping: Sendable {
         case UInt8(ascii: "r"): return UInt8(ascii: "\r")
         case UInt8(ascii: "t"): return UInt8(ascii: "\t")
         case UInt8(ascii: "u"):
-            // JSON writers of some languages write + and = like this.
+            // JSON writers of some languages escape + and = as `\u002b` and `\u003d`.
             guard rest.begins(with: "00"), let code = rest.prefix(4).hexadecimal, code.count == 2 else { return nil }
             rest = rest.dropFirst(4)
             return code[1] < 0x80 ? code[1] : nil
@@ -98,7 +101,7 @@ struct Wrapping: Sendable {
         text.begins(with: "Bearer ") || text.begins(with: "bearer ") ? Array(text.dropFirst(7)) : nil
     }
 
-    /// The most fields of a form before the one with the document. Forms that are sent have a few.
+    /// The most fields of a form before the field with the document. Real forms have only a few fields.
     private static let fields = 16
 
     private static func formBody(_ text: ArraySlice<UInt8>) -> [UInt8]? {
@@ -134,7 +137,8 @@ struct Wrapping: Sendable {
         return Array(text[...last])
     }
 
-    /// Bytes in hexadecimal. Other texts may have only such digits, so the bytes must look like a document.
+    /// Decodes hexadecimal. A text of hexadecimal digits may have a different meaning, so the first byte must be the
+    /// first byte of a receipt or of gzip.
     private static func hexadecimal(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         guard let first = text.prefix(2).hexadecimal, first == [0x30] || first == [0x1f] else { return nil }
         return text.hexadecimal

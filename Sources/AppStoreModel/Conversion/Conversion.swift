@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A converted value, and the members of the original that have no counterpart in the other format.
+/// A converted value, and the members of the original without a counterpart in the other format.
 ///
-/// The old format (“legacy” in names) is verifyReceipt's. The new format (“modern”) is that of signed payloads.
+/// The old format (“legacy” in names) is verifyReceipt's format. The new format (“modern”) is the format of signed
+/// payloads.
 public struct Conversion<Value: Sendable>: Sendable {
     /// The converted value.
     public var value: Value
-    /// The members that could not be converted. Converting back returns everything else.
+    /// The members that could not be converted. Converting back returns all other members.
     public var leftovers: [Leftover]
 
-    /// A conversion with this result.
+    /// A conversion with the given result.
     public init(value: Value, leftovers: [Leftover]) {
         self.value = value
         self.leftovers = leftovers
     }
 }
 
-/// A member that has no counterpart in the other format.
+/// A member without a counterpart in the other format.
 public struct Leftover: Hashable, Sendable {
     /// Its path in the original document, such as `receipt.in_app[2].web_order_line_item_id`.
     public var path: String
     /// Its value.
     public var value: JSONValue
 
-    /// A leftover at this path.
+    /// A leftover at the given path.
     public init(path: String, value: JSONValue) {
         self.path = path
         self.value = value
     }
 }
 
-/// Converts one field, or a few that belong together, in both directions. The tables of mappings in this file are the
-/// whole conversion.
+/// Converts a field, or a few related fields, in both directions. The tables of mappings in this file are the whole
+/// conversion.
 struct FieldMapping<Legacy, Modern>: Sendable {
     let toModern: @Sendable (Legacy, inout Modern) -> Void
     let toLegacy: @Sendable (Modern, inout Legacy) -> Void
 
-    /// A value that has the same type in both formats.
+    /// A value of the same type in both formats.
     static func same<Value>(
         _ legacy: any WritableKeyPath<Legacy, Value> & Sendable,
         _ modern: any WritableKeyPath<Modern, Value> & Sendable
@@ -46,7 +47,7 @@ struct FieldMapping<Legacy, Modern>: Sendable {
             toLegacy: { $1[keyPath: legacy] = $0[keyPath: modern] })
     }
 
-    /// A value that has another type in each format.
+    /// A value of a different type in each format.
     static func converted<Old, New>(
         _ legacy: any WritableKeyPath<Legacy, Old?> & Sendable, _ modern: any WritableKeyPath<Modern, New?> & Sendable,
         toModern: @escaping @Sendable (Old) -> New?, toLegacy: @escaping @Sendable (New) -> Old?
@@ -71,8 +72,8 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             .same(\.originalPurchaseDate, \.originalPurchaseDate),
             .same(\.expiresDate, \.expiresDate),
             .same(\.webOrderLineItemId, \.webOrderLineItemId),
-            // After an upgrade the old format has a cancellation date too. The App Store itself signs only `isUpgraded`
-            // then.
+            // After an upgrade the old format also has a cancellation date. For an upgrade, the App Store itself signs
+            // only `isUpgraded`.
             .same(\.cancellationDate, \.revocationDate),
             .same(\.cancellationReason, \.revocationReason),
             .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
@@ -95,7 +96,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             new.offerType = Open(.introductory)
             new.offerDiscountType = Open(.freeTrial)
         } else if old.isInIntroOfferPeriod == true {
-            // The old format does not say whether the offer is paid as you go or up front.
+            // The old format does not distinguish an offer paid as you go from an offer paid up front.
             new.offerType = Open(.introductory)
         }
     }
@@ -106,7 +107,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             isSubscription: new.expiresDate != nil)
     }
 
-    /// Sets the fields whose values follow from other fields.
+    /// Sets the fields with values derived from other fields.
     @Sendable private static func derived(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
         if old.expiresDate != nil { new.type = Open(.autoRenewableSubscription) }
         if let id = old.transactionId, id == old.originalTransactionId { new.transactionReason = Open(.purchase) }
@@ -126,8 +127,8 @@ extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalI
             .same(\.expirationIntent, \.expirationIntent),
             .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
             .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
-            // The old format has two members for price increases: `price_consent_status` only for those that need
-            // consent, `price_increase_status` for others too.
+            // The old format has two members for price increases. `price_consent_status` is only for increases with
+            // required consent, and `price_increase_status` is for all increases.
             Self(
                 toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
                 toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
@@ -181,7 +182,7 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
     /// The old format has 0 for a missing identifier.
     private static func identifier(_ number: Int64?) -> Int64? { number == 0 ? nil : number }
 
-    /// In sandbox the App Store writes 0 for each of these identifiers. Elsewhere a missing one stays missing.
+    /// In sandbox the App Store writes 0 for each of these identifiers. Elsewhere a missing identifier stays missing.
     private static func zeroInSandbox(_ app: AppTransaction) -> Int64? {
         app.receiptType == .sandbox ? 0 : nil
     }
@@ -203,14 +204,15 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
 
 // MARK: - One document
 
-/// What a document in the old format states once for all its purchases. In the new format each payload states it.
+/// The values that a document in the old format states once for all its purchases. In the new format each payload
+/// states them.
 public struct ConversionContext: Hashable, Sendable {
     /// The app.
     public var bundleId: String?
     /// The environment.
     public var environment: Open<Environment>?
 
-    /// A context with these values.
+    /// A context with the given values.
     public init(bundleId: String? = nil, environment: Open<Environment>? = nil) {
         self.bundleId = bundleId
         self.environment = environment
@@ -226,7 +228,7 @@ extension LatestReceiptInfo {
         isSubscription: Bool
     ) {
         let isIntroductory = type == .introductory
-        // Payloads before 1.10 do not say how an offer was paid. A price of 0 means a trial.
+        // Payloads before version 1.10 do not state how an offer was paid. A price of 0 means a trial.
         let isTrial = isIntroductory && (discount == .freeTrial || discount == nil && isFree)
         isTrialPeriod = isTrial
         if isSubscription { isInIntroOfferPeriod = isIntroductory && !isTrial }
@@ -234,10 +236,10 @@ extension LatestReceiptInfo {
         if type == .offerCode { offerCodeRefName = identifier }
     }
 
-    /// Converts the row to a transaction as the App Store signs it today.
+    /// Converts the row to a transaction in the App Store's current form.
     ///
-    /// The result has no `signedDate`, since it is not signed in this form. It has a `type` only if it is a
-    /// subscription.
+    /// The result has no `signedDate`, since the App Store has not signed the row in this form. It has a `type` only if
+    /// the row has an expiration date, because only subscriptions expire.
     public func modern(in context: ConversionContext) -> Conversion<JWSTransactionDecodedPayload> {
         var new = JWSTransactionDecodedPayload()
         for mapping in FieldMapping.transactions { mapping.toModern(self, &new) }
@@ -253,8 +255,8 @@ extension LatestReceiptInfo {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so these
-    /// are leftovers; ``DecodedPurchases/legacy()`` writes them into the answer.
+    /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so both
+    /// are leftovers. ``DecodedPurchases/legacy()`` writes them into the answer.
     public func legacy() -> Conversion<LatestReceiptInfo> {
         let old = LatestReceiptInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -262,7 +264,7 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension PendingRenewalInfo {
-    /// Converts to renewal info as the App Store signs it today.
+    /// Converts the row to renewal info in the App Store's current form.
     public func modern(in context: ConversionContext) -> Conversion<JWSRenewalInfoDecodedPayload> {
         var new = JWSRenewalInfoDecodedPayload()
         for mapping in FieldMapping.renewals { mapping.toModern(self, &new) }
@@ -270,7 +272,7 @@ extension PendingRenewalInfo {
         return Conversion(value: new, leftovers: leftovers(of: self, notIn: Self(new)))
     }
 
-    /// The members of renewal info, as ``JWSRenewalInfoDecodedPayload/legacy()`` converts them.
+    /// The members of renewal info, as converted by ``JWSRenewalInfoDecodedPayload/legacy()``.
     package init(_ new: JWSRenewalInfoDecodedPayload) {
         self.init()
         for mapping in FieldMapping.renewals { mapping.toLegacy(new, &self) }
@@ -278,8 +280,8 @@ extension PendingRenewalInfo {
 }
 
 extension JWSRenewalInfoDecodedPayload {
-    /// Converts to pending renewal info of a verifyReceipt answer. Pending renewal info names no environment, so that
-    /// is a leftover; ``DecodedPurchases/legacy()`` writes it into the answer.
+    /// Converts to pending renewal info of a verifyReceipt answer. Pending renewal info names no environment, so the
+    /// environment is a leftover. ``DecodedPurchases/legacy()`` writes the environment into the answer.
     public func legacy() -> Conversion<PendingRenewalInfo> {
         let old = PendingRenewalInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -287,7 +289,7 @@ extension JWSRenewalInfoDecodedPayload {
 }
 
 extension Receipt {
-    /// Converts to the app's purchase as the App Store signs it today, without `in_app`.
+    /// Converts to the app's purchase in the App Store's current form, without `in_app`.
     public func modern() -> Conversion<AppTransaction> {
         var new = AppTransaction()
         for mapping in FieldMapping.apps { mapping.toModern(self, &new) }
@@ -314,17 +316,17 @@ extension AppTransaction {
 
 // MARK: - Leftovers
 
-/// The members of `original` that are missing or different in `returned`, which is the result of converting it there
-/// and back. Comparing all members finds every loss; a list by hand could miss one.
+/// The members of `original` that are missing or different in `returned`, the result of converting `original` there and
+/// back. Comparing all members finds every loss, but a handwritten list could miss a loss.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
-    // Neither throws: no payload holds a number that JSON cannot write.
+    // Neither call throws, because every number in a payload has a JSON form.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
         return []
     }
     let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
     let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
-    // An instant has three members in the old format; only one of them is reported.
+    // An instant has three members in the old format. Only the member without a suffix is reported.
     return missing.filter { member in
         !["_ms", "_pst"].contains {
             member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))
@@ -332,7 +334,7 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     }.map { Leftover(path: $0.name, value: $0.value) }
 }
 
-/// Whether two values are equal, or the same UUID: the old format writes UUIDs in capitals.
+/// Whether two values are equal, or are the same UUID: the old format writes UUIDs in capitals.
 private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
     if value == other { return true }
     guard let text = value.string, let other = other?.string, text.utf8.count == 36 else { return false }
@@ -340,7 +342,7 @@ private func isSame(_ value: JSONValue, _ other: JSONValue?) -> Bool {
 }
 
 extension [Leftover] {
-    /// The same leftovers with `path` in front of their paths.
+    /// The same leftovers, with `path` in front of their paths.
     func below(_ path: String) -> [Leftover] {
         map { Leftover(path: "\(path).\($0.path)", value: $0.value) }
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The purchases of one document as today's payloads.
+/// The purchases of a document as payloads in the App Store's current form.
 public struct DecodedPurchases: Codable, Hashable, Sendable {
     /// The purchase of the app.
     public var appTransaction: AppTransaction?
     /// The transactions, in the document's order.
     public var transactions: [JWSTransactionDecodedPayload]
-    /// Renewal info of each subscription.
+    /// The renewal info of each subscription.
     public var renewalInfo: [JWSRenewalInfoDecodedPayload]
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A document with these payloads.
+    /// A document with the given payloads.
     public init(
         appTransaction: AppTransaction? = nil, transactions: [JWSTransactionDecodedPayload] = [],
         renewalInfo: [JWSRenewalInfoDecodedPayload] = []
@@ -23,10 +23,10 @@ public struct DecodedPurchases: Codable, Hashable, Sendable {
 }
 
 extension VerifyReceiptResponse {
-    /// Converts the answer to today's payloads.
+    /// Converts the answer to payloads in the App Store's current form.
     ///
-    /// A purchase in both `latest_receipt_info` and `in_app` becomes one transaction, made from the former, which is
-    /// newer.
+    /// A purchase in both `latest_receipt_info` and `in_app` becomes one transaction. The transaction comes from
+    /// `latest_receipt_info`, because its row is newer.
     public func modern() -> Conversion<DecodedPurchases> {
         let known = environment ?? receipt?.receiptType?.known.map { Open($0.environment) }
         let context = ConversionContext(bundleId: receipt?.bundleId, environment: known)
@@ -38,7 +38,7 @@ extension VerifyReceiptResponse {
         result.add(latestReceiptInfo ?? [], "latest_receipt_info", context)
         if let rows = receipt?.inApp, !rows.isEmpty {
             result.add(rows, "receipt.in_app", context)
-            // The new format does not say which of the purchases the receipt itself contained.
+            // The new format does not state which purchases were in the receipt itself.
             let ids = rows.compactMap(\.transactionId).map(JSONValue.string)
             if latestReceiptInfo != nil {
                 result.leftovers.append(Leftover(path: "receipt.in_app", value: .array(ids)))
@@ -57,7 +57,7 @@ extension VerifyReceiptResponse {
 }
 
 extension DecodedPurchases {
-    /// Whether one of the payloads has this environment.
+    /// Whether a payload names `environment`.
     fileprivate func names(_ environment: Open<Environment>?) -> Bool {
         let all = transactions.map(\.environment) + renewalInfo.map(\.environment) + [appTransaction?.receiptType]
         return all.contains(environment)
@@ -89,11 +89,11 @@ extension Conversion<DecodedPurchases> {
 }
 
 extension DecodedPurchases {
-    /// Converts the payloads to one verifyReceipt answer.
+    /// Converts the payloads to a verifyReceipt answer.
     ///
-    /// With a subscription, `latest_receipt_info` has all transactions. `in_app` is left out then: it lists the
-    /// purchases of one receipt, and there is none. Without a subscription, `in_app` has all transactions, with the
-    /// members that the App Store writes there.
+    /// With a subscription, `latest_receipt_info` has all transactions. `in_app` is then left out, because it lists the
+    /// purchases of a receipt, and the payloads come from no receipt. Without a subscription, `in_app` has all
+    /// transactions, with only the members written by the App Store in `in_app`.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = appTransaction.map(Receipt.init) ?? Receipt()
@@ -110,7 +110,7 @@ extension DecodedPurchases {
         return Conversion(value: response, leftovers: leftovers(after: response))
     }
 
-    /// The members that converting `response` back does not return.
+    /// The members that are lost if `response` is converted back.
     private func leftovers(after response: VerifyReceiptResponse) -> [Leftover] {
         let context = ConversionContext(bundleId: response.receipt?.bundleId, environment: response.environment)
         let rows = response.latestReceiptInfo ?? response.receipt?.inApp ?? []
@@ -131,7 +131,7 @@ extension DecodedPurchases {
 }
 
 extension LatestReceiptInfo {
-    /// The row with the members of `in_app` only.
+    /// The row with only the members of `in_app`.
     fileprivate var inApp: LatestReceiptInfo {
         var row = self
         row.isUpgraded = nil
@@ -145,9 +145,9 @@ extension LatestReceiptInfo {
 // MARK: - The iOS 6 style
 
 extension TransactionReceiptInfo {
-    /// Converts to a transaction as the App Store signs it today.
+    /// Converts to a transaction in the App Store's current form.
     ///
-    /// - Parameter environment: The environment of the answer that contains this purchase.
+    /// - Parameter environment: The environment of the answer with this purchase.
     public func modern(environment: Open<Environment>?) -> Conversion<JWSTransactionDecodedPayload> {
         var unified = LatestReceiptInfo()
         for mapping in FieldMapping.transactionReceipts { mapping.toModern(self, &unified) }
@@ -181,7 +181,7 @@ extension FieldMapping where Legacy == TransactionReceiptInfo, Modern == LatestR
 }
 
 extension VerifyTransactionReceiptResponse {
-    /// Converts the answer to today's payloads.
+    /// Converts the answer to payloads in the App Store's current form.
     public func modern() -> Conversion<DecodedPurchases> {
         var result = Conversion(value: DecodedPurchases(), leftovers: [])
         result.add(latestReceiptInfo, "latest_receipt_info", environment)
@@ -216,14 +216,14 @@ extension Conversion<DecodedPurchases> {
     fileprivate mutating func add(_ info: TransactionReceiptInfo?, _ path: String, _ environment: Open<Environment>?) {
         guard let transaction = info?.modern(environment: environment) else { return }
         leftovers += transaction.leftovers.below(path)
-        // If the receipt that was sent is the newest one, the answer contains it twice.
+        // If the receipt in the request is the newest receipt, the answer contains the purchase twice.
         guard !value.transactions.contains(transaction.value) else { return }
         value.transactions.append(transaction.value)
     }
 }
 
 extension ResponseBodyV1 {
-    /// Converts the notification's purchases to today's payloads.
+    /// Converts the notification's purchases to payloads in the App Store's current form.
     public func modern() -> Conversion<DecodedPurchases> {
         let environment = modernEnvironment.map { Open($0) } ?? unifiedReceipt?.environment
         let context = ConversionContext(bundleId: bid, environment: environment)
@@ -234,7 +234,8 @@ extension ResponseBodyV1 {
         result.add(latestExpiredReceiptInfo, "latest_expired_receipt_info", environment)
 
         var rest = self
-        // The renewal was once at the top only; notifications with a unified receipt have it there too.
+        // Old notifications have the renewal only at the top level. Notifications with a unified receipt also have it
+        // inside the receipt.
         if result.value.renewalInfo.isEmpty, autoRenewStatus != nil || autoRenewProductId != nil {
             var renewal = JWSRenewalInfoDecodedPayload()
             renewal.autoRenewStatus = autoRenewStatus.map { Open($0 ? .on : .off) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The texts of an instant in verifyReceipt answers, whose members are `…_date`, `…_date_ms` and `…_date_pst`.
+/// The texts of an instant in verifyReceipt answers. An instant has the members `…_date`, `…_date_ms` and `…_date_pst`.
 ///
-/// `_pst` is real Pacific time with daylight saving, in spite of its name.
+/// In spite of its name, `_pst` is real Pacific time with daylight saving.
 package enum LegacyDate {
     /// Appends `YYYY-MM-DD HH:MM:SS Etc/GMT`.
     package static func appendGMT(_ instant: Timestamp, to text: inout [UInt8]) {
@@ -14,8 +14,8 @@ package enum LegacyDate {
         append(instant, offset: pacificOffset(at: instant), zone: " America/Los_Angeles", to: &text)
     }
 
-    /// Reads a text of either form. One hour a year occurs twice in Pacific time; its texts are read as the first
-    /// occurrence.
+    /// Reads a text of either form, or returns `nil`. An hour of Pacific time occurs twice each autumn. Its texts are
+    /// read as the first occurrence.
     package static func instant(of text: String) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
@@ -43,10 +43,10 @@ package enum LegacyDate {
         zone.withUTF8Buffer { text.append(contentsOf: $0) }
     }
 
-    /// Seconds east of UTC in America/Los_Angeles.
+    /// The offset of America/Los_Angeles, in seconds east of UTC.
     ///
-    /// Follows the US Energy Policy Act of 2005 from 2007 on, and the law before it from 1987 to 2006. For earlier
-    /// years, which no App Store date has, it follows the rules of 1967.
+    /// The offset follows the US Energy Policy Act of 2005 from 2007 on, and the previous law from 1987 to 2006. For
+    /// earlier years the offset follows the rules of 1967. No App Store date is that old.
     package static func pacificOffset(at instant: Timestamp) -> Int {
         let standard = -8 * 3600
         let year = CalendarDate(milliseconds: instant.milliseconds, offset: standard).year

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An object in verifyReceipt's format, in which nearly every value is a string and an instant has three members.
+/// An object in verifyReceipt's format. In this format nearly every value is a string, and an instant has three
+/// members.
 ///
-/// A type lists its members once, in the App Store's order. `LegacyReader` and `LegacyWriter` both follow that list, so
-/// that they always agree. Reading accepts every form that has been seen; writing uses the App Store's form only.
+/// A type lists its members once, in the App Store's order. `LegacyReader` and `LegacyWriter` both follow this list, so
+/// they always agree. The reader accepts every form seen so far. The writer uses only the App Store's form.
 public protocol LegacyObject: Codable, Hashable, Sendable {
-    /// An object without a member.
+    /// An object without members.
     init()
 
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     var unknownMembers: UnknownMembers { get set }
 
     /// Visits every known member.
     mutating func visit<Visitor: LegacyVisitor>(_ visitor: inout Visitor)
 }
 
-/// Reads or writes the members of a ``LegacyObject``, with a method for each form that values have on the wire.
+/// Reads or writes the members of a ``LegacyObject``, with a method for each form of a value in the JSON.
 public protocol LegacyVisitor {
     /// Text.
     mutating func text(_ name: StaticString, _ value: inout String?)
@@ -35,11 +36,11 @@ public protocol LegacyVisitor {
     mutating func boolDigit(_ name: StaticString, _ value: inout Bool?)
     /// A boolean: `true`.
     mutating func bool(_ name: StaticString, _ value: inout Bool?)
-    /// An identifier that is a number here: `1000000000000000`.
+    /// An identifier written as a number: `1000000000000000`.
     mutating func identifierNumber(_ name: StaticString, _ value: inout String?)
     /// `status`: a number; `"OK"` has been seen in an old log.
     mutating func status(_ name: StaticString, _ value: inout Open<VerifyReceiptStatus>?)
-    /// Another name of a member that was visited before: it is read and never written.
+    /// An alternative name of a member visited before. The reader accepts the name, and the writer never uses it.
     mutating func alias(_ name: StaticString, _ value: inout Bool?)
     /// An instant as the three members of `names`.
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?)
@@ -49,7 +50,7 @@ public protocol LegacyVisitor {
     mutating func objects<Object: LegacyObject>(_ name: StaticString, _ value: inout [Object]?)
 }
 
-/// The names of an instant's three members. They are literals, so that no string is built for each date.
+/// The names of an instant's three members. The names are literals, so no date needs a new string.
 public struct LegacyDateNames: Sendable {
     let gmt: StaticString
     let milliseconds: StaticString

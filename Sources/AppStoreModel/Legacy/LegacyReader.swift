@@ -3,9 +3,9 @@
 /// Reads a ``LegacyObject`` from JSON.
 struct LegacyReader: LegacyVisitor {
     private let members: [JSONValue.Member]
-    /// By index in `members`: whether it was looked up.
+    /// Whether each member was looked up, by index in `members`.
     private var isKnown: [Bool]
-    /// The error for the first member that has an unexpected form.
+    /// The error for the first member with an unexpected form.
     private(set) var error: DecodingError?
     private let codingPath: [any CodingKey]
 
@@ -44,7 +44,7 @@ struct LegacyReader: LegacyVisitor {
     }
 
     mutating func text(_ name: StaticString, _ value: inout String?) {
-        // Identifiers come as numbers too, in V1 notifications.
+        // In V1 notifications, identifiers are also sent as numbers.
         read(name, &value, "text") { $0.string ?? $0.literal }
     }
 
@@ -90,7 +90,7 @@ struct LegacyReader: LegacyVisitor {
         let gmt = take(names.gmt)
         let milliseconds = take(names.milliseconds)
         let pacific = take(names.pacific)
-        // Only the milliseconds are exact; the Pacific text is ambiguous for one hour a year.
+        // Only the milliseconds are exact. The Pacific text is ambiguous for one hour a year.
         if let milliseconds {
             value = milliseconds.looseInstant
             if value == nil { fail(names.milliseconds, "a time in milliseconds") }
@@ -142,15 +142,15 @@ extension JSONValue {
         return literal
     }
 
-    /// A number, or text of one.
+    /// The number, or the number in a text.
     fileprivate var looseInteger: Int64? { (string ?? literal).flatMap { Int64($0) } }
 
-    /// Milliseconds within the calendar.
+    /// The instant of a number of milliseconds within the calendar.
     fileprivate var looseInstant: Timestamp? {
         looseInteger.map(Timestamp.init(milliseconds:)).flatMap { Timestamp.calendar.contains($0) ? $0 : nil }
     }
 
-    /// A boolean, 0 or 1, or text of one of them.
+    /// A boolean, 0 or 1, or a text of these values.
     fileprivate var looseBool: Bool? {
         if case .bool(let bool) = self { return bool }
         return switch (string ?? literal)?.lowercased() {
@@ -180,7 +180,7 @@ extension LegacyObject {
 
     /// Reads the object from JSON.
     ///
-    /// - Throws: `DecodingError`, which names the member that has an unexpected form.
+    /// - Throws: `DecodingError` with the name of the first member of an unexpected form.
     public init(_ json: JSONValue) throws(DecodingError) {
         try self.init(json, codingPath: [])
     }

@@ -85,7 +85,7 @@ struct LegacyWriter: LegacyVisitor {
 
     mutating func status(_ name: StaticString, _ value: inout Open<VerifyReceiptStatus>?) { number(name, &value) }
 
-    /// Writes nothing: the member was written under its first name.
+    /// Writes no text, because the member was written under its first name.
     mutating func alias(_ name: StaticString, _ value: inout Bool?) {}
 
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?) {
@@ -114,7 +114,8 @@ struct LegacyWriter: LegacyVisitor {
 }
 
 extension LegacyObject {
-    /// Encodes the object to any encoder. Its members are in the App Store's order if the encoder keeps their order.
+    /// Encodes the object to any encoder. The members are in the App Store's order if the encoder keeps the order of
+    /// members.
     public func encode(to encoder: any Encoder) throws {
         let omitsUnknown = CodingUserInfoKey.omitsUnknown.flatMap { encoder.userInfo[$0] } != nil
         let json = json(omittingUnknown: omitsUnknown)

@@ -2,37 +2,38 @@
 
 /// The decoded app receipt in a verifyReceipt answer: Apple's `responseBody.Receipt`.
 ///
-/// A date here is one property; on the wire it is three members, `…_date`, `…_date_ms` and `…_date_pst`.
+/// A date is a single property here. In the JSON, a date has three members: `…_date`, `…_date_ms` and `…_date_pst`.
 public struct Receipt: LegacyObject {
-    /// `receipt_type`: such as `Production` or `ProductionSandbox`. Always there.
+    /// `receipt_type`: such as `Production` or `ProductionSandbox`. Always present.
     public var receiptType: Open<ReceiptType>?
-    /// `adam_id`: the app's Apple ID. Always there; 0 in sandbox.
+    /// `adam_id`: the app's Apple ID. Always present; 0 in sandbox.
     public var adamId: Int64?
-    /// `app_item_id`: the same number as `adam_id`. Always there; 0 in sandbox.
+    /// `app_item_id`: the same number as `adam_id`. Always present; 0 in sandbox.
     public var appItemId: Int64?
-    /// `bundle_id`. Always there.
+    /// `bundle_id`. Always present.
     public var bundleId: String?
-    /// `application_version`: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Always there.
+    /// `application_version`: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Always present.
     public var applicationVersion: String?
-    /// `download_id`: up to 18 digits. Always there; 0 in sandbox.
+    /// `download_id`: up to 18 digits. Always present; 0 in sandbox.
     public var downloadId: Int64?
-    /// `version_external_identifier`: Apple's identifier of the app version. Always there; 0 in sandbox.
+    /// `version_external_identifier`: Apple's identifier of the app version. Always present; 0 in sandbox.
     public var versionExternalIdentifier: Int64?
-    /// `receipt_creation_date`: when the receipt was signed. Always there.
+    /// `receipt_creation_date`: the time of the receipt's signature. Always present.
     public var receiptCreationDate: Timestamp?
-    /// `request_date`: the time of the answer. Always there in an answer.
+    /// `request_date`: the time of the answer. Always present in an answer.
     public var requestDate: Timestamp?
-    /// `original_purchase_date`: when the app itself was bought. Always there; in sandbox always 1 August 2013.
+    /// `original_purchase_date`: the time of the app's own purchase. Always present; in sandbox always 1 August 2013.
     public var originalPurchaseDate: Timestamp?
-    /// `original_application_version`: the app's version at that time. Always there; in sandbox always `1.0`.
+    /// `original_application_version`: the version of the app when it was bought. Always present; in sandbox always
+    /// `1.0`.
     public var originalApplicationVersion: String?
-    /// `preorder_date`. Only for an app that was ordered before its release.
+    /// `preorder_date`. Only for an app ordered before its release.
     public var preorderDate: Timestamp?
-    /// `expiration_date`. Only in Volume Purchase Program receipts that expire.
+    /// `expiration_date`. Only in Volume Purchase Program receipts with an expiration date.
     public var expirationDate: Timestamp?
-    /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty if there are none.
+    /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty if there are no purchases.
     public var inApp: [LatestReceiptInfo]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -55,7 +56,7 @@ public struct Receipt: LegacyObject {
     }
 }
 
-/// Which App Store signed a receipt: Apple's `receipt_type`.
+/// The App Store that signed a receipt: Apple's `receipt_type`.
 public enum ReceiptType: String, CaseIterable, Sendable {
     case production = "Production"
     /// Volume Purchase Program.
@@ -65,7 +66,7 @@ public enum ReceiptType: String, CaseIterable, Sendable {
     case productionVPPSandbox = "ProductionVPPSandbox"
     case xcode = "Xcode"
 
-    /// The environment that such a receipt belongs to.
+    /// The environment of such receipts.
     public var environment: Environment {
         switch self {
         case .production, .productionVPP: .production
@@ -75,50 +76,50 @@ public enum ReceiptType: String, CaseIterable, Sendable {
     }
 }
 
-/// One transaction in a verifyReceipt answer: Apple's `responseBody.Latest_receipt_info`, and with fewer members
+/// A transaction in a verifyReceipt answer: Apple's `responseBody.Latest_receipt_info`, and with fewer members
 /// `responseBody.Receipt.In_app`.
 ///
-/// On the wire every value is text.
+/// In the JSON every value is text.
 public struct LatestReceiptInfo: LegacyObject {
-    /// `quantity`: 1 to 10. Always there.
+    /// `quantity`: 1 to 10. Always present.
     public var quantity: Int64?
-    /// `product_id`. Always there.
+    /// `product_id`. Always present.
     public var productId: String?
-    /// `transaction_id`: this purchase, renewal or restore. Always there.
+    /// `transaction_id`: the id of the purchase, renewal or restore. Always present.
     public var transactionId: String?
-    /// `original_transaction_id`: the first purchase of the chain. Always there.
+    /// `original_transaction_id`: the id of the first purchase in the chain. Always present.
     public var originalTransactionId: String?
-    /// `purchase_date`: for a renewal, the start of the period. Always there.
+    /// `purchase_date`: for a renewal, the start of the period. Always present.
     public var purchaseDate: Timestamp?
-    /// `original_purchase_date`. Always there.
+    /// `original_purchase_date`. Always present.
     public var originalPurchaseDate: Timestamp?
     /// `expires_date`. Subscriptions only.
     public var expiresDate: Timestamp?
-    /// `cancellation_date`: when the purchase was refunded, upgraded or lost through Family Sharing. Only if it was.
-    /// May have milliseconds.
+    /// `cancellation_date`: the time of a refund, of an upgrade, or of a loss through Family Sharing. Otherwise
+    /// missing. The date may have milliseconds.
     public var cancellationDate: Timestamp?
-    /// `web_order_line_item_id`: the purchase event, the same on all devices. Subscriptions only, but not those from
-    /// Family Sharing.
+    /// `web_order_line_item_id`: the id of the purchase event, the same on all devices. Subscriptions only, except for
+    /// subscriptions from Family Sharing.
     public var webOrderLineItemId: String?
-    /// `is_trial_period`: whether the period is a free trial. Always there.
+    /// `is_trial_period`: whether the period is a free trial. Always present.
     public var isTrialPeriod: Bool?
     /// `is_in_intro_offer_period`: whether the period is a paid introductory offer. Subscriptions only.
     public var isInIntroOfferPeriod: Bool?
     /// `cancellation_reason`. Only with `cancellationDate`.
     public var cancellationReason: Open<RevocationReason>?
-    /// `is_upgraded`: the customer upgraded to another subscription. Only when true; not in `in_app`.
+    /// `is_upgraded`: whether the customer upgraded to a different subscription. Only if true; not in `in_app`.
     public var isUpgraded: Bool?
     /// `promotional_offer_id`. Only with a promotional offer.
     public var promotionalOfferId: String?
-    /// `offer_code_ref_name`: the name of the offer code. Only with one; not in `in_app`.
+    /// `offer_code_ref_name`: the name of the offer code. Only with an offer code; not in `in_app`.
     public var offerCodeRefName: String?
     /// `in_app_ownership_type`. In answers since 2020.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
     public var subscriptionGroupIdentifier: String?
-    /// `app_account_token`: the UUID that the app attached to the purchase. Only if there is one; not in `in_app`.
+    /// `app_account_token`: the UUID attached to the purchase by the app. Otherwise missing; not in `in_app`.
     public var appAccountToken: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -145,17 +146,17 @@ public struct LatestReceiptInfo: LegacyObject {
     }
 }
 
-/// What will happen to a subscription next, in a verifyReceipt answer: Apple's `responseBody.Pending_renewal_info`.
+/// The next renewal of a subscription in a verifyReceipt answer: Apple's `responseBody.Pending_renewal_info`.
 ///
-/// One for each subscription. On the wire every value is text.
+/// An answer has one element per subscription. In the JSON every value is text.
 public struct PendingRenewalInfo: LegacyObject {
-    /// `auto_renew_product_id`: the product of the next period. Always there.
+    /// `auto_renew_product_id`: the product of the next period. Always present.
     public var autoRenewProductId: String?
-    /// `product_id`: the product of the current or last period. Always there.
+    /// `product_id`: the product of the current or last period. Always present.
     public var productId: String?
-    /// `original_transaction_id`: the subscription. In answers since 2018.
+    /// `original_transaction_id`: the id of the subscription. In answers since 2018.
     public var originalTransactionId: String?
-    /// `auto_renew_status`. Always there.
+    /// `auto_renew_status`. Always present.
     public var autoRenewStatus: Open<AutoRenewStatus>?
     /// `expiration_intent`. Expired subscriptions only.
     public var expirationIntent: Open<ExpirationIntent>?
@@ -163,15 +164,16 @@ public struct PendingRenewalInfo: LegacyObject {
     public var isInBillingRetryPeriod: Bool?
     /// `grace_period_expires_date`. Only in the billing grace period.
     public var gracePeriodExpiresDate: Timestamp?
-    /// `price_consent_status`: whether the customer agreed. Only for a price increase that needs consent.
+    /// `price_consent_status`: whether the customer agreed to the price. Only for a price increase with required
+    /// consent.
     public var priceConsentStatus: Open<PriceIncreaseStatus>?
     /// `price_increase_status`. Only for a price increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// `offer_code_ref_name`: the offer code of the next period. Only with one.
+    /// `offer_code_ref_name`: the offer code of the next period. Only with an offer code.
     public var offerCodeRefName: String?
-    /// `promotional_offer_id`: the promotional offer of the next period. Only with one.
+    /// `promotional_offer_id`: the promotional offer of the next period. Only with a promotional offer.
     public var promotionalOfferId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -2,32 +2,32 @@
 
 /// A version 1 server notification: Apple's `responseBodyV1`.
 ///
-/// It is not signed. Rely on `unifiedReceipt.latestReceipt` after verifying it. `password` is only a weak sign that the
-/// rest comes from the App Store.
+/// The notification is not signed. Verify `unifiedReceipt.latestReceipt`, and rely only on the verified receipt.
+/// `password` is only a weak sign that the notification comes from the App Store.
 public struct ResponseBodyV1: LegacyObject {
-    /// `notification_type`: what happened. Always there.
+    /// `notification_type`: the kind of event. Always present.
     public var notificationType: Open<NotificationTypeV1>?
     /// `password`: the app's shared secret.
     public var password: String?
-    /// `environment`: `Sandbox`, or `PROD` here. See ``modernEnvironment``.
+    /// `environment`: `Sandbox`, or `PROD` in version 1. See ``modernEnvironment``.
     public var environment: Open<NotificationEnvironmentV1>?
     /// `auto_renew_product_id`: the product of the next period.
     public var autoRenewProductId: String?
-    /// `auto_renew_adam_id`: that product's Apple ID, a string of digits.
+    /// `auto_renew_adam_id`: the Apple ID of the product of the next period, a string of digits.
     public var autoRenewAdamId: String?
-    /// `auto_renew_status`: `"true"` or `"false"` here.
+    /// `auto_renew_status`: `"true"` or `"false"` in version 1.
     public var autoRenewStatus: Bool?
-    /// `auto_renew_status_change_date`: when that changed.
+    /// `auto_renew_status_change_date`: the time of the last change of `auto_renew_status`.
     public var autoRenewStatusChangeDate: Timestamp?
-    /// `bid`: the app.
+    /// `bid`: the bundle id of the app.
     public var bid: String?
     /// `bvrs`: the app's version.
     public var bvrs: String?
-    /// `expiration_intent`: a number here. Expired subscriptions only.
+    /// `expiration_intent`: a number in version 1. Expired subscriptions only.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// `original_transaction_id`: a number here.
+    /// `original_transaction_id`: a number in version 1.
     public var originalTransactionId: String?
-    /// `deprecation`: when Apple deprecated these notifications. Since June 2023.
+    /// `deprecation`: the date when Apple deprecated version 1 notifications. Present since June 2023.
     public var deprecation: String?
     /// `unified_receipt`: the newest purchases and the newest receipt.
     public var unifiedReceipt: UnifiedReceipt?
@@ -46,7 +46,7 @@ public struct ResponseBodyV1: LegacyObject {
     public var webOrderLineItemId: String?
     /// `cancellation_date`: `CANCEL` only.
     public var cancellationDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -75,25 +75,25 @@ public struct ResponseBodyV1: LegacyObject {
 }
 
 extension ResponseBodyV1 {
-    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. Keeps nothing else, since
-    /// the rest is not signed and would take memory.
+    /// Reads the receipt of a notification, `unified_receipt.latest_receipt`, from its JSON. No other value is kept,
+    /// since the rest is not signed and would take memory.
     ///
     /// - Returns: `nil` if the text is not JSON, or has no receipt in base64.
     public static func latestReceipt(in text: [UInt8]) -> [UInt8]? {
-        // A text that is no JSON has no receipt.
+        // A text that is not JSON has no receipt.
         let receipt = try? JSONValue.string(at: ["unified_receipt", "latest_receipt"], in: text)
         return (receipt ?? nil).flatMap { Base64.decode($0.utf8) }
     }
 }
 
-/// The environment of a version 1 notification, which has another word for production.
+/// The environment of a version 1 notification, with a different word for production.
 public enum NotificationEnvironmentV1: String, CaseIterable, Sendable {
     case production = "PROD"
     case sandbox = "Sandbox"
 }
 
 extension ResponseBodyV1 {
-    /// `environment` in the vocabulary of all other documents; `nil` if it is missing or unknown.
+    /// `environment` in the vocabulary of all other documents, or `nil` if the environment is missing or unknown.
     public var modernEnvironment: Environment? {
         switch environment?.known {
         case .production: .production
@@ -105,17 +105,17 @@ extension ResponseBodyV1 {
 
 /// The newest purchases and the newest receipt in a version 1 notification: Apple's `unified_receipt`.
 public struct UnifiedReceipt: LegacyObject {
-    /// `environment`: `Production` or `Sandbox`, as everywhere else.
+    /// `environment`: `Production` or `Sandbox`, as in all other documents.
     public var environment: Open<Environment>?
     /// `latest_receipt`: the newest app receipt as base64.
     public var latestReceipt: String?
     /// `latest_receipt_info`: the newest 100 transactions, without finished consumables.
     public var latestReceiptInfo: [LatestReceiptInfo]?
-    /// `pending_renewal_info`: what will happen to each subscription.
+    /// `pending_renewal_info`: the next renewal of each subscription.
     public var pendingRenewalInfo: [PendingRenewalInfo]?
     /// `status`: 0.
     public var status: Open<VerifyReceiptStatus>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -129,7 +129,7 @@ public struct UnifiedReceipt: LegacyObject {
     }
 }
 
-/// What happened: Apple's `notification_type` of version 1.
+/// The kind of event: Apple's `notification_type` of version 1.
 public enum NotificationTypeV1: String, CaseIterable, Sendable {
     case initialBuy = "INITIAL_BUY"
     case interactiveRenewal = "INTERACTIVE_RENEWAL"
@@ -142,7 +142,7 @@ public enum NotificationTypeV1: String, CaseIterable, Sendable {
     case didChangeRenewalStatus = "DID_CHANGE_RENEWAL_STATUS"
     /// Apple refunded a subscription.
     case cancel = "CANCEL"
-    /// Apple refunded something else.
+    /// Apple refunded any other product.
     case refund = "REFUND"
     /// Family Sharing ended.
     case revoke = "REVOKE"

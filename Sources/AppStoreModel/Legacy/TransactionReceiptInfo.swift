@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// An answer of verifyReceipt about a transaction receipt from before iOS 7. Apple calls this the iOS 6 style.
+/// An answer of verifyReceipt about a transaction receipt from before iOS 7. Apple calls this format the iOS 6 style.
 ///
-/// ``isTransactionReceiptStyle(_:)`` says whether an answer is in this style.
+/// ``isTransactionReceiptStyle(_:)`` recognises answers in this style.
 public struct VerifyTransactionReceiptResponse: LegacyObject {
-    /// `receipt`: the content of the receipt that was sent. Only with status 0 or 21006.
+    /// `receipt`: the content of the receipt in the request. Only with status 0 or 21006.
     public var receipt: TransactionReceiptInfo?
-    /// `latest_receipt_info`: the newest renewal. Only for an auto-renewable subscription that is active.
+    /// `latest_receipt_info`: the newest renewal. Only for an active auto-renewable subscription.
     public var latestReceiptInfo: TransactionReceiptInfo?
     /// `latest_expired_receipt_info`: the newest renewal. Only with status 21006.
     public var latestExpiredReceiptInfo: TransactionReceiptInfo?
@@ -24,9 +24,9 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
     public var cancellationReason: Open<RevocationReason>?
     /// `environment`. Usually missing.
     public var environment: Open<Environment>?
-    /// `status`: 0, or 21006 for a subscription that has expired. Always there.
+    /// `status`: 0, or 21006 for an expired subscription. Always present.
     public var status: Open<VerifyReceiptStatus>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -46,7 +46,7 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
     }
 
     /// Whether an answer of verifyReceipt is in the iOS 6 style. Only in this style, `receipt` has the members of the
-    /// purchase itself, `latest_receipt_info` is an object, and there may be a `latest_expired_receipt_info`.
+    /// purchase itself, `latest_receipt_info` is an object, and `latest_expired_receipt_info` may be present.
     public static func isTransactionReceiptStyle(_ response: JSONValue) -> Bool {
         response["receipt"]?["bid"] != nil || response["latest_receipt_info"]?.members != nil
             || response["latest_expired_receipt_info"] != nil
@@ -55,27 +55,27 @@ public struct VerifyTransactionReceiptResponse: LegacyObject {
 
 /// A purchase in the iOS 6 style: the flat `receipt` of an answer about an old transaction receipt.
 public struct TransactionReceiptInfo: LegacyObject {
-    /// `bid`: the app. Always there.
+    /// `bid`: the bundle id of the app. Always present.
     public var bid: String?
-    /// `bvrs`: the app's `CFBundleVersion`. Always there.
+    /// `bvrs`: the app's `CFBundleVersion`. Always present.
     public var bvrs: String?
-    /// `item_id`: the product's Apple ID. Always there.
+    /// `item_id`: the product's Apple ID. Always present.
     public var itemId: String?
     /// `app_item_id`: the app's Apple ID. Production, and some newer sandbox receipts.
     public var appItemId: String?
     /// `version_external_identifier`: Apple's identifier of the app version. Production, and newer sandbox receipts.
     public var versionExternalIdentifier: String?
-    /// `product_id`. Always there.
+    /// `product_id`. Always present.
     public var productId: String?
-    /// `quantity`. Always there.
+    /// `quantity`. Always present.
     public var quantity: Int64?
-    /// `transaction_id`. Always there.
+    /// `transaction_id`. Always present.
     public var transactionId: String?
-    /// `original_transaction_id`. Always there.
+    /// `original_transaction_id`. Always present.
     public var originalTransactionId: String?
-    /// `purchase_date`. Always there.
+    /// `purchase_date`. Always present.
     public var purchaseDate: Timestamp?
-    /// `original_purchase_date`. Always there.
+    /// `original_purchase_date`. Always present.
     public var originalPurchaseDate: Timestamp?
     /// `expires_date` in milliseconds, `expires_date_formatted`, `expires_date_formatted_pst`. Subscriptions only.
     public var expiresDate: Timestamp?
@@ -83,9 +83,9 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var cancellationDate: Timestamp?
     /// `web_order_line_item_id`. Subscriptions only.
     public var webOrderLineItemId: String?
-    /// `unique_identifier`: the device's UDID. Usually there.
+    /// `unique_identifier`: the device's UDID. Usually present.
     public var uniqueIdentifier: String?
-    /// `unique_vendor_identifier`: `identifierForVendor` of the device that bought it. Usually there.
+    /// `unique_vendor_identifier`: `identifierForVendor` of the purchasing device. Usually present.
     public var uniqueVendorIdentifier: String?
     /// `is_trial_period`. Newer subscriptions.
     public var isTrialPeriod: Bool?
@@ -95,7 +95,7 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var subscriptionGroupIdentifier: String?
     /// `in_app_ownership_type`. Since 2021.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

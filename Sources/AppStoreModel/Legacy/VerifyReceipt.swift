@@ -2,13 +2,13 @@
 
 /// A request to verifyReceipt: Apple's `requestBody`.
 public struct VerifyReceiptRequest: LegacyObject {
-    /// `receipt-data`: the receipt as base64. Always there.
+    /// `receipt-data`: the receipt as base64. Always present.
     public var receiptData: String?
     /// `password`: the app's shared secret. Required for receipts with auto-renewable subscriptions.
     public var password: String?
     /// `exclude-old-transactions`: whether the answer has only the latest renewal of each subscription.
     public var excludeOldTransactions: Bool?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -21,14 +21,15 @@ public struct VerifyReceiptRequest: LegacyObject {
 }
 
 extension VerifyReceiptRequest {
-    /// The receipt: `receiptData` as bytes. `nil` if that is not base64 as the App Store accepts it.
+    /// The receipt: `receiptData` as bytes. `nil` if `receiptData` is missing or is not base64 in the form accepted by
+    /// the App Store.
     public var receipt: [UInt8]? {
         receiptData.flatMap { Base64.decode($0.utf8) }
     }
 
-    /// Reads a request as the App Store does: it ignores unknown members, and of duplicates the last counts.
+    /// Reads a request as the App Store does: unknown members are ignored, and of duplicates the last counts.
     ///
-    /// - Throws: ``VerifyReceiptStatus``, the status to return for a body that is not a valid request.
+    /// - Throws: ``VerifyReceiptStatus``, the status to return for an invalid request.
     public init(parsing body: some Sequence<UInt8>) throws(VerifyReceiptStatus) {
         guard let json = JSONValue(readable: body) else { throw .unreadableRequest }
         guard let data = json["receipt-data"]?.string else { throw .malformedReceipt }
@@ -41,7 +42,7 @@ extension VerifyReceiptRequest {
 
 /// An answer of verifyReceipt about an app receipt: Apple's `responseBody`.
 public struct VerifyReceiptResponse: LegacyObject {
-    /// `receipt`: the content of the receipt that was sent. Only with status 0.
+    /// `receipt`: the content of the receipt in the request. Only with status 0.
     public var receipt: Receipt?
     /// `environment`: `Production` or `Sandbox`. With status 0, and with most errors.
     public var environment: Open<Environment>?
@@ -49,18 +50,18 @@ public struct VerifyReceiptResponse: LegacyObject {
     public var latestReceiptInfo: [LatestReceiptInfo]?
     /// `latest_receipt`: the newest app receipt as base64. Only with auto-renewable subscriptions.
     public var latestReceipt: String?
-    /// `pending_renewal_info`: what will happen to each subscription. Only with auto-renewable subscriptions.
+    /// `pending_renewal_info`: the next renewal of each subscription. Only with auto-renewable subscriptions.
     public var pendingRenewalInfo: [PendingRenewalInfo]?
-    /// `status`: 0 for a genuine receipt. Always there.
+    /// `status`: 0 for a genuine receipt. Always present.
     public var status: Open<VerifyReceiptStatus>?
-    /// `is_retryable`, by older texts `is-retryable`: whether the same request may succeed later. Errors only.
+    /// `is_retryable`, or `is-retryable` in older texts: whether the same request may succeed later. Errors only.
     public var isRetryable: Bool?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 
-    /// An answer with these values. Pass a receipt only with the status `valid`.
+    /// An answer with the given values. Pass a receipt only with the status `valid`.
     public init(status: VerifyReceiptStatus, environment: Environment? = nil, receipt: Receipt? = nil) {
         self.status = Open(status)
         self.environment = environment.map(Open.init)
@@ -88,8 +89,8 @@ public struct VerifyReceiptResponse: LegacyObject {
 extension VerifyReceiptResponse {
     /// Whether the same request may succeed later.
     ///
-    /// 21002 can be a temporary fault too, but the answer does not say so: retry it once or twice at most. For 21100 to
-    /// 21199 `is_retryable` decides; if it is missing, the request may be retried.
+    /// 21002 can also be a temporary fault, but the answer does not distinguish the two causes: retry the request at
+    /// most twice. For 21100 to 21199 `is_retryable` decides. If `is_retryable` is missing, the request may be retried.
     public var mayBeRetried: Bool {
         switch status?.rawValue {
         case 21005, 21009: true

@@ -11,17 +11,17 @@ public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
     case malformedReceipt = 21002
     /// The receipt could not be authenticated.
     case unauthenticReceipt = 21003
-    /// The shared secret is not the app's.
+    /// The shared secret does not belong to the app.
     case wrongSharedSecret = 21004
     /// The receipt server was unavailable.
     case unavailable = 21005
-    /// Genuine, but the subscription has expired: iOS 6 style receipts only.
+    /// A genuine receipt of an expired subscription. iOS 6 style receipts only.
     case expiredSubscription = 21006
     /// A sandbox receipt came to the production endpoint.
     case sandboxReceipt = 21007
     /// A production receipt came to the sandbox endpoint.
     case productionReceipt = 21008
-    /// Internal data access error; retry later.
+    /// An internal data access error. Retry later.
     case internalDataAccess = 21009
     /// The account was not found or has been deleted.
     case accountNotFound = 21010

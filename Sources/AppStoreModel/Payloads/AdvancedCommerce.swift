@@ -18,7 +18,7 @@ public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
     public var taxExclusivePrice: Int64?
     /// A decimal number as text, such as `0.15`.
     public var taxRate: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -30,7 +30,7 @@ public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
     public var description: String?
     /// The name that the customer sees.
     public var displayName: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -52,7 +52,7 @@ public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
     public var refunds: [AdvancedCommerceRefund]?
     /// The item's revocation date. Only if it was revoked.
     public var revocationDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -68,7 +68,7 @@ public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
     public var price: Int64?
     /// Why the discount is given.
     public var reason: Open<AdvancedCommerceOfferReason>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -91,7 +91,7 @@ public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     public var refundReason: Open<AdvancedCommerceRefundReason>?
     /// How much of the item is refunded.
     public var refundType: Open<AdvancedCommerceRefundType>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -133,7 +133,7 @@ public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
     public var requestReferenceId: String?
     /// Apple's tax category of the product.
     public var taxCode: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -153,7 +153,7 @@ public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
     public var price: Int64?
     /// The pending price increase (1.19). Only with one.
     public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -167,7 +167,7 @@ public struct AdvancedCommercePriceIncreaseInfo: Codable, Hashable, Sendable {
     public var price: Int64?
     /// The state of the price increase.
     public var status: Open<AdvancedCommercePriceIncreaseStatus>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -3,21 +3,21 @@
 /// The download of the app, as the App Store signs it: Apple's `AppTransaction` from a device, and its
 /// `JWSAppTransactionDecodedPayload` from the App Store Server API (1.17), which has fewer members.
 public struct AppTransaction: Codable, Hashable, Sendable {
-    /// The environment. Always there.
+    /// The environment. Always present.
     public var receiptType: Open<Environment>?
-    /// The app's Apple ID. Always there, except from Xcode.
+    /// The app's Apple ID. Always present, except from Xcode.
     public var appAppleId: Int64?
-    /// The app. Always there.
+    /// The app. Always present.
     public var bundleId: String?
     /// The version that is installed: `CFBundleVersion`, on macOS `CFBundleShortVersionString`. Devices only.
     public var applicationVersion: String?
     /// Apple's identifier of that version. Devices only, but not from Xcode.
     public var versionExternalIdentifier: Int64?
-    /// When the App Store signed this: the `signedDate` of other payloads. Always there.
+    /// When the App Store signed this: the `signedDate` of other payloads. Always present.
     public var receiptCreationDate: Timestamp?
-    /// When the app was bought. Always there; from Xcode a date in the year 0.
+    /// When the app was bought. Always present; from Xcode a date in the year 0.
     public var originalPurchaseDate: Timestamp?
-    /// The version that was bought. In sandbox always `1.0`. Always there.
+    /// The version that was bought. In sandbox always `1.0`. Always present.
     public var originalApplicationVersion: String?
     /// Base64 of a hash that binds the payload to one device. Devices only.
     public var deviceVerification: String?
@@ -33,7 +33,7 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var storeType: String?
     /// When the device requested this. Seen from Xcode only.
     public var requestDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -6,13 +6,13 @@
 /// is optional, since Apple leaves out members that do not apply. The number in brackets is the App Store Server API
 /// version that introduced the property.
 public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
-    /// The subscription: the transaction id of its first purchase, a string of digits. Always there.
+    /// The subscription: the transaction id of its first purchase, a string of digits. Always present.
     public var originalTransactionId: String?
-    /// The product of the current period. Always there.
+    /// The product of the current period. Always present.
     public var productId: String?
-    /// The product of the next period: not `productId` if a downgrade or crossgrade is pending. Always there.
+    /// The product of the next period: not `productId` if a downgrade or crossgrade is pending. Always present.
     public var autoRenewProductId: String?
-    /// Whether the subscription renews at the end of the period. Always there.
+    /// Whether the subscription renews at the end of the period. Always present.
     public var autoRenewStatus: Open<AutoRenewStatus>?
     /// Why the subscription expired. Absent until it does.
     public var expirationIntent: Open<ExpirationIntent>?
@@ -26,13 +26,13 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var offerType: Open<OfferType>?
     /// The name of the offer for the next period. With every offer but introductory ones.
     public var offerIdentifier: String?
-    /// When the App Store signed this. Of two payloads about one subscription, the later one counts. Always there.
+    /// When the App Store signed this. Of two payloads about one subscription, the later one counts. Always present.
     public var signedDate: Timestamp?
-    /// Where the subscription was bought (1.2). Always there.
+    /// Where the subscription was bought (1.2). Always present.
     public var environment: Open<Environment>?
-    /// The start of the latest run of service without a gap of 60 days, in sandbox 10 minutes (1.5). Always there.
+    /// The start of the latest run of service without a gap of 60 days, in sandbox 10 minutes (1.5). Always present.
     public var recentSubscriptionStartDate: Timestamp?
-    /// The end of the newest period, also if it is past (1.8). Always there.
+    /// The end of the newest period, also if it is past (1.8). Always present.
     public var renewalDate: Timestamp?
     /// The price of the next period in milliunits of `currency`, after any offer (1.12).
     public var renewalPrice: Int64?
@@ -46,7 +46,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
     /// The UUID that the next renewal will carry (1.15). Only if the app set one.
     public var appAccountToken: String?
-    /// The customer's download of the app: a string of digits (1.15). Always there.
+    /// The customer's download of the app: a string of digits (1.15). Always present.
     public var appTransactionId: String?
     /// The length of the offer for the next period: ISO 8601 duration such as `P1M` (1.15). Only with an offer.
     public var offerPeriod: String?
@@ -62,7 +62,7 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -110,7 +110,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentRenewalDate: Timestamp?
     /// The price of the next commitment in milliunits of the renewal info's currency.
     public var commitmentRenewalPrice: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -120,7 +120,7 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
 public struct RenewalMultiSeatInfo: Codable, Hashable, Sendable {
     /// Prices by number of seats, as Apple sends them: the names inside a tier are not published yet.
     public var renewalPriceTiers: [JSONValue]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

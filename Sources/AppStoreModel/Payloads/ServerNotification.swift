@@ -4,7 +4,7 @@
 public struct ResponseBodyV2: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
     public var signedPayload: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// The body with this JWS.
@@ -17,15 +17,15 @@ public struct ResponseBodyV2: Codable, Hashable, Sendable {
 ///
 /// The type decides which one of `data`, `summary`, `externalPurchaseToken`, `appData` and `unclaimInfo` is there.
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
-    /// What happened. Always there.
+    /// What happened. Always present.
     public var notificationType: Open<NotificationTypeV2>?
     /// More about what happened. Some types only; an empty text means none.
     public var subtype: Open<NotificationSubtype>?
-    /// The notification's UUID, the same whenever it is sent again. Always there.
+    /// The notification's UUID, the same whenever it is sent again. Always present.
     public var notificationUUID: String?
     /// `2.0`.
     public var version: String?
-    /// When the App Store signed this. Always there.
+    /// When the App Store signed this. Always present.
     public var signedDate: Timestamp?
     /// The app and the signed purchase.
     public var data: NotificationData?
@@ -37,7 +37,7 @@ public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     public var appData: NotificationAppData?
     /// The seats that were given up: `UNCLAIM_SEATS` (2.23, sandbox so far).
     public var unclaimInfo: UnclaimInfo?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -65,7 +65,7 @@ public struct NotificationData: Codable, Hashable, Sendable {
     public var status: Open<SubscriptionStatus>?
     /// Why the customer wants a refund: `CONSUMPTION_REQUEST` only.
     public var consumptionRequestReason: Open<ConsumptionRequestReason>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -89,7 +89,7 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
     public var succeededCount: Int64?
     /// The number of renewal dates that could not be extended.
     public var failedCount: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -109,7 +109,7 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
     public var tokenType: String?
     /// When the token expires. Newer tokens only.
     public var tokenExpirationDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -125,7 +125,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// A JWS whose payload is an ``AppTransaction``.
     public var signedAppTransactionInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -135,7 +135,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
 public struct UnclaimInfo: Codable, Hashable, Sendable {
     /// The seats' UUIDs.
     public var unclaimSeatIds: [String]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

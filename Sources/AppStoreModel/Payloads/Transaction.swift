@@ -6,34 +6,34 @@
 /// `unknownMembers` keeps the members that this version does not know. The number in brackets is the App Store Server
 /// API version that introduced the property, if later than 1.0.
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
-    /// This purchase, renewal or restore: a string of digits. Always there.
+    /// This purchase, renewal or restore: a string of digits. Always present.
     public var transactionId: String?
-    /// The first purchase of the chain, which identifies a subscription: a string of digits. Always there.
+    /// The first purchase of the chain, which identifies a subscription: a string of digits. Always present.
     public var originalTransactionId: String?
     /// One purchase event of a subscription, the same on all devices: a string of digits. Subscriptions only.
     public var webOrderLineItemId: String?
-    /// The app. Always there.
+    /// The app. Always present.
     public var bundleId: String?
-    /// The product, as named in App Store Connect. Always there.
+    /// The product, as named in App Store Connect. Always present.
     public var productId: String?
     /// The subscription's group: a string of digits. Subscriptions only.
     public var subscriptionGroupIdentifier: String?
-    /// When the customer was charged for the purchase, restore or renewal. Always there.
+    /// When the customer was charged for the purchase, restore or renewal. Always present.
     public var purchaseDate: Timestamp?
-    /// The `purchaseDate` of the original transaction. Always there.
+    /// The `purchaseDate` of the original transaction. Always present.
     public var originalPurchaseDate: Timestamp?
     /// The end of the paid period. Subscriptions only; a renewal is a new transaction with a new date.
     public var expiresDate: Timestamp?
     /// The number of items, or the seats of a multi-seat subscription. More than 1 only for these and consumables.
-    /// Always there.
+    /// Always present.
     public var quantity: Int?
-    /// The kind of product. Always there.
+    /// The kind of product. Always present.
     public var type: Open<ProductType>?
     /// The UUID that the app attached to the purchase. Only if the app attached one.
     public var appAccountToken: String?
-    /// Whether the customer bought it or has it through another customer. Always there.
+    /// Whether the customer bought it or has it through another customer. Always present.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
-    /// When the App Store signed this. Of two payloads about one transaction, the later one counts. Always there.
+    /// When the App Store signed this. Of two payloads about one transaction, the later one counts. Always present.
     public var signedDate: Timestamp?
     /// Why it was refunded or revoked. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
@@ -45,13 +45,13 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var offerType: Open<OfferType>?
     /// The offer's name in App Store Connect. With every offer but introductory ones.
     public var offerIdentifier: String?
-    /// Where the purchase was made (1.2). Always there.
+    /// Where the purchase was made (1.2). Always present.
     public var environment: Open<Environment>?
-    /// The storefront's country: ISO 3166-1 alpha-3 (1.8). Always there.
+    /// The storefront's country: ISO 3166-1 alpha-3 (1.8). Always present.
     public var storefront: String?
-    /// Apple's number for the storefront, such as 143441 for the USA (1.8). Always there.
+    /// Apple's number for the storefront, such as 143441 for the USA (1.8). Always present.
     public var storefrontId: String?
-    /// Who caused the transaction (1.8). Always there.
+    /// Who caused the transaction (1.8). Always present.
     public var transactionReason: Open<TransactionReason>?
     /// The price paid in milliunits of `currency`, with quantity and offer included (1.10).
     public var price: Int64?
@@ -83,7 +83,7 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID that went into `deviceVerification`. Only with it.
     public var deviceVerificationNonce: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -171,7 +171,7 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
     public var commitmentExpiresDate: Timestamp?
     /// The price of the whole commitment in milliunits of the transaction's currency.
     public var commitmentPrice: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -185,7 +185,7 @@ public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
     public var priceTiers: [JSONValue]?
     /// Seats that were revoked. Subtract them from the quantities of the period to get the seats in force.
     public var revokedSeatQuantity: Int?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -7,7 +7,7 @@ public struct APIErrorResponse: Codable, Hashable, Sendable {
     public var errorCode: Open<APIErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -20,7 +20,7 @@ public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
     public var errorCode: Open<AdvancedCommerceErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}

@@ -12,7 +12,7 @@ public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
     public var appAccountToken: String?
     /// Copied from the newest renewal info.
     public var consistencyToken: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -42,7 +42,7 @@ public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Send
     public var requestInfo: AdvancedCommerceRequestInfo
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -63,7 +63,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
     public var taxCode: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -80,7 +80,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Ha
     public var description: String?
     /// At most 30 characters.
     public var displayName: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -101,7 +101,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
     public var displayName: String?
     /// At most 128 characters.
     public var SKU: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -121,7 +121,7 @@ public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable,
     public var currency: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -139,7 +139,7 @@ public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Se
     public var price: Int64
     /// Items whose price rises with this one's (1.2).
     public var dependentSKUs: [String]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -165,7 +165,7 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     public var taxCode: String
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -189,7 +189,7 @@ public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendab
     public var description: String
     /// At most 30 characters.
     public var displayName: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -212,7 +212,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     public var refundType: Open<AdvancedCommerceRefundType>
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -239,7 +239,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
     public var currency: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -265,7 +265,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     public var revoke: Bool
     /// Milliunits of the currency. Only with the refund type `CUSTOM`.
     public var refundAmount: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -286,7 +286,7 @@ public struct AdvancedCommerceSubscriptionResponse: Codable, Hashable, Sendable 
     public var signedRenewalInfo: String?
     /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactionInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -298,7 +298,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
     public var signedTransactionInfo: String?
     /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``. Subscriptions only.
     public var signedRenewalInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -324,7 +324,7 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
     public var taxCode: String
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -351,7 +351,7 @@ public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
     public var SKU: String
     /// Milliunits of the currency.
     public var price: Int64
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -385,7 +385,7 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     public var previousTransactionId: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -416,7 +416,7 @@ public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendabl
     public var price: Int64
     /// Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -456,7 +456,7 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var taxCode: String?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -483,7 +483,7 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     public var offer: AdvancedCommerceOffer?
     /// The charge for the rest of the current period, in milliunits.
     public var proratedPrice: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -515,7 +515,7 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     public var offer: AdvancedCommerceOffer?
     /// The charge for the rest of the current period, in milliunits.
     public var proratedPrice: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -537,7 +537,7 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
 public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Sendable {
     /// At most 128 characters.
     public var SKU: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -552,7 +552,7 @@ public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable,
     public var effective: Open<AdvancedCommerceEffective>
     /// ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -576,7 +576,7 @@ public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hasha
     public var items: [AdvancedCommerceSubscriptionItemReference]?
     /// ISO 3166-1 alpha-3.
     public var storefront: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.

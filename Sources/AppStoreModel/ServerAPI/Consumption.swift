@@ -13,7 +13,7 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     public var consumptionPercentage: Int?
     /// The decision that the developer prefers.
     public var refundPreference: Open<RefundPreference>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -70,7 +70,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     public var userStatus: Open<UserStatus>
     /// The decision that the developer prefers (1.11).
     public var refundPreference: Open<RefundPreferenceV1>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.

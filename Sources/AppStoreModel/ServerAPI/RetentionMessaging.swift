@@ -21,7 +21,7 @@ public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// When the App Store signed this.
     public var signedDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -42,7 +42,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public var promotionalOffer: PromotionalOffer?
     /// An offer of the Advanced Commerce API (1.2).
     public var advancedCommerceInfo: AdvancedCommerceInfo?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -51,7 +51,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct Message: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -65,7 +65,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var productId: String?
         /// How the other product would be billed. Set only if the product has billing plans.
         public var billingPlanType: Open<BillingPlanType>?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -79,7 +79,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var promotionalOfferSignatureV2: String?
         /// A signature of version 1.
         public var promotionalOfferSignatureV1: PromotionalOfferSignatureV1?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -101,7 +101,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var offerIdentifier: String?
         /// The customer's UUID in lower case. Set only if the app has one.
         public var appAccountToken: String?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -113,7 +113,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// Base64 of JSON that contains a JWS. The developer signed the JWS.
         public var advancedCommerceData: String?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -134,7 +134,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     public var headerPosition: Open<HeaderPosition>?
     /// At most five (1.5).
     public var bulletPoints: [BulletPoint]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -145,7 +145,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -159,7 +159,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
         public var imageIdentifier: String?
         /// At most 150 characters.
         public var altText: String?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -176,7 +176,7 @@ public enum HeaderPosition: String, CaseIterable, Sendable {
 public struct GetImageListResponse: Codable, Hashable, Sendable {
     /// The images.
     public var imageIdentifiers: [Image]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -189,7 +189,7 @@ public struct GetImageListResponse: Codable, Hashable, Sendable {
         public var imageState: Open<ApprovalState>?
         /// What the image is for.
         public var imageSize: Open<ImageSize>?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -215,7 +215,7 @@ public enum ApprovalState: String, CaseIterable, Sendable {
 public struct GetMessageListResponse: Codable, Hashable, Sendable {
     /// The messages.
     public var messageIdentifiers: [Message]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -226,7 +226,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// Whether Apple approved the message.
         public var messageState: Open<ApprovalState>?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}
@@ -238,7 +238,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
 public struct DefaultConfiguration: Codable, Hashable, Sendable {
     /// The message's UUID.
     public var messageIdentifier: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -248,7 +248,7 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// At most 256 characters.
     public var realtimeURL: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -260,7 +260,7 @@ public struct RealtimeURL: Codable, Hashable, Sendable {
 public struct PerformanceTestRequest: Codable, Hashable, Sendable {
     /// The subscription of the test: a string of digits.
     public var originalTransactionId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -278,7 +278,7 @@ public struct PerformanceTestConfig: Codable, Hashable, Sendable {
     public var responseTimeThreshold: Int64?
     /// Percent.
     public var successRateThreshold: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -290,7 +290,7 @@ public struct PerformanceTestResponse: Codable, Hashable, Sendable {
     public var config: PerformanceTestConfig?
     /// The UUID of the test.
     public var requestId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -312,7 +312,7 @@ public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
     public var responseTimes: ResponseTimes?
     /// The number of failures by result. The names are those of ``SendAttemptResult``.
     public var failures: [String: Int64]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -329,7 +329,7 @@ public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
         public var p95: Int64?
         /// The 99th percentile, in milliseconds.
         public var p99: Int64?
-        /// Members that this version does not know.
+        /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
 
         public init() {}

@@ -7,7 +7,7 @@
 public struct TransactionInfoResponse: Codable, Hashable, Sendable {
     /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactionInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -27,7 +27,7 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -57,7 +57,7 @@ public struct StatusResponse: Codable, Hashable, Sendable {
     public var appAppleId: Int64?
     /// One for each subscription group.
     public var data: [SubscriptionGroupIdentifierItem]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -69,7 +69,7 @@ public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
     public var subscriptionGroupIdentifier: String?
     /// One for each subscription, including those that ended.
     public var lastTransactions: [LastTransactionsItem]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -85,7 +85,7 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
     public var signedTransactionInfo: String?
     /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
     public var signedRenewalInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -95,7 +95,7 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
 public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
     /// A JWS whose payload is an ``AppTransaction``.
     public var signedAppTransactionInfo: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -105,7 +105,7 @@ public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
 public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
     /// A UUID.
     public var appAccountToken: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -120,7 +120,7 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
     public var status: Int?
     /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
     public var signedTransactions: [String]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -134,7 +134,7 @@ public struct RefundHistoryResponse: Codable, Hashable, Sendable {
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -150,7 +150,7 @@ public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
     public var extendReasonCode: Open<ExtendReasonCode>
     /// At most 128 characters. Use it again only to repeat the request.
     public var requestIdentifier: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -171,7 +171,7 @@ public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
     public var success: Bool?
     /// The new renewal date.
     public var effectiveDate: Timestamp?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -190,7 +190,7 @@ public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
     public var storefrontCountryCodes: [String]?
     /// The product.
     public var productId: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -208,7 +208,7 @@ public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
 public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
     /// The UUID of the request.
     public var requestIdentifier: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -226,7 +226,7 @@ public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     public var succeededCount: Int64?
     /// Only when complete.
     public var failedCount: Int64?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -257,7 +257,7 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     public var transactionId: String?
     /// Only notifications that have not reached the server (1.8).
     public var onlyFailures: Bool?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -275,7 +275,7 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
     public var hasMore: Bool?
     /// The notifications.
     public var notificationHistory: [NotificationHistoryResponseItem]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -289,7 +289,7 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     public var sendAttempts: [SendAttemptItem]?
     /// Before 1.8.
     public var firstSendAttemptResult: Open<SendAttemptResult>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -301,7 +301,7 @@ public struct SendAttemptItem: Codable, Hashable, Sendable {
     public var attemptDate: Timestamp?
     /// The result of the attempt.
     public var sendAttemptResult: Open<SendAttemptResult>?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -326,7 +326,7 @@ public enum SendAttemptResult: String, CaseIterable, Sendable {
 public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
     /// A token that identifies the notification for six months.
     public var testNotificationToken: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -338,7 +338,7 @@ public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
     public var signedPayload: String?
     /// The attempts to send it.
     public var sendAttempts: [SendAttemptItem]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -350,7 +350,7 @@ public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
 public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
     /// The groups.
     public var groups: [CustomerGroup]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -364,7 +364,7 @@ public struct CustomerGroup: Codable, Hashable, Sendable {
     public var groupType: Open<CustomerGroupType>?
     /// Organizations only.
     public var roles: [CustomerGroupRole]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -382,7 +382,7 @@ public struct CustomerGroupRole: Codable, Hashable, Sendable {
     public var productId: String?
     /// Such as `ADMIN` or `NONE`.
     public var role: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -396,7 +396,7 @@ public struct GroupMembersResponse: Codable, Hashable, Sendable {
     public var paginationToken: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -406,7 +406,7 @@ public struct GroupMembersResponse: Codable, Hashable, Sendable {
 public struct GroupMember: Codable, Hashable, Sendable {
     /// The member's download of the app: a string of digits.
     public var appTransactionId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -418,7 +418,7 @@ public struct SeatClaimRequest: Codable, Hashable, Sendable {
     public var requestIdentifier: String
     /// The app transaction of the customer who gets the seat: a string of digits.
     public var appTransactionId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
@@ -431,7 +431,7 @@ public struct SeatClaimRequest: Codable, Hashable, Sendable {
 public struct SeatClaimResponse: Codable, Hashable, Sendable {
     /// The seat's UUID.
     public var seatClaimId: String?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -445,7 +445,7 @@ public struct SeatsResponse: Codable, Hashable, Sendable {
     public var availableSeatCount: Int64?
     /// The seats' UUIDs.
     public var assignedSeatClaimIds: [String]?
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
@@ -455,7 +455,7 @@ public struct SeatsResponse: Codable, Hashable, Sendable {
 public struct SeatAssociationRequest: Codable, Hashable, Sendable {
     /// The app transaction of the customer who gets the seat: a string of digits.
     public var appTransactionId: String
-    /// Members that this version does not know.
+    /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     /// A value with the members that Apple requires.
