@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an Advanced Commerce API purchase consists of: `advancedCommerceInfo` of a transaction (1.14).
+/// The parts of an Advanced Commerce API purchase: `advancedCommerceInfo` of a transaction (1.14).
 public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
-    /// The name and description that the customer saw.
+    /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors?
-    /// Estimated tax in milliunits of the transaction's currency.
+    /// The estimated tax in milliunits of the transaction's currency.
     public var estimatedTax: Int64?
     /// The items.
     public var items: [AdvancedCommerceTransactionItem]?
@@ -16,7 +16,7 @@ public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
     public var taxCode: String?
     /// The price without tax in milliunits of the transaction's currency.
     public var taxExclusivePrice: Int64?
-    /// A decimal number as text, such as `0.15`.
+    /// The tax rate: a decimal number as text, such as `0.15`.
     public var taxRate: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -26,9 +26,9 @@ public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
 
 /// A name and a description for customers: Apple's `Descriptors`.
 public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
-    /// The description that the customer sees.
+    /// The description shown to the customer.
     public var description: String?
-    /// The name that the customer sees.
+    /// The name shown to the customer.
     public var displayName: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -36,21 +36,21 @@ public struct AdvancedCommerceDescriptors: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// One item of an Advanced Commerce API transaction.
+/// An item of an Advanced Commerce API transaction.
 public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
     /// The item's SKU.
     public var SKU: String?
-    /// The description that the customer sees.
+    /// The description shown to the customer.
     public var description: String?
-    /// The name that the customer sees.
+    /// The name shown to the customer.
     public var displayName: String?
-    /// The discount on the item. Only with one.
+    /// The discount on the item. Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// Milliunits of the transaction's currency.
+    /// The price in milliunits of the transaction's currency.
     public var price: Int64?
-    /// The refunds of the item. Only if there are any.
+    /// The refunds of the item. Only if the item has refunds.
     public var refunds: [AdvancedCommerceRefund]?
-    /// The item's revocation date. Only if it was revoked.
+    /// The item's revocation date. Only if the item was revoked.
     public var revocationDate: Timestamp?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -60,13 +60,13 @@ public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
 
 /// A discount on an item: Apple's `Offer`.
 public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
-    /// ISO 8601 duration of one discounted period.
+    /// The duration of a discounted period: ISO 8601.
     public var period: String?
-    /// How many periods are discounted, 1 to 12.
+    /// The number of discounted periods, 1 to 12.
     public var periodCount: Int?
-    /// Milliunits of the transaction's currency.
+    /// The discounted price in milliunits of the currency of the enclosing transaction, renewal info or request.
     public var price: Int64?
-    /// Why the discount is given.
+    /// The reason for the discount.
     public var reason: Open<AdvancedCommerceOfferReason>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -74,7 +74,7 @@ public struct AdvancedCommerceOffer: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// Why a discount is given.
+/// The reason for a discount.
 public enum AdvancedCommerceOfferReason: String, CaseIterable, Sendable {
     case acquisition = "ACQUISITION"
     case winBack = "WIN_BACK"
@@ -83,13 +83,13 @@ public enum AdvancedCommerceOfferReason: String, CaseIterable, Sendable {
 
 /// A refund of an item: Apple's `Refund`.
 public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
-    /// Milliunits of the transaction's currency.
+    /// The refunded amount in milliunits of the transaction's currency.
     public var refundAmount: Int64?
-    /// When the item was refunded.
+    /// The time of the refund.
     public var refundDate: Timestamp?
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>?
-    /// How much of the item is refunded.
+    /// The refunded share of the item.
     public var refundType: Open<AdvancedCommerceRefundType>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -97,7 +97,7 @@ public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// Why an item was refunded.
+/// The reason for a refund of an item.
 public enum AdvancedCommerceRefundReason: String, CaseIterable, Sendable {
     case unintendedPurchase = "UNINTENDED_PURCHASE"
     case fulfillmentIssue = "FULFILLMENT_ISSUE"
@@ -109,7 +109,7 @@ public enum AdvancedCommerceRefundReason: String, CaseIterable, Sendable {
     case simulateRefundDecline = "SIMULATE_REFUND_DECLINE"
 }
 
-/// How much of an item was refunded.
+/// The refunded share of an item.
 public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
     case full = "FULL"
     case prorated = "PRORATED"
@@ -118,12 +118,12 @@ public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
 
 // MARK: - Renewal
 
-/// What the next renewal of an Advanced Commerce API subscription consists of: `advancedCommerceInfo` of renewal info
+/// The parts of the next renewal of an Advanced Commerce API subscription: `advancedCommerceInfo` of renewal info
 /// (1.14).
 public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
     /// An opaque string from Apple. Copy it into later requests.
     public var consistencyToken: String?
-    /// The name and description that the customer saw.
+    /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors?
     /// The items.
     public var items: [AdvancedCommerceRenewalItem]?
@@ -139,19 +139,19 @@ public struct AdvancedCommerceRenewalInfo: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// One item of the next renewal.
+/// An item of the next renewal.
 public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
     /// The item's SKU.
     public var SKU: String?
-    /// The description that the customer sees.
+    /// The description shown to the customer.
     public var description: String?
-    /// The name that the customer sees.
+    /// The name shown to the customer.
     public var displayName: String?
-    /// The discount on the item. Only with one.
+    /// The discount on the item. Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// Milliunits of the renewal info's currency.
+    /// The price in milliunits of the renewal info's currency.
     public var price: Int64?
-    /// The pending price increase (1.19). Only with one.
+    /// The pending price increase (1.19). Only with a price increase.
     public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -161,7 +161,7 @@ public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
 
 /// A price increase of an item (1.19).
 public struct AdvancedCommercePriceIncreaseInfo: Codable, Hashable, Sendable {
-    /// Items whose price rises with this one's.
+    /// The SKUs of items whose prices rise with the price of this item.
     public var dependentSKUs: [String]?
     /// The new price in milliunits of the renewal info's currency.
     public var price: Int64?

@@ -2,30 +2,30 @@
 
 /// The body of a version 2 server notification: Apple's `responseBodyV2`.
 public struct ResponseBodyV2: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    /// A JWS with a ``ResponseBodyV2DecodedPayload`` as its payload.
     public var signedPayload: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// The body with this JWS.
+    /// The body with the given JWS.
     public init(signedPayload: String) {
         self.signedPayload = signedPayload
     }
 }
 
-/// What happened, as the App Store signs it: Apple's `responseBodyV2DecodedPayload`.
+/// An event, as signed by the App Store: Apple's `responseBodyV2DecodedPayload`.
 ///
-/// The type decides which one of `data`, `summary`, `externalPurchaseToken`, `appData` and `unclaimInfo` is there.
+/// The type decides which member is present: `data`, `summary`, `externalPurchaseToken`, `appData` or `unclaimInfo`.
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
-    /// What happened. Always present.
+    /// The kind of event. Always present.
     public var notificationType: Open<NotificationTypeV2>?
-    /// More about what happened. Some types only; an empty text means none.
+    /// The details of the event. Some types only; an empty text means no subtype.
     public var subtype: Open<NotificationSubtype>?
-    /// The notification's UUID, the same whenever it is sent again. Always present.
+    /// The notification's UUID. Repeated deliveries have the same UUID. Always present.
     public var notificationUUID: String?
     /// `2.0`.
     public var version: String?
-    /// When the App Store signed this. Always present.
+    /// The time of the App Store's signature. Always present.
     public var signedDate: Timestamp?
     /// The app and the signed purchase.
     public var data: NotificationData?
@@ -35,7 +35,7 @@ public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     public var externalPurchaseToken: ExternalPurchaseToken?
     /// The app and the signed app transaction: `RESCIND_CONSENT`.
     public var appData: NotificationAppData?
-    /// The seats that were given up: `UNCLAIM_SEATS` (2.23, sandbox so far).
+    /// The surrendered seats: `UNCLAIM_SEATS` (2.23, sandbox so far).
     public var unclaimInfo: UnclaimInfo?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -51,19 +51,19 @@ extension ResponseBodyV2DecodedPayload: SignedPayload {
 public struct NotificationData: Codable, Hashable, Sendable {
     /// The app's Apple ID. Not in sandbox, by Apple's page.
     public var appAppleId: Int64?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
-    /// The version of the app that is installed.
+    /// The installed version of the app.
     public var bundleVersion: String?
     /// The environment.
     public var environment: Open<Environment>?
-    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``. Not for `TEST`.
+    /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload. Not for `TEST`.
     public var signedTransactionInfo: String?
-    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``. Auto-renewable subscriptions only.
+    /// A JWS with a ``JWSRenewalInfoDecodedPayload`` as its payload. Auto-renewable subscriptions only.
     public var signedRenewalInfo: String?
-    /// The subscription's status when this was signed. Auto-renewable subscriptions only.
+    /// The subscription's status at the time of the signature. Auto-renewable subscriptions only.
     public var status: Open<SubscriptionStatus>?
-    /// Why the customer wants a refund: `CONSUMPTION_REQUEST` only.
+    /// The customer's reason for a refund: `CONSUMPTION_REQUEST` only.
     public var consumptionRequestReason: Open<ConsumptionRequestReason>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -77,15 +77,15 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
     public var environment: Open<Environment>?
     /// The app's Apple ID.
     public var appAppleId: Int64?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
-    /// The subscription whose renewal dates were extended.
+    /// The product with the extended renewal dates.
     public var productId: String?
     /// The UUID of the request.
     public var requestIdentifier: String?
-    /// The storefronts of the request, ISO 3166-1 alpha-3; absent for all.
+    /// The storefronts of the request, ISO 3166-1 alpha-3; absent for all storefronts.
     public var storefrontCountryCodes: [String]?
-    /// The number of renewal dates that were extended.
+    /// The number of extended renewal dates.
     public var succeededCount: Int64?
     /// The number of renewal dates that could not be extended.
     public var failedCount: Int64?
@@ -99,15 +99,15 @@ public struct NotificationSummary: Codable, Hashable, Sendable {
 public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
     /// The token's identifier. It starts with `SANDBOX` in sandbox.
     public var externalPurchaseId: String?
-    /// When the token was created.
+    /// The time of the token's creation.
     public var tokenCreationDate: Timestamp?
     /// The app's Apple ID.
     public var appAppleId: Int64?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
-    /// What the token is for, such as `ACQUISITION` or `SERVICES`. Newer tokens only.
+    /// The purpose of the token, such as `ACQUISITION` or `SERVICES`. Newer tokens only.
     public var tokenType: String?
-    /// When the token expires. Newer tokens only.
+    /// The time of the token's expiration. Newer tokens only.
     public var tokenExpirationDate: Timestamp?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -119,11 +119,11 @@ public struct ExternalPurchaseToken: Codable, Hashable, Sendable {
 public struct NotificationAppData: Codable, Hashable, Sendable {
     /// The app's Apple ID.
     public var appAppleId: Int64?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
     /// The environment.
     public var environment: Open<Environment>?
-    /// A JWS whose payload is an ``AppTransaction``.
+    /// A JWS with an ``AppTransaction`` as its payload.
     public var signedAppTransactionInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -131,7 +131,7 @@ public struct NotificationAppData: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// Seats that were given up: Apple's `unclaimInfo` (2.23, sandbox so far).
+/// Surrendered seats: Apple's `unclaimInfo` (2.23, sandbox so far).
 public struct UnclaimInfo: Codable, Hashable, Sendable {
     /// The seats' UUIDs.
     public var unclaimSeatIds: [String]?
@@ -141,7 +141,7 @@ public struct UnclaimInfo: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// What happened: Apple's `notificationType` of version 2.
+/// The kind of event: Apple's `notificationType` of version 2.
 public enum NotificationTypeV2: String, CaseIterable, Sendable {
     case subscribed = "SUBSCRIBED"
     case didRenew = "DID_RENEW"
@@ -172,7 +172,7 @@ public enum NotificationTypeV2: String, CaseIterable, Sendable {
     case test = "TEST"
 }
 
-/// More about what happened: Apple's `subtype`.
+/// The details of an event: Apple's `subtype`.
 public enum NotificationSubtype: String, CaseIterable, Sendable {
     case initialBuy = "INITIAL_BUY"
     case resubscribe = "RESUBSCRIBE"
@@ -205,15 +205,15 @@ public enum NotificationSubtype: String, CaseIterable, Sendable {
 public enum SubscriptionStatus: Int, CaseIterable, Sendable {
     case active = 1
     case expired = 2
-    /// The charge failed, and there is no grace period or it is over.
+    /// The charge failed, and the subscription has no grace period or its grace period is over.
     case billingRetry = 3
     /// The charge failed, and access continues until the end of the grace period.
     case billingGracePeriod = 4
-    /// Refunded, or lost through Family Sharing or a seat assignment.
+    /// The subscription was refunded, or lost through Family Sharing or a seat assignment.
     case revoked = 5
 }
 
-/// Why a customer wants a refund: Apple's `consumptionRequestReason`.
+/// The customer's reason for a refund: Apple's `consumptionRequestReason`.
 public enum ConsumptionRequestReason: String, CaseIterable, Sendable {
     case unintendedPurchase = "UNINTENDED_PURCHASE"
     case fulfillmentIssue = "FULFILLMENT_ISSUE"

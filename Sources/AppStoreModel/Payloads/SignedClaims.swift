@@ -10,24 +10,24 @@ extension SignedKind {
     package var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
 }
 
-/// A payload's claims about the app that it belongs to. Each kind has them in other members.
+/// A payload's claims about its app. The claims are in different members for each kind of payload.
 package struct SignedClaims: Hashable, Sendable {
-    /// The app.
+    /// The bundle id of the app.
     package var bundleId: String?
     /// The app's Apple ID.
     package var appAppleId: Int64?
     /// The environment.
     package var environment: Open<Environment>?
 
-    /// Claims with these values.
+    /// Claims with the given values.
     package init(bundleId: String?, appAppleId: Int64?, environment: Open<Environment>?) {
         self.bundleId = bundleId
         self.appAppleId = appAppleId
         self.environment = environment
     }
 
-    /// Reads only the members that payloads of this kind have today. If Apple adds a member of the same name to another
-    /// kind, it may mean something else.
+    /// Reads only the members of today's payloads of this kind. If Apple adds a member of the same name to a different
+    /// kind, the new member may have a different meaning.
     package init(_ kind: SignedKind, _ payload: JSONValue) {
         let subject = kind == .notification ? Self.subjects(of: payload).first?.value : payload
         bundleId = kind.namesBundle ? subject?["bundleId"]?.string : nil
@@ -39,15 +39,15 @@ package struct SignedClaims: Hashable, Sendable {
         }
     }
 
-    /// The subject of a notification: one of these members, in the order in which Apple's libraries look for them.
+    /// The subject of a notification, in the order of the lookups in Apple's libraries.
     package static func subjects(of notification: JSONValue) -> [(name: String, value: JSONValue)] {
         ["data", "summary", "externalPurchaseToken", "appData"].compactMap { name in
             notification[name].flatMap { $0 == .null ? nil : (name, $0) }
         }
     }
 
-    /// The environment of a token for external purchases. It has no such member: its identifier starts with `SANDBOX`
-    /// in sandbox.
+    /// The environment of a token for external purchases. The token has no environment member, but its identifier
+    /// starts with `SANDBOX` in sandbox.
     private static func environment(ofExternalPurchase token: JSONValue?) -> Open<Environment>? {
         token?["externalPurchaseId"]?.string.map { Open($0.hasPrefix("SANDBOX") ? .sandbox : .production) }
     }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Recognises the kind of a payload. Apple adds members to payloads, including members that other kinds have already.
-// Therefore a combination of members identifies a kind with certainty. Fewer members only make a kind likely.
+// Recognises the kind of a payload. Apple adds members to payloads, including members already used by other kinds.
+// Therefore only a combination of members identifies a kind with certainty. Fewer members only make a kind likely.
 
 extension SignedKind {
-    /// Recognises the payload of a JWS that may be of any kind; `nil` if it is of none.
+    /// Recognises the payload of a JWS of any kind, or returns `nil` if the payload has no known kind.
     ///
-    /// If the kind is known from where the document was found, use ``accepts(_:)`` instead.
+    /// If the source of the document implies its kind, use ``accepts(_:)`` instead.
     public init?(recognizing payload: JSONValue) {
-        // Renewal info is last, so that no other payload becomes renewal info if Apple adds `autoRenewStatus` to it.
+        // Renewal info is last, so that no other payload becomes renewal info if Apple adds `autoRenewStatus` to the
+        // payload.
         let kinds: [SignedKind] = [.notification, .appTransaction, .retentionRequest, .transaction, .renewalInfo]
         let recognized =
             kinds.first { $0.hasCertainMembers(payload) } ?? kinds.first { $0.hasLikelyMembers(payload) }
@@ -16,10 +17,10 @@ extension SignedKind {
         self = recognized
     }
 
-    /// Whether to accept a payload where this kind is expected, whatever members Apple has added.
+    /// Whether to accept a payload as a payload of this kind, whatever members Apple has added.
     ///
-    /// A payload with a combination of members that makes this kind certain is always accepted. One with fewer members
-    /// is accepted if they make this kind likely, and no combination makes another kind certain.
+    /// A payload with certain members of this kind is always accepted. A payload with only likely members of this kind
+    /// is accepted unless it has certain members of a different kind.
     public func accepts(_ payload: JSONValue) -> Bool {
         if hasCertainMembers(payload) { return true }
         return hasLikelyMembers(payload) && !Self.allCases.contains { $0.hasCertainMembers(payload) }
@@ -31,15 +32,15 @@ extension SignedKind {
         likelyMembers.contains { payload.has($0) } || self == .renewalInfo && Self.isRenewalInfoOnly(payload)
     }
 
-    /// The combinations that make this kind certain. Every genuine payload of this kind has at least one of them, and
-    /// no genuine payload of another kind has any.
+    /// The combinations of members that make this kind certain. Every genuine payload of this kind has at least one of
+    /// the combinations, and no genuine payload of a different kind has any.
     private var certainMembers: [[String]] {
         switch self {
         case .receipt: []
         case .transaction: [["transactionId", "originalTransactionId", "bundleId"]]
         case .renewalInfo: [["autoRenewStatus", "originalTransactionId"]]
         case .appTransaction: [["receiptType", "receiptCreationDate"]]
-        // A type alone is not enough: requests for the history of notifications have one too.
+        // A type alone is not enough, because requests for the history of notifications also have a type.
         case .notification:
             [
                 ["notificationType", "notificationUUID"], ["notificationType", "data"],
@@ -50,7 +51,7 @@ extension SignedKind {
         }
     }
 
-    /// The combinations that make this kind likely. They suffice if no kind is certain.
+    /// The combinations of members that make this kind likely. They suffice if no kind is certain.
     private var likelyMembers: [[String]] {
         switch self {
         case .receipt: []
@@ -62,10 +63,10 @@ extension SignedKind {
         }
     }
 
-    /// Whether a payload has a date, an environment and only members of renewal info. The rule is this strict because
-    /// renewal info names no app: a payload of another kind would pass without a check of its app.
+    /// Whether a payload has a date, an environment and only members of renewal info. The rule is strict because
+    /// renewal info names no app: a payload of a different kind would pass without a check of its app.
     private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
-        // A payload that cannot be decoded as renewal info is of another kind.
+        // If decoding as renewal info fails, the payload is of a different kind.
         payload.has(["environment", "signedDate"])
             && (try? payload.decode(JWSRenewalInfoDecodedPayload.self))?.unknownMembers.members.isEmpty == true
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The kinds of documents that the App Store signs.
+/// The kinds of documents signed by the App Store.
 public enum SignedKind: String, CaseIterable, Sendable {
     /// A PKCS#7 app receipt.
     case receipt
@@ -21,7 +21,7 @@ extension SignedKind {
     package var withArticle: String { self == .appTransaction ? "an \(rawValue)" : "a \(rawValue)" }
 }
 
-/// A payload that the App Store signs as a JWS of one kind.
+/// A payload of a JWS signed by the App Store. Each type belongs to a single kind.
 public protocol SignedPayload: Decodable, Sendable {
     /// The kind.
     static var signedKind: SignedKind { get }

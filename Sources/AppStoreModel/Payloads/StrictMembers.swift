@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The members of signed payloads that decide something, and therefore must have the form that Apple documents. All
-// other members only inform: they are shown, reported and passed on.
+// The strict members of signed payloads. They affect decisions, and therefore must have the form documented by Apple.
+// All other members are informative: they are shown, reported and passed on.
 //
 // Strict in every object are
 //
-// - ids, products, the app and the environment: they decide the subject of a document and its owner;
-// - dates: they decide the order of documents, and when a purchase begins, ends or was taken back;
-// - the members that its comment names.
+// - the ids of purchases, owners, requests and seats, the products, the app and the environment, because they decide
+//   the subject of a document and its owner;
+// - dates, because they decide the order of documents, and the start, end or revocation of a purchase;
+// - the members in the object's own comment.
 //
-// An object inside a payload is read as a whole or not at all. If one of its strict members is unreadable, so is the
-// object, and the member that holds it counts as one of another form.
+// An inner object is read as a whole or not at all. If a strict member of the object is unreadable, the object is
+// unreadable too. The enclosing member then counts as a member of an unexpected type.
 
 extension JWSTransactionDecodedPayload: LenientPayload {
-    /// `type` decides which rules apply, and `inAppOwnershipType` whether the customer paid. `isUpgraded` and the
-    /// members of a revocation take the purchase away, as revoked seats in `multiSeatInfo` do.
+    /// `type` decides which rules apply, and `inAppOwnershipType` decides whether the customer paid. `isUpgraded`, the
+    /// members of a revocation and revoked seats in `multiSeatInfo` end the customer's access.
     ///
-    /// `transactionReason` is lenient: without it, as in old payloads, the dates tell a renewal.
+    /// `transactionReason` is lenient. Without it, as in old payloads, the dates identify a renewal.
     static let strictMembers: Set = [
         "transactionId", "originalTransactionId", "previousOriginalTransactionId", "webOrderLineItemId", "bundleId",
         "productId", "subscriptionGroupIdentifier", "appAccountToken", "appTransactionId", "environment",
@@ -37,8 +38,8 @@ extension TransactionMultiSeatInfo: LenientPayload {
 
 extension JWSRenewalInfoDecodedPayload: LenientPayload {
     /// The ends of periods and of the grace period decide when access ends. Without `autoRenewStatus`,
-    /// `expirationIntent` or `isInBillingRetryPeriod` it is unknown what follows, which is a state of its own: the App
-    /// Store is asked.
+    /// `expirationIntent` or `isInBillingRetryPeriod`, the next renewal is unknown. The ledger has a state for unknown
+    /// renewals, and the App Store is asked.
     static let strictMembers: Set = [
         "originalTransactionId", "productId", "autoRenewProductId", "appAccountToken", "appTransactionId",
         "environment", "gracePeriodExpiresDate", "signedDate", "recentSubscriptionStartDate", "renewalDate",
@@ -62,14 +63,15 @@ extension AppTransaction: LenientPayload {
 }
 
 extension ResponseBodyV2DecodedPayload: LenientPayload {
-    /// The type and the objects decide what the notification is about. By its UUID it is known again.
+    /// The type and the listed objects decide the subject of the notification. The UUID identifies repeated deliveries.
     static let strictMembers: Set = [
         "notificationType", "notificationUUID", "signedDate", "data", "summary", "externalPurchaseToken", "appData",
     ]
 }
 
 extension NotificationData: LenientPayload {
-    /// `status` is Apple's own view of the facts in the signed parts, which decide.
+    /// `status` is lenient, because it is only Apple's summary of the facts in the signed parts. The signed parts
+    /// decide.
     static let strictMembers: Set = [
         "appAppleId", "bundleId", "environment", "signedTransactionInfo", "signedRenewalInfo",
     ]
@@ -95,7 +97,8 @@ extension UnclaimInfo: LenientPayload {
 }
 
 extension DecodedRealtimeRequestBody: LenientPayload {
-    /// The language only chooses among messages: without it the default message is shown.
+    /// `userLocale` is lenient, because the language only chooses among messages. Without it the default message is
+    /// shown.
     static let strictMembers: Set = [
         "originalTransactionId", "appAppleId", "productId", "requestIdentifier", "environment", "signedDate",
     ]
@@ -103,7 +106,7 @@ extension DecodedRealtimeRequestBody: LenientPayload {
 
 // MARK: - Advanced Commerce API
 
-// Descriptors and offers are not lenient inside, since requests to the API have them too.
+// Descriptors and offers have no lenient members, since requests to the API contain both types too.
 
 extension AdvancedCommerceTransactionInfo: LenientPayload {
     static let strictMembers: Set = ["requestReferenceId"]

@@ -1,87 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A purchase as the App Store signs it: Apple's `JWSTransactionDecodedPayload`.
+/// A purchase, as signed by the App Store: Apple's `JWSTransactionDecodedPayload`.
 ///
-/// Apple adds members over the years and leaves out those that do not apply, so every property is optional.
-/// `unknownMembers` keeps the members that this version does not know. The number in brackets is the App Store Server
-/// API version that introduced the property, if later than 1.0.
+/// Every property is optional, because Apple adds members over the years and leaves out members without a meaning for
+/// the purchase. `unknownMembers` keeps the members unknown to this version. The number in brackets is the version of
+/// the App Store Server API that introduced the property, if later than 1.0.
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
-    /// This purchase, renewal or restore: a string of digits. Always present.
+    /// The id of this purchase, renewal or restore: a string of digits. Always present.
     public var transactionId: String?
-    /// The first purchase of the chain, which identifies a subscription: a string of digits. Always present.
+    /// The id of the first purchase in the chain, which identifies a subscription: a string of digits. Always present.
     public var originalTransactionId: String?
-    /// One purchase event of a subscription, the same on all devices: a string of digits. Subscriptions only.
+    /// The id of a purchase event of a subscription, the same on all devices: a string of digits. Subscriptions only.
     public var webOrderLineItemId: String?
-    /// The app. Always present.
+    /// The bundle id of the app. Always present.
     public var bundleId: String?
-    /// The product, as named in App Store Connect. Always present.
+    /// The product id from App Store Connect. Always present.
     public var productId: String?
-    /// The subscription's group: a string of digits. Subscriptions only.
+    /// The id of the subscription's group: a string of digits. Subscriptions only.
     public var subscriptionGroupIdentifier: String?
-    /// When the customer was charged for the purchase, restore or renewal. Always present.
+    /// The time of the charge for the purchase, restore or renewal. Always present.
     public var purchaseDate: Timestamp?
     /// The `purchaseDate` of the original transaction. Always present.
     public var originalPurchaseDate: Timestamp?
     /// The end of the paid period. Subscriptions only; a renewal is a new transaction with a new date.
     public var expiresDate: Timestamp?
-    /// The number of items, or the seats of a multi-seat subscription. More than 1 only for these and consumables.
-    /// Always present.
+    /// The number of items, or of seats in a multi-seat subscription. It exceeds 1 only for consumables and multi-seat
+    /// subscriptions. Always present.
     public var quantity: Int?
     /// The kind of product. Always present.
     public var type: Open<ProductType>?
-    /// The UUID that the app attached to the purchase. Only if the app attached one.
+    /// The UUID attached to the purchase by the app. Only if the app attached a UUID.
     public var appAccountToken: String?
-    /// Whether the customer bought it or has it through another customer. Always present.
+    /// Whether the customer bought the product or has it through a different customer. Always present.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
-    /// When the App Store signed this. Of two payloads about one transaction, the later one counts. Always present.
+    /// The time of the App Store's signature. Of two payloads about a transaction, the later payload counts. Always
+    /// present.
     public var signedDate: Timestamp?
-    /// Why it was refunded or revoked. Only with `revocationDate`.
+    /// The reason for the refund or the revocation. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
-    /// When it was refunded, or lost through Family Sharing or a seat assignment. Only if it was.
+    /// The time of a refund, or of a loss through Family Sharing or a seat assignment. Otherwise missing.
     public var revocationDate: Timestamp?
-    /// Whether the customer upgraded to another subscription. Absent if false, except from Xcode.
+    /// Whether the customer upgraded to a different subscription. Absent if false, except from Xcode.
     public var isUpgraded: Bool?
-    /// The kind of offer that was used. Only with an offer.
+    /// The kind of the redeemed offer. Only with an offer.
     public var offerType: Open<OfferType>?
-    /// The offer's name in App Store Connect. With every offer but introductory ones.
+    /// The offer's name in App Store Connect. With every offer except introductory offers.
     public var offerIdentifier: String?
-    /// Where the purchase was made (1.2). Always present.
+    /// The place of the purchase (1.2). Always present.
     public var environment: Open<Environment>?
     /// The storefront's country: ISO 3166-1 alpha-3 (1.8). Always present.
     public var storefront: String?
     /// Apple's number for the storefront, such as 143441 for the USA (1.8). Always present.
     public var storefrontId: String?
-    /// Who caused the transaction (1.8). Always present.
+    /// The originator of the transaction (1.8). Always present.
     public var transactionReason: Open<TransactionReason>?
     /// The price paid in milliunits of `currency`, with quantity and offer included (1.10).
     public var price: Int64?
     /// ISO 4217 code of `price` (1.10). Only with `price`.
     public var currency: String?
-    /// How the offer was paid (1.10). Only with an offer.
+    /// The payment mode of the offer (1.10). Only with an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// What an Advanced Commerce API purchase consists of (1.14). Such products only.
+    /// The parts of an Advanced Commerce API purchase (1.14). Such products only.
     public var advancedCommerceInfo: AdvancedCommerceTransactionInfo?
-    /// The customer's download of the app: a string of digits that survives refunds and reinstalls (1.15).
+    /// The customer's download of the app: a string of digits. It survives refunds and reinstalls (1.15).
     public var appTransactionId: String?
     /// The length of the offer: ISO 8601 duration such as `P1M` (1.15). Only with an offer.
     public var offerPeriod: String?
-    /// The original transaction from before a migration to the Advanced Commerce API (Server Notifications 2.16).
+    /// The original transaction id from before a migration to the Advanced Commerce API (Server Notifications 2.16).
     public var previousOriginalTransactionId: String?
-    /// What kind of revocation it was (1.19). Only with `revocationDate`.
+    /// The kind of revocation (1.19). Only with `revocationDate`.
     public var revocationType: Open<RevocationType>?
-    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Only with a refund that was not reversed.
+    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Only with a refund in force, not with a
+    /// reversed refund.
     public var revocationPercentage: Int?
-    /// How the subscription is billed (1.21). Only with billing plans.
+    /// The billing plan of the subscription (1.21). Only with billing plans.
     public var billingPlanType: Open<BillingPlanType>?
     /// The state of a commitment of several monthly payments (1.21). Only with a commitment.
     public var commitmentInfo: TransactionCommitmentInfo?
     /// The seats of a multi-seat subscription (1.23, sandbox so far).
     public var multiSeatInfo: TransactionMultiSeatInfo?
-    /// More about the transaction's cause (1.23, sandbox so far).
+    /// Details of the transaction's cause (1.23, sandbox so far).
     public var additionalTransactionReason: Open<AdditionalTransactionReason>?
-    /// Base64 of a hash that binds the payload to one device. Only in tokens from a device.
+    /// Base64 of a hash. The hash binds the payload to one device. Only in tokens from a device.
     public var deviceVerification: String?
-    /// The UUID that went into `deviceVerification`. Only with it.
+    /// The UUID used in `deviceVerification`. Only with `deviceVerification`.
     public var deviceVerificationNonce: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -101,23 +103,23 @@ public enum ProductType: String, CaseIterable, Sendable {
     case nonRenewingSubscription = "Non-Renewing Subscription"
 }
 
-/// How a customer got a purchase: Apple's `inAppOwnershipType`.
+/// The way in which a customer got a purchase: Apple's `inAppOwnershipType`.
 public enum InAppOwnershipType: String, CaseIterable, Sendable {
     case purchased = "PURCHASED"
     case familyShared = "FAMILY_SHARED"
-    /// A seat that another customer paid for (1.22, sandbox so far).
+    /// A seat paid for by a different customer (1.22, sandbox so far).
     case assigned = "ASSIGNED"
 }
 
-/// Who caused a transaction: Apple's `transactionReason`.
+/// The originator of a transaction: Apple's `transactionReason`.
 public enum TransactionReason: String, CaseIterable, Sendable {
-    /// The customer; also upgrades and resubscribing.
+    /// The customer, also for upgrades and resubscriptions.
     case purchase = "PURCHASE"
-    /// The App Store; also a downgrade that takes effect.
+    /// The App Store, also for a downgrade at the start of its first period.
     case renewal = "RENEWAL"
 }
 
-/// More about a transaction's cause: Apple's `additionalTransactionReason`.
+/// Details of a transaction's cause: Apple's `additionalTransactionReason`.
 public enum AdditionalTransactionReason: String, CaseIterable, Sendable {
     case seatAddition = "SEAT_ADDITION"
 }
@@ -130,24 +132,24 @@ public enum OfferType: Int, CaseIterable, Sendable {
     case winBack = 4
 }
 
-/// How an offer is paid: Apple's `offerDiscountType`.
+/// The payment mode of an offer: Apple's `offerDiscountType`.
 public enum OfferDiscountType: String, CaseIterable, Sendable {
     case freeTrial = "FREE_TRIAL"
     case payAsYouGo = "PAY_AS_YOU_GO"
     case payUpFront = "PAY_UP_FRONT"
-    /// Offer codes on products that are no subscriptions (1.18).
+    /// Offer codes on products other than subscriptions (1.18).
     case oneTime = "ONE_TIME"
 }
 
-/// Why a purchase was refunded or revoked: Apple's `revocationReason`.
+/// The reason for a refund or a revocation: Apple's `revocationReason`.
 public enum RevocationReason: Int, CaseIterable, Sendable {
-    /// Another reason, such as an accidental purchase.
+    /// Any other reason, such as an accidental purchase.
     case other = 0
     /// An actual or perceived problem with the app.
     case appIssue = 1
 }
 
-/// What kind of revocation it was: Apple's `revocationType`.
+/// The kind of revocation: Apple's `revocationType`.
 public enum RevocationType: String, CaseIterable, Sendable {
     case refundFull = "REFUND_FULL"
     case refundProrated = "REFUND_PRORATED"
@@ -155,7 +157,7 @@ public enum RevocationType: String, CaseIterable, Sendable {
     case assignmentRevoke = "ASSIGNMENT_REVOKE"
 }
 
-/// How a subscription is billed: Apple's `billingPlanType`.
+/// The billing plan of a subscription: Apple's `billingPlanType`.
 public enum BillingPlanType: String, CaseIterable, Sendable {
     case billedUpfront = "BILLED_UPFRONT"
     case monthly = "MONTHLY"
@@ -163,9 +165,9 @@ public enum BillingPlanType: String, CaseIterable, Sendable {
 
 /// The state of a commitment: Apple's `TransactionCommitmentInfo`.
 public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
-    /// The number of this transaction's payment, from 1 to `totalBillingPeriods`.
+    /// The number of the payment for this transaction, from 1 to `totalBillingPeriods`.
     public var billingPeriodNumber: Int?
-    /// How many payments the commitment has.
+    /// The number of payments in the commitment.
     public var totalBillingPeriods: Int?
     /// The end of the commitment.
     public var commitmentExpiresDate: Timestamp?
@@ -179,11 +181,11 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
 
 /// The seats of a multi-seat subscription: Apple's `multiSeatInfo` of a transaction.
 public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
-    /// Who invites members: `APPLE` or `DEVELOPER`.
+    /// The party that invites members: `APPLE` or `DEVELOPER`.
     public var invitationManagement: String?
-    /// Prices by number of seats, as Apple sends them: the names inside a tier are not published yet.
+    /// Prices by number of seats, in the form sent by Apple: the names inside a tier are not published yet.
     public var priceTiers: [JSONValue]?
-    /// Seats that were revoked. Subtract them from the quantities of the period to get the seats in force.
+    /// The number of revoked seats. Subtract it from the quantities of the period to get the seats in force.
     public var revokedSeatQuantity: Int?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

@@ -15,7 +15,7 @@ public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestReferenceId: String) {
         self.requestReferenceId = requestReferenceId
     }
@@ -27,7 +27,7 @@ public enum AdvancedCommerceEffective: String, CaseIterable, Sendable {
     case nextBillCycle = "NEXT_BILL_CYCLE"
 }
 
-/// Why an item is changed.
+/// The reason for a change of an item.
 public enum AdvancedCommerceChangeReason: String, CaseIterable, Sendable {
     case upgrade = "UPGRADE"
     case downgrade = "DOWNGRADE"
@@ -45,7 +45,7 @@ public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Send
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestInfo: AdvancedCommerceRequestInfo) {
         self.requestInfo = requestInfo
     }
@@ -66,7 +66,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestInfo: AdvancedCommerceRequestInfo) {
         self.requestInfo = requestInfo
     }
@@ -74,7 +74,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
 
 /// A new name or description of a subscription.
 public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Hashable, Sendable {
-    /// When it takes effect.
+    /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
     /// At most 45 characters.
     public var description: String?
@@ -83,7 +83,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Ha
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(effective: Open<AdvancedCommerceEffective>) {
         self.effective = effective
     }
@@ -91,9 +91,9 @@ public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Ha
 
 /// A new name, description or SKU of an item.
 public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable, Sendable {
-    /// The item as it is now.
+    /// The SKU of the item before the change.
     public var currentSKU: String
-    /// When it takes effect.
+    /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
     /// At most 45 characters.
     public var description: String?
@@ -104,7 +104,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(currentSKU: String, effective: Open<AdvancedCommerceEffective>) {
         self.currentSKU = currentSKU
         self.effective = effective
@@ -124,7 +124,7 @@ public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable,
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceSubscriptionPriceChangeItem]) {
         self.requestInfo = requestInfo
         self.items = items
@@ -137,12 +137,12 @@ public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Se
     public var SKU: String
     /// Milliunits of the currency.
     public var price: Int64
-    /// Items whose price rises with this one's (1.2).
+    /// The SKUs of items whose prices rise with the price of this item (1.2).
     public var dependentSKUs: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(SKU: String, price: Int64) {
         self.SKU = SKU
         self.price = price
@@ -153,7 +153,7 @@ public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Se
 public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
-    /// The name and description that the customer sees.
+    /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors
     /// The items.
     public var items: [AdvancedCommerceSubscriptionMigrateItem]
@@ -168,7 +168,7 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, descriptors: AdvancedCommerceDescriptors,
         items: [AdvancedCommerceSubscriptionMigrateItem], targetProductId: String, taxCode: String
@@ -192,7 +192,7 @@ public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendab
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(SKU: String, description: String, displayName: String) {
         self.SKU = SKU
         self.description = description
@@ -215,7 +215,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, refundReason: Open<AdvancedCommerceRefundReason>,
         refundRiskingPreference: Bool, refundType: Open<AdvancedCommerceRefundType>
@@ -242,7 +242,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         requestInfo: AdvancedCommerceRequestInfo, items: [AdvancedCommerceRequestRefundItem],
         refundRiskingPreference: Bool
@@ -259,7 +259,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     public var SKU: String
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
-    /// How much of the item is refunded.
+    /// The refunded share of the item.
     public var refundType: Open<AdvancedCommerceRefundType>
     /// Whether the customer loses the item.
     public var revoke: Bool
@@ -268,7 +268,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         SKU: String, refundReason: Open<AdvancedCommerceRefundReason>, refundType: Open<AdvancedCommerceRefundType>,
         revoke: Bool
@@ -282,9 +282,9 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
 
 /// The answer to a request about a subscription.
 public struct AdvancedCommerceSubscriptionResponse: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
+    /// A JWS with a ``JWSRenewalInfoDecodedPayload`` as its payload.
     public var signedRenewalInfo: String?
-    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -294,9 +294,9 @@ public struct AdvancedCommerceSubscriptionResponse: Codable, Hashable, Sendable 
 
 /// The answer to a request for a refund.
 public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
-    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``. Subscriptions only.
+    /// A JWS with a ``JWSRenewalInfoDecodedPayload`` as its payload. Subscriptions only.
     public var signedRenewalInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -327,7 +327,7 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         currency: String, item: AdvancedCommerceOneTimeChargeItem, requestInfo: AdvancedCommerceRequestInfo,
         taxCode: String
@@ -354,7 +354,7 @@ public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(description: String, displayName: String, SKU: String, price: Int64) {
         self.description = description
         self.displayName = displayName
@@ -371,7 +371,7 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     public var version: String?
     /// ISO 4217 code of the prices.
     public var currency: String
-    /// The name and description that the customer sees.
+    /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors
     /// The items.
     public var items: [AdvancedCommerceSubscriptionCreateItem]
@@ -388,7 +388,7 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         currency: String, descriptors: AdvancedCommerceDescriptors, items: [AdvancedCommerceSubscriptionCreateItem],
         period: String, requestInfo: AdvancedCommerceRequestInfo, taxCode: String
@@ -419,7 +419,7 @@ public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendabl
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(SKU: String, description: String, displayName: String, price: Int64) {
         self.SKU = SKU
         self.description = description
@@ -459,7 +459,7 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String, retainBillingCycle: Bool) {
         operation = "MODIFY_SUBSCRIPTION"
         version = "1"
@@ -486,7 +486,7 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(SKU: String, description: String, displayName: String, price: Int64) {
         self.SKU = SKU
         self.description = description
@@ -497,7 +497,7 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
 
 /// An item that replaces another.
 public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, Sendable {
-    /// The item as it is now.
+    /// The SKU of the item before the change.
     public var currentSKU: String
     /// At most 128 characters.
     public var SKU: String
@@ -505,11 +505,11 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     public var description: String
     /// At most 30 characters.
     public var displayName: String
-    /// When it takes effect.
+    /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
     /// Milliunits of the currency.
     public var price: Int64
-    /// Why the item is changed.
+    /// The reason for the change of the item.
     public var reason: Open<AdvancedCommerceChangeReason>
     /// Only with a discount.
     public var offer: AdvancedCommerceOffer?
@@ -518,7 +518,7 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         currentSKU: String, SKU: String, description: String, displayName: String,
         effective: Open<AdvancedCommerceEffective>, price: Int64, reason: Open<AdvancedCommerceChangeReason>
@@ -540,7 +540,7 @@ public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Send
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(SKU: String) {
         self.SKU = SKU
     }
@@ -548,14 +548,14 @@ public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Send
 
 /// A new period of a subscription.
 public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable, Sendable {
-    /// When it takes effect.
+    /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
     /// ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(effective: Open<AdvancedCommerceEffective>, period: String) {
         self.effective = effective
         self.period = period
@@ -579,7 +579,7 @@ public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hasha
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestInfo: AdvancedCommerceRequestInfo, transactionId: String) {
         operation = "REACTIVATE_SUBSCRIPTION"
         version = "1"

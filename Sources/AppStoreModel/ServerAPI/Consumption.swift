@@ -11,12 +11,12 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0 if nothing
     /// was delivered.
     public var consumptionPercentage: Int?
-    /// The decision that the developer prefers.
+    /// The decision preferred by the developer.
     public var refundPreference: Open<RefundPreference>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(customerConsented: Bool, deliveryStatus: Open<DeliveryStatus>, sampleContentProvided: Bool) {
         self.customerConsented = customerConsented
         self.deliveryStatus = deliveryStatus
@@ -33,7 +33,7 @@ public enum DeliveryStatus: String, CaseIterable, Sendable {
     case undeliveredOther = "UNDELIVERED_OTHER"
 }
 
-/// The decision that the developer prefers: Apple's `refundPreference` (1.19).
+/// The decision preferred by the developer: Apple's `refundPreference` (1.19).
 public enum RefundPreference: String, CaseIterable, Sendable {
     case decline = "DECLINE"
     case grantFull = "GRANT_FULL"
@@ -48,7 +48,7 @@ public enum RefundPreference: String, CaseIterable, Sendable {
 public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     /// Whether the customer consented to this report. Send nothing without consent.
     public var customerConsented: Bool
-    /// How much of the purchase was used.
+    /// The used share of the purchase.
     public var consumptionStatus: Open<ConsumptionStatus>
     /// Where the purchase was used.
     public var platform: Open<ConsumptionPlatform>
@@ -68,12 +68,12 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     public var lifetimeDollarsPurchased: Open<LifetimeDollars>
     /// The state of the customer's account.
     public var userStatus: Open<UserStatus>
-    /// The decision that the developer prefers (1.11).
+    /// The decision preferred by the developer (1.11).
     public var refundPreference: Open<RefundPreferenceV1>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         customerConsented: Bool, consumptionStatus: Open<ConsumptionStatus>, platform: Open<ConsumptionPlatform>,
         sampleContentProvided: Bool, deliveryStatus: Open<DeliveryStatusV1>, appAccountToken: String,
@@ -94,7 +94,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     }
 }
 
-/// How much of the purchase was used: Apple's `consumptionStatus`.
+/// The used share of the purchase: Apple's `consumptionStatus`.
 public enum ConsumptionStatus: Int, CaseIterable, Sendable {
     case undeclared = 0
     case notConsumed = 1
@@ -166,7 +166,7 @@ public enum UserStatus: Int, CaseIterable, Sendable {
     case limitedAccess = 4
 }
 
-/// The decision that the developer prefers: Apple's `refundPreference` before 1.19.
+/// The decision preferred by the developer: Apple's `refundPreference` before 1.19.
 public enum RefundPreferenceV1: Int, CaseIterable, Sendable {
     case undeclared = 0
     case preferGrant = 1

@@ -5,7 +5,7 @@
 
 /// The answer of Get Transaction Info (1.8): Apple's `TransactionInfoResponse`.
 public struct TransactionInfoResponse: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -15,7 +15,7 @@ public struct TransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page. Used days later, it returns what is new since then.
+    /// A token for the next page. A request with this token days later returns the newer transactions.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -25,7 +25,7 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
     public var appAppleId: Int64?
     /// The environment.
     public var environment: Open<Environment>?
-    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -55,7 +55,7 @@ public struct StatusResponse: Codable, Hashable, Sendable {
     public var bundleId: String?
     /// The app's Apple ID. Not in sandbox.
     public var appAppleId: Int64?
-    /// One for each subscription group.
+    /// An element for each subscription group.
     public var data: [SubscriptionGroupIdentifierItem]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -67,7 +67,7 @@ public struct StatusResponse: Codable, Hashable, Sendable {
 public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
     /// A string of digits.
     public var subscriptionGroupIdentifier: String?
-    /// One for each subscription, including those that ended.
+    /// An element for each subscription, including those that ended.
     public var lastTransactions: [LastTransactionsItem]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -81,9 +81,9 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
     public var status: Open<SubscriptionStatus>?
     /// The first purchase of the chain: a string of digits.
     public var originalTransactionId: String?
-    /// A JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
-    /// A JWS whose payload is a ``JWSRenewalInfoDecodedPayload``.
+    /// A JWS with a ``JWSRenewalInfoDecodedPayload`` as its payload.
     public var signedRenewalInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -93,7 +93,7 @@ public struct LastTransactionsItem: Codable, Hashable, Sendable {
 
 /// The answer of Get App Transaction Info (1.17): Apple's `AppTransactionInfoResponse`.
 public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
-    /// A JWS whose payload is an ``AppTransaction``.
+    /// A JWS with an ``AppTransaction`` as its payload.
     public var signedAppTransactionInfo: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -108,7 +108,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(appAccountToken: String) {
         self.appAccountToken = appAccountToken
     }
@@ -118,7 +118,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
     /// Apple's `OrderLookupStatus`: whether the order id is valid.
     public var status: Int?
-    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -128,9 +128,9 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Refund History (1.6): Apple's `RefundHistoryResponse`. Granted refunds only.
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
-    /// Each a JWS whose payload is a ``JWSTransactionDecodedPayload``.
+    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
-    /// A token for the next page. Used days later, it returns what is new since then.
+    /// A token for the next page. A request with this token days later returns the newer transactions.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -146,14 +146,14 @@ public struct RefundHistoryResponse: Codable, Hashable, Sendable {
 public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
     /// 1 to 90.
     public var extendByDays: Int
-    /// Why the renewal date is extended.
+    /// The reason for the extension.
     public var extendReasonCode: Open<ExtendReasonCode>
     /// At most 128 characters. Use it again only to repeat the request.
     public var requestIdentifier: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String) {
         self.extendByDays = extendByDays
         self.extendReasonCode = extendReasonCode
@@ -182,7 +182,7 @@ public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
 public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
     /// 1 to 90.
     public var extendByDays: Int
-    /// Why the renewal date is extended.
+    /// The reason for the extension.
     public var extendReasonCode: Open<ExtendReasonCode>
     /// A UUID. Use it again only to repeat the request.
     public var requestIdentifier: String
@@ -193,7 +193,7 @@ public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(
         extendByDays: Int, extendReasonCode: Open<ExtendReasonCode>, requestIdentifier: String, productId: String
     ) {
@@ -260,7 +260,7 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(startDate: Timestamp, endDate: Timestamp) {
         self.startDate = startDate
         self.endDate = endDate
@@ -283,7 +283,7 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
 
 /// A notification and how it was sent: Apple's `notificationHistoryResponseItem`.
 public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    /// A JWS with a ``ResponseBodyV2DecodedPayload`` as its payload.
     public var signedPayload: String?
     /// At most six (1.8).
     public var sendAttempts: [SendAttemptItem]?
@@ -334,7 +334,7 @@ public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
 
 /// The answer of Get Test Notification Status (1.5): Apple's `CheckTestNotificationResponse`.
 public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
-    /// A JWS whose payload is a ``ResponseBodyV2DecodedPayload``.
+    /// A JWS with a ``ResponseBodyV2DecodedPayload`` as its payload.
     public var signedPayload: String?
     /// The attempts to send it.
     public var sendAttempts: [SendAttemptItem]?
@@ -421,7 +421,7 @@ public struct SeatClaimRequest: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(requestIdentifier: String) {
         self.requestIdentifier = requestIdentifier
     }
@@ -458,7 +458,7 @@ public struct SeatAssociationRequest: Codable, Hashable, Sendable {
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
-    /// A value with the members that Apple requires.
+    /// A value with the members required by Apple.
     public init(appTransactionId: String) {
         self.appTransactionId = appTransactionId
     }
