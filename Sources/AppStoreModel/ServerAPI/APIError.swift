@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The answer of the App Store Server API to a request that it refuses: an object with `errorCode` and `errorMessage`.
-/// HTTP 401 has no body.
+/// The answer of the App Store Server API to a refused request: an object with `errorCode` and `errorMessage`. An
+/// answer with HTTP 401 has no body.
 public struct APIErrorResponse: Codable, Hashable, Sendable {
     /// The stable number of the error. Messages may change.
     public var errorCode: Open<APIErrorCode>?
@@ -13,8 +13,8 @@ public struct APIErrorResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The answer of the Advanced Commerce API to a request that it refuses. Its error codes overlap with those of the App
-/// Store Server API.
+/// The answer of the Advanced Commerce API to a refused request. Its error codes overlap with the error codes of the
+/// App Store Server API.
 public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
     /// The stable number of the error. Messages may change.
     public var errorCode: Open<AdvancedCommerceErrorCode>?
@@ -26,7 +26,7 @@ public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// Why the App Store Server API refused a request. The cases have Apple's names without `Error` at the end.
+/// The reason why the App Store Server API refused a request. The cases have Apple's names without `Error` at the end.
 public enum APIErrorCode: Int64, CaseIterable, Sendable {
     case generalBadRequest = 4000000
     case invalidAppIdentifier = 4000002
@@ -134,7 +134,7 @@ public enum APIErrorCode: Int64, CaseIterable, Sendable {
     }
 }
 
-/// Why the Advanced Commerce API refused a request. The cases have Apple's names without `Error` at the end.
+/// The reason why the Advanced Commerce API refused a request. The cases have Apple's names without `Error` at the end.
 public enum AdvancedCommerceErrorCode: Int64, CaseIterable, Sendable {
     case invalidTransactionId = 4000006
     case invalidStorefront = 4000028
@@ -293,10 +293,10 @@ extension AdvancedCommerceErrorCode {
     public var name: String { appleName(of: self) }
 }
 
-/// The name of a case as Apple writes it: with a capital first letter and with `Error` at the end.
+/// Apple's name of a case: with a capital first letter and with `Error` at the end.
 private func appleName(of code: some Any) -> String {
     let name = "\(code)"
-    // Apple writes all letters of these abbreviations as capitals.
+    // Apple writes these abbreviations entirely in capitals.
     for abbreviation in ["aca", "sku"] where name.hasPrefix(abbreviation) {
         return abbreviation.uppercased() + name.dropFirst(abbreviation.count) + "Error"
     }

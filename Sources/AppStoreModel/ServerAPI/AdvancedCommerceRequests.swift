@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests of the Advanced Commerce API (1.2). The server sends some to Apple, by POST to /advancedCommerce/v1/…. It
-// signs the others, and the app passes them to StoreKit. Prices are milliunits and have no more decimals than their
-// currency.
+// Requests of the Advanced Commerce API (1.2). The server sends the server requests to Apple, by POST to
+// /advancedCommerce/v1/…. It signs the in-app requests, and the app passes the signed requests to StoreKit. Prices are
+// milliunits and have no more decimals than their currency.
 
 /// The identity of a request: Apple's `RequestInfo`.
 public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
-    /// A UUID. Use it again only to repeat a request that got no answer.
+    /// A UUID. Reuse the UUID only to repeat an unanswered request.
     public var requestReferenceId: String
     /// The customer's UUID.
     public var appAccountToken: String?
-    /// Copied from the newest renewal info.
+    /// The token copied from the newest renewal info.
     public var consistencyToken: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -21,7 +21,7 @@ public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
     }
 }
 
-/// When a change takes effect.
+/// The time when a change takes effect.
 public enum AdvancedCommerceEffective: String, CaseIterable, Sendable {
     case immediately = "IMMEDIATELY"
     case nextBillCycle = "NEXT_BILL_CYCLE"
@@ -40,7 +40,7 @@ public enum AdvancedCommerceChangeReason: String, CaseIterable, Sendable {
 public struct AdvancedCommerceSubscriptionCancelRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -61,7 +61,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
     public var items: [AdvancedCommerceSubscriptionChangeMetadataItem]?
     /// Apple's tax category of the product.
     public var taxCode: String?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -76,9 +76,9 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
 public struct AdvancedCommerceSubscriptionChangeMetadataDescriptors: Codable, Hashable, Sendable {
     /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
-    /// At most 45 characters.
+    /// The new description. At most 45 characters.
     public var description: String?
-    /// At most 30 characters.
+    /// The new name. At most 30 characters.
     public var displayName: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -95,11 +95,11 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
     public var currentSKU: String
     /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
-    /// At most 45 characters.
+    /// The new description. At most 45 characters.
     public var description: String?
-    /// At most 30 characters.
+    /// The new name. At most 30 characters.
     public var displayName: String?
-    /// At most 128 characters.
+    /// The new SKU. At most 128 characters.
     public var SKU: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -119,7 +119,7 @@ public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable,
     public var items: [AdvancedCommerceSubscriptionPriceChangeItem]
     /// ISO 4217 code of the prices.
     public var currency: String?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -133,9 +133,9 @@ public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable,
 
 /// The new price of an item.
 public struct AdvancedCommerceSubscriptionPriceChangeItem: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
-    /// Milliunits of the currency.
+    /// The new price in milliunits of the currency.
     public var price: Int64
     /// The SKUs of items whose prices rise with the price of this item (1.2).
     public var dependentSKUs: [String]?
@@ -159,11 +159,11 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     public var items: [AdvancedCommerceSubscriptionMigrateItem]
     /// The items of the next period, if a downgrade or crossgrade is pending.
     public var renewalItems: [AdvancedCommerceSubscriptionMigrateItem]?
-    /// The generic product that the subscription becomes.
+    /// The generic product that replaces the subscription's product.
     public var targetProductId: String
     /// Apple's tax category of the product.
     public var taxCode: String
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -181,13 +181,13 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     }
 }
 
-/// An item of a subscription that is migrated.
+/// An item of a migrated subscription.
 public struct AdvancedCommerceSubscriptionMigrateItem: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
-    /// At most 45 characters.
+    /// The description shown to the customer. At most 45 characters.
     public var description: String
-    /// At most 30 characters.
+    /// The name shown to the customer. At most 30 characters.
     public var displayName: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -210,7 +210,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     public var refundRiskingPreference: Bool
     /// Full or prorated.
     public var refundType: Open<AdvancedCommerceRefundType>
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -227,7 +227,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     }
 }
 
-/// Asks for a refund: `transaction/requestRefund` (1.1).
+/// Requests a refund: `transaction/requestRefund` (1.1).
 public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
@@ -237,7 +237,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
     public var refundRiskingPreference: Bool
     /// ISO 4217 code of the prices.
     public var currency: String?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -255,7 +255,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
 
 /// An item to refund.
 public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
@@ -263,7 +263,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     public var refundType: Open<AdvancedCommerceRefundType>
     /// Whether the customer loses the item.
     public var revoke: Bool
-    /// Milliunits of the currency. Only with the refund type `CUSTOM`.
+    /// The amount in milliunits of the currency. Only with the refund type `CUSTOM`.
     public var refundAmount: Int64?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -306,7 +306,7 @@ public struct AdvancedCommerceRequestRefundResponse: Codable, Hashable, Sendable
 
 // MARK: - In-app requests
 
-// `operation` and `version` are ordinary properties, so that a request in memory has all members that are signed.
+// `operation` and `version` are ordinary properties, so that a request in memory has all signed members.
 
 /// A one-time purchase.
 public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sendable {
@@ -322,7 +322,7 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Apple's tax category of the product.
     public var taxCode: String
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -343,13 +343,13 @@ public struct AdvancedCommerceOneTimeChargeCreateRequest: Codable, Hashable, Sen
 
 /// The item of a one-time purchase.
 public struct AdvancedCommerceOneTimeChargeItem: Codable, Hashable, Sendable {
-    /// At most 45 characters.
+    /// The description shown to the customer. At most 45 characters.
     public var description: String
-    /// At most 30 characters.
+    /// The name shown to the customer. At most 30 characters.
     public var displayName: String
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
-    /// Milliunits of the currency.
+    /// The price in milliunits of the currency.
     public var price: Int64
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -375,15 +375,15 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     public var descriptors: AdvancedCommerceDescriptors
     /// The items.
     public var items: [AdvancedCommerceSubscriptionCreateItem]
-    /// ISO 8601 duration, `P1W` to `P1Y`.
+    /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Apple's tax category of the product.
     public var taxCode: String
-    /// A transaction of the subscription before this one: a string of digits.
+    /// A transaction of the customer's previous subscription: a string of digits.
     public var previousTransactionId: String?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -406,15 +406,15 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
 
 /// An item of a new subscription.
 public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
-    /// At most 45 characters.
+    /// The description shown to the customer. At most 45 characters.
     public var description: String
-    /// At most 30 characters.
+    /// The name shown to the customer. At most 30 characters.
     public var displayName: String
-    /// Milliunits of the currency.
+    /// The price in milliunits of the currency.
     public var price: Int64
-    /// Only with a discount.
+    /// The discount on the item. Only with a discount.
     public var offer: AdvancedCommerceOffer?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -454,7 +454,7 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
     public var currency: String?
     /// Apple's tax category of the product.
     public var taxCode: String?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -471,17 +471,17 @@ public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable,
 
 /// An item to add.
 public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
-    /// At most 45 characters.
+    /// The description shown to the customer. At most 45 characters.
     public var description: String
-    /// At most 30 characters.
+    /// The name shown to the customer. At most 30 characters.
     public var displayName: String
-    /// Milliunits of the currency.
+    /// The price in milliunits of the currency.
     public var price: Int64
-    /// Only with a discount.
+    /// The discount on the item. Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// The charge for the rest of the current period, in milliunits.
+    /// The charge for the rest of the current period, in milliunits of the currency.
     public var proratedPrice: Int64?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -495,25 +495,25 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     }
 }
 
-/// An item that replaces another.
+/// A replacement of an item.
 public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, Sendable {
     /// The SKU of the item before the change.
     public var currentSKU: String
-    /// At most 128 characters.
+    /// The SKU of the item after the change. At most 128 characters.
     public var SKU: String
-    /// At most 45 characters.
+    /// The description shown to the customer. At most 45 characters.
     public var description: String
-    /// At most 30 characters.
+    /// The name shown to the customer. At most 30 characters.
     public var displayName: String
     /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
-    /// Milliunits of the currency.
+    /// The price in milliunits of the currency.
     public var price: Int64
     /// The reason for the change of the item.
     public var reason: Open<AdvancedCommerceChangeReason>
-    /// Only with a discount.
+    /// The discount on the item. Only with a discount.
     public var offer: AdvancedCommerceOffer?
-    /// The charge for the rest of the current period, in milliunits.
+    /// The charge for the rest of the current period, in milliunits of the currency.
     public var proratedPrice: Int64?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -535,7 +535,7 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
 
 /// An item to remove, or to reactivate.
 public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Sendable {
-    /// At most 128 characters.
+    /// The item's SKU. At most 128 characters.
     public var SKU: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -550,7 +550,7 @@ public struct AdvancedCommerceSubscriptionItemReference: Codable, Hashable, Send
 public struct AdvancedCommerceSubscriptionModifyPeriodChange: Codable, Hashable, Sendable {
     /// The time when the change takes effect.
     public var effective: Open<AdvancedCommerceEffective>
-    /// ISO 8601 duration, `P1W` to `P1Y`.
+    /// The new period: ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -572,9 +572,9 @@ public struct AdvancedCommerceSubscriptionReactivateInAppRequest: Codable, Hasha
     public var requestInfo: AdvancedCommerceRequestInfo
     /// Any transaction of the subscription: a string of digits.
     public var transactionId: String
-    /// The items to reactivate; absent for all.
+    /// The items to reactivate; absent for all items.
     public var items: [AdvancedCommerceSubscriptionItemReference]?
-    /// ISO 3166-1 alpha-3.
+    /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a server reports to Apple about a purchase that a customer wants refunded (1.19): Apple's `ConsumptionRequest`.
+/// A server's report to Apple about a purchase, if its customer requests a refund (1.19): Apple's `ConsumptionRequest`.
 public struct ConsumptionRequest: Codable, Hashable, Sendable {
-    /// Whether the customer consented to this report. Send nothing without consent.
+    /// Whether the customer consented to the report. Send no report without consent.
     public var customerConsented: Bool
-    /// Whether the purchase worked.
+    /// Whether the purchase was delivered and worked.
     public var deliveryStatus: Open<DeliveryStatus>
-    /// Whether there was a trial or a sample.
+    /// Whether the customer had a trial or a sample.
     public var sampleContentProvided: Bool
-    /// How much was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions; 0 if nothing
-    /// was delivered.
+    /// The used share of the purchase, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions;
+    /// 0 if the purchase was not delivered.
     public var consumptionPercentage: Int?
     /// The decision preferred by the developer.
     public var refundPreference: Open<RefundPreference>?
@@ -24,7 +24,7 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// Whether a purchase worked: Apple's `deliveryStatus` (1.19).
+/// Whether a purchase was delivered and worked: Apple's `deliveryStatus` (1.19).
 public enum DeliveryStatus: String, CaseIterable, Sendable {
     case delivered = "DELIVERED"
     case undeliveredQualityIssue = "UNDELIVERED_QUALITY_ISSUE"
@@ -43,28 +43,28 @@ public enum RefundPreference: String, CaseIterable, Sendable {
 
 // MARK: - Version 1
 
-/// The report before 1.19, which Advanced Commerce API purchases still use: Apple's `ConsumptionRequestV1`. The value 0
-/// means “undeclared”, except in `deliveryStatus`.
+/// The report of the API versions before 1.19: Apple's `ConsumptionRequestV1`. Advanced Commerce API purchases still
+/// use it. The value 0 means “undeclared”, except in `deliveryStatus`.
 public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
-    /// Whether the customer consented to this report. Send nothing without consent.
+    /// Whether the customer consented to the report. Send no report without consent.
     public var customerConsented: Bool
     /// The used share of the purchase.
     public var consumptionStatus: Open<ConsumptionStatus>
-    /// Where the purchase was used.
+    /// The platform on which the purchase was used.
     public var platform: Open<ConsumptionPlatform>
-    /// Whether there was a trial or a sample.
+    /// Whether the customer had a trial or a sample.
     public var sampleContentProvided: Bool
-    /// Whether the purchase worked.
+    /// Whether the purchase was delivered and worked.
     public var deliveryStatus: Open<DeliveryStatusV1>
-    /// A UUID, or an empty string.
+    /// The customer's UUID, or an empty string.
     public var appAccountToken: String
-    /// How old the customer's account is.
+    /// The age of the customer's account.
     public var accountTenure: Open<AccountTenure>
-    /// How long the app was used.
+    /// The duration of the customer's use of the app.
     public var playTime: Open<PlayTime>
-    /// How much the customer was ever refunded, in US dollars.
+    /// The total of the customer's refunds, in US dollars.
     public var lifetimeDollarsRefunded: Open<LifetimeDollars>
-    /// How much the customer ever paid, in US dollars.
+    /// The total of the customer's payments, in US dollars.
     public var lifetimeDollarsPurchased: Open<LifetimeDollars>
     /// The state of the customer's account.
     public var userStatus: Open<UserStatus>
@@ -102,14 +102,14 @@ public enum ConsumptionStatus: Int, CaseIterable, Sendable {
     case fullyConsumed = 3
 }
 
-/// Where the purchase was used: Apple's `platform`.
+/// The platform on which the purchase was used: Apple's `platform`.
 public enum ConsumptionPlatform: Int, CaseIterable, Sendable {
     case undeclared = 0
     case apple = 1
     case nonApple = 2
 }
 
-/// Whether the purchase worked: Apple's `deliveryStatus` before 1.19.
+/// Whether the purchase was delivered and worked: Apple's `deliveryStatus` before 1.19.
 public enum DeliveryStatusV1: Int, CaseIterable, Sendable {
     case deliveredAndWorking = 0
     case qualityIssue = 1
@@ -120,7 +120,7 @@ public enum DeliveryStatusV1: Int, CaseIterable, Sendable {
     case other = 5
 }
 
-/// How old the customer's account is: Apple's `accountTenure`.
+/// The age of the customer's account: Apple's `accountTenure`.
 public enum AccountTenure: Int, CaseIterable, Sendable {
     case undeclared = 0
     case upTo3Days = 1
@@ -132,7 +132,7 @@ public enum AccountTenure: Int, CaseIterable, Sendable {
     case moreThan365Days = 7
 }
 
-/// How long the app was used: Apple's `playTime`.
+/// The duration of the customer's use of the app: Apple's `playTime`.
 public enum PlayTime: Int, CaseIterable, Sendable {
     case undeclared = 0
     case upTo5Minutes = 1
@@ -144,7 +144,7 @@ public enum PlayTime: Int, CaseIterable, Sendable {
     case moreThan16Days = 7
 }
 
-/// How much the customer ever paid or was refunded, in US dollars: Apple's `lifetimeDollarsPurchased` and
+/// The total of the customer's payments or refunds, in US dollars: Apple's `lifetimeDollarsPurchased` and
 /// `lifetimeDollarsRefunded`.
 public enum LifetimeDollars: Int, CaseIterable, Sendable {
     case undeclared = 0

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The App Store's request for a message to show to a customer who is about to cancel: Apple's
-/// `DecodedRealtimeRequestBody`.
+/// The App Store's request for a message to a customer about to cancel: Apple's `DecodedRealtimeRequestBody`.
 ///
-/// It has no bundle id; `appAppleId` names the app. The App Store sends all members in every request.
+/// The request has no bundle id; `appAppleId` names the app. The App Store sends all members in every request.
 ///
 /// A number in parentheses in this file is the version of the Retention Messaging API that introduced the member.
 public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
-    /// The subscription: the transaction id of its first purchase, a string of digits.
+    /// The id of the subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
     /// The app's Apple ID.
     public var appAppleId: Int64?
@@ -19,7 +18,7 @@ public struct DecodedRealtimeRequestBody: Codable, Hashable, Sendable {
     public var requestIdentifier: String?
     /// The environment.
     public var environment: Open<Environment>?
-    /// When the App Store signed this.
+    /// The time of the App Store's signature.
     public var signedDate: Timestamp?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -31,12 +30,12 @@ extension DecodedRealtimeRequestBody: SignedPayload {
     public static var signedKind: SignedKind { .retentionRequest }
 }
 
-/// Which message to show: Apple's `RealtimeResponseBody`. Set exactly one of `message`, `alternateProduct`,
+/// The message to show: Apple's `RealtimeResponseBody`. Set exactly one of `message`, `alternateProduct`,
 /// `promotionalOffer` and `advancedCommerceInfo`.
 public struct RealtimeResponseBody: Codable, Hashable, Sendable {
-    /// A text, with an image or without.
+    /// A text, with or without an image.
     public var message: Message?
-    /// Another product of the same subscription group.
+    /// A different product of the same subscription group.
     public var alternateProduct: AlternateProduct?
     /// A promotional offer.
     public var promotionalOffer: PromotionalOffer?
@@ -63,7 +62,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var messageIdentifier: String?
         /// The product.
         public var productId: String?
-        /// How the other product would be billed. Set only if the product has billing plans.
+        /// The billing plan of the alternate product. Set only if the product has billing plans.
         public var billingPlanType: Open<BillingPlanType>?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -75,7 +74,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct PromotionalOffer: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// A JWS that the developer signed.
+        /// A JWS signed by the developer.
         public var promotionalOfferSignatureV2: String?
         /// A signature of version 1.
         public var promotionalOfferSignatureV1: PromotionalOfferSignatureV1?
@@ -93,13 +92,13 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var productId: String?
         /// A UUID in lower case, used once.
         public var nonce: String?
-        /// When it was signed. The signature is valid for 24 hours.
+        /// The time of the signature. The signature is valid for 24 hours.
         public var timestamp: Timestamp?
         /// The key's name in App Store Connect.
         public var keyId: String?
         /// The offer's name in App Store Connect.
         public var offerIdentifier: String?
-        /// The customer's UUID in lower case. Set only if the app has one.
+        /// The customer's UUID in lower case. Set only if the app has a UUID for the customer.
         public var appAccountToken: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -111,7 +110,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct AdvancedCommerceInfo: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// Base64 of JSON that contains a JWS. The developer signed the JWS.
+        /// Base64 of JSON with a JWS inside. The developer signed the JWS.
         public var advancedCommerceData: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -124,15 +123,15 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
 
 /// A message to submit for approval: Apple's `UploadMessageRequestBody`.
 public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
-    /// At most 66 characters.
+    /// The header. At most 66 characters.
     public var header: String?
-    /// At most 144 characters.
+    /// The text. At most 144 characters.
     public var body: String?
     /// The message's image.
     public var image: MessageImage?
     /// The position of the header (1.5).
     public var headerPosition: Open<HeaderPosition>?
-    /// At most five (1.5).
+    /// The bullet points. At most five (1.5).
     public var bulletPoints: [BulletPoint]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -143,7 +142,7 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
     public struct MessageImage: Codable, Hashable, Sendable {
         /// The image's UUID.
         public var imageIdentifier: String?
-        /// At most 150 characters.
+        /// The alternative text. At most 150 characters.
         public var altText: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -153,11 +152,11 @@ public struct UploadMessageRequestBody: Codable, Hashable, Sendable {
 
     /// A line of a message with a small image (1.5).
     public struct BulletPoint: Codable, Hashable, Sendable {
-        /// At most 66 characters.
+        /// The text. At most 66 characters.
         public var text: String?
         /// The image's UUID.
         public var imageIdentifier: String?
-        /// At most 150 characters.
+        /// The alternative text. At most 150 characters.
         public var altText: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -181,13 +180,13 @@ public struct GetImageListResponse: Codable, Hashable, Sendable {
 
     public init() {}
 
-    /// One image.
+    /// An image of an app.
     public struct Image: Codable, Hashable, Sendable {
         /// The image's UUID.
         public var imageIdentifier: String?
         /// Whether Apple approved the image.
         public var imageState: Open<ApprovalState>?
-        /// What the image is for.
+        /// The purpose of the image.
         public var imageSize: Open<ImageSize>?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -196,7 +195,7 @@ public struct GetImageListResponse: Codable, Hashable, Sendable {
     }
 }
 
-/// What an image is for: Apple's `imageSize` (1.5).
+/// The purpose of an image: Apple's `imageSize` (1.5).
 public enum ImageSize: String, CaseIterable, Sendable {
     case fullSize = "FULL_SIZE"
     case bulletPoint = "BULLET_POINT"
@@ -204,7 +203,7 @@ public enum ImageSize: String, CaseIterable, Sendable {
 
 /// Whether Apple approved an image or a message: Apple's `imageState` and `messageState`.
 ///
-/// In the sandbox, Apple approves both immediately.
+/// In the sandbox, Apple approves images and messages immediately.
 public enum ApprovalState: String, CaseIterable, Sendable {
     case pending = "PENDING"
     case approved = "APPROVED"
@@ -220,7 +219,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
 
     public init() {}
 
-    /// One message.
+    /// A message of an app.
     public struct Message: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
@@ -233,7 +232,7 @@ public struct GetMessageListResponse: Codable, Hashable, Sendable {
     }
 }
 
-/// The message that is shown if the app's server does not answer: Apple's `DefaultConfigurationRequest`, and its
+/// The message shown if the app's server does not answer: Apple's `DefaultConfigurationRequest` and
 /// `DefaultConfigurationResponse` (1.4).
 public struct DefaultConfiguration: Codable, Hashable, Sendable {
     /// The message's UUID.
@@ -244,9 +243,9 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The URL to which the App Store sends its requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+/// The receiver of the App Store's requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
 public struct RealtimeURL: Codable, Hashable, Sendable {
-    /// At most 256 characters.
+    /// The URL. At most 256 characters.
     public var realtimeURL: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -272,11 +271,11 @@ public struct PerformanceTestConfig: Codable, Hashable, Sendable {
     public var maxConcurrentRequests: Int64?
     /// The number of requests.
     public var totalRequests: Int64?
-    /// Milliseconds.
+    /// The duration of the test, in milliseconds.
     public var totalDuration: Int64?
-    /// Milliseconds.
+    /// The threshold for response times, in milliseconds.
     public var responseTimeThreshold: Int64?
-    /// Percent.
+    /// The threshold for the share of successful requests, in percent.
     public var successRateThreshold: Int64?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -300,24 +299,24 @@ public struct PerformanceTestResponse: Codable, Hashable, Sendable {
 public struct PerformanceTestResultResponse: Codable, Hashable, Sendable {
     /// The parameters of the test.
     public var config: PerformanceTestConfig?
-    /// The URL that was tested.
+    /// The tested URL.
     public var target: String?
     /// The state of the test.
     public var result: Open<PerformanceTestStatus>?
-    /// Percent.
+    /// The share of successful requests, in percent.
     public var successRate: Int64?
-    /// The number of requests still to be sent.
+    /// The number of requests not yet sent.
     public var numPending: Int64?
-    /// How long the answers took.
+    /// The response times of the app's server.
     public var responseTimes: ResponseTimes?
-    /// The number of failures by result. The names are those of ``SendAttemptResult``.
+    /// The number of failures by result. The keys are the raw values of ``SendAttemptResult``.
     public var failures: [String: Int64]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
 
     public init() {}
 
-    /// Milliseconds.
+    /// Response times in milliseconds.
     public struct ResponseTimes: Codable, Hashable, Sendable {
         /// The mean, in milliseconds.
         public var average: Int64?

@@ -15,11 +15,11 @@ public struct TransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page. A request with this token days later returns the newer transactions.
+    /// A token for the next page. A request with the token days later returns the newer transactions.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
     /// The app's Apple ID. Not in sandbox.
     public var appAppleId: Int64?
@@ -51,7 +51,7 @@ public enum HistorySort: String, CaseIterable, Sendable {
 public struct StatusResponse: Codable, Hashable, Sendable {
     /// The environment.
     public var environment: Open<Environment>?
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
     /// The app's Apple ID. Not in sandbox.
     public var appAppleId: Int64?
@@ -63,11 +63,11 @@ public struct StatusResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// A customer's subscriptions of one group: Apple's `SubscriptionGroupIdentifierItem`.
+/// A customer's subscriptions in a subscription group: Apple's `SubscriptionGroupIdentifierItem`.
 public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
-    /// A string of digits.
+    /// The id of the group: a string of digits.
     public var subscriptionGroupIdentifier: String?
-    /// An element for each subscription, including those that ended.
+    /// An element for each subscription, including ended subscriptions.
     public var lastTransactions: [LastTransactionsItem]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -77,9 +77,9 @@ public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
 
 /// The newest transaction and renewal info of a subscription: Apple's `lastTransactionsItem`.
 public struct LastTransactionsItem: Codable, Hashable, Sendable {
-    /// The subscription's state. It is not signed.
+    /// The subscription's state. The state is not signed.
     public var status: Open<SubscriptionStatus>?
-    /// The first purchase of the chain: a string of digits.
+    /// The id of the first purchase in the chain: a string of digits.
     public var originalTransactionId: String?
     /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
@@ -103,7 +103,7 @@ public struct AppTransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// The body of Set App Account Token (1.16): Apple's `UpdateAppAccountTokenRequest`.
 public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
-    /// A UUID.
+    /// The customer's new UUID.
     public var appAccountToken: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -130,7 +130,7 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
     /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
-    /// A token for the next page. A request with this token days later returns the newer transactions.
+    /// A token for the next page. A request with the token days later returns the newer refunds.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -144,11 +144,11 @@ public struct RefundHistoryResponse: Codable, Hashable, Sendable {
 
 /// The body of Extend a Subscription Renewal Date (1.1): Apple's `ExtendRenewalDateRequest`.
 public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
-    /// 1 to 90.
+    /// The number of days, 1 to 90.
     public var extendByDays: Int
     /// The reason for the extension.
     public var extendReasonCode: Open<ExtendReasonCode>
-    /// At most 128 characters. Use it again only to repeat the request.
+    /// The id of the request. At most 128 characters. Reuse the id only to repeat the request.
     public var requestIdentifier: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -163,9 +163,9 @@ public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
 
 /// The answer of Extend a Subscription Renewal Date: Apple's `ExtendRenewalDateResponse`.
 public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
-    /// The first purchase of the chain: a string of digits.
+    /// The id of the first purchase in the chain: a string of digits.
     public var originalTransactionId: String?
-    /// The purchase event that was extended: a string of digits.
+    /// The id of the extended purchase event: a string of digits.
     public var webOrderLineItemId: String?
     /// Whether the renewal date was extended.
     public var success: Bool?
@@ -180,13 +180,13 @@ public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
 /// The body of Extend Subscription Renewal Dates for All Active Subscribers (1.7): Apple's
 /// `MassExtendRenewalDateRequest`.
 public struct MassExtendRenewalDateRequest: Codable, Hashable, Sendable {
-    /// 1 to 90.
+    /// The number of days, 1 to 90.
     public var extendByDays: Int
     /// The reason for the extension.
     public var extendReasonCode: Open<ExtendReasonCode>
-    /// A UUID. Use it again only to repeat the request.
+    /// A UUID. Reuse the UUID only to repeat the request.
     public var requestIdentifier: String
-    /// ISO 3166-1 alpha-3; absent for all, never empty.
+    /// The countries of the storefronts, ISO 3166-1 alpha-3. Absent for all storefronts, never empty.
     public var storefrontCountryCodes: [String]?
     /// The product.
     public var productId: String
@@ -214,17 +214,17 @@ public struct MassExtendRenewalDateResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The progress of a request to extend many renewal dates (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
+/// The progress of a mass extension of renewal dates (1.7): Apple's `MassExtendRenewalDateStatusResponse`.
 public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     /// The UUID of the request.
     public var requestIdentifier: String?
     /// Whether the request is complete.
     public var complete: Bool?
-    /// Only when complete.
+    /// The time of completion. Only if the request is complete.
     public var completeDate: Timestamp?
-    /// Only when complete.
+    /// The number of extended renewal dates. Only if the request is complete.
     public var succeededCount: Int64?
-    /// Only when complete.
+    /// The number of failures. Only if the request is complete.
     public var failedCount: Int64?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -232,7 +232,7 @@ public struct MassExtendRenewalDateStatusResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// Why a renewal date is extended: Apple's `extendReasonCode`.
+/// The reason for an extension of a renewal date: Apple's `extendReasonCode`.
 public enum ExtendReasonCode: Int, CaseIterable, Sendable {
     case undeclared = 0
     case customerSatisfaction = 1
@@ -245,17 +245,17 @@ public enum ExtendReasonCode: Int, CaseIterable, Sendable {
 
 /// The body of Get Notification History (1.5): Apple's `NotificationHistoryRequest`.
 public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
-    /// Within the last 180 days, in the sandbox 30 days.
+    /// The start of the period: within the last 180 days, in the sandbox within the last 30 days.
     public var startDate: Timestamp
-    /// After `startDate`.
+    /// The end of the period, after `startDate`.
     public var endDate: Timestamp
-    /// Only notifications of this type. Not together with `transactionId`.
+    /// The type of the notifications to return. Not together with `transactionId`.
     public var notificationType: Open<NotificationTypeV2>?
-    /// Only notifications of this subtype. Only with `notificationType`.
+    /// The subtype of the notifications to return. Only with `notificationType`.
     public var notificationSubtype: Open<NotificationSubtype>?
-    /// Only notifications of the customer of this transaction: a string of digits.
+    /// A transaction of the customer whose notifications to return: a string of digits.
     public var transactionId: String?
-    /// Only notifications that have not reached the server (1.8).
+    /// Whether to return only notifications that have not reached the server (1.8).
     public var onlyFailures: Bool?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -269,7 +269,7 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
 
 /// A page of Get Notification History: Apple's `NotificationHistoryResponse`. At most 20 notifications.
 public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page. It expires.
+    /// A token for the next page. The token expires.
     public var paginationToken: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -281,13 +281,13 @@ public struct NotificationHistoryResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// A notification and how it was sent: Apple's `notificationHistoryResponseItem`.
+/// A notification and its delivery attempts: Apple's `notificationHistoryResponseItem`.
 public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     /// A JWS with a ``ResponseBodyV2DecodedPayload`` as its payload.
     public var signedPayload: String?
-    /// At most six (1.8).
+    /// The attempts to send the notification, at most six (1.8).
     public var sendAttempts: [SendAttemptItem]?
-    /// Before 1.8.
+    /// The result of the first attempt. Sent before 1.8.
     public var firstSendAttemptResult: Open<SendAttemptResult>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -295,9 +295,9 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// One attempt to send a notification: Apple's `sendAttemptItem`.
+/// An attempt to send a notification: Apple's `sendAttemptItem`.
 public struct SendAttemptItem: Codable, Hashable, Sendable {
-    /// When the notification was sent.
+    /// The time of the attempt.
     public var attemptDate: Timestamp?
     /// The result of the attempt.
     public var sendAttemptResult: Open<SendAttemptResult>?
@@ -324,7 +324,7 @@ public enum SendAttemptResult: String, CaseIterable, Sendable {
 
 /// The answer of Request a Test Notification (1.5): Apple's `SendTestNotificationResponse`.
 public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
-    /// A token that identifies the notification for six months.
+    /// A token for the notification, valid for six months.
     public var testNotificationToken: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -336,7 +336,7 @@ public struct SendTestNotificationResponse: Codable, Hashable, Sendable {
 public struct CheckTestNotificationResponse: Codable, Hashable, Sendable {
     /// A JWS with a ``ResponseBodyV2DecodedPayload`` as its payload.
     public var signedPayload: String?
-    /// The attempts to send it.
+    /// The attempts to send the notification.
     public var sendAttempts: [SendAttemptItem]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -356,13 +356,13 @@ public struct CustomerGroupsResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// A group that a customer belongs to. Membership alone gives no access.
+/// A group of customers. Membership alone gives no access.
 public struct CustomerGroup: Codable, Hashable, Sendable {
-    /// A string of digits.
+    /// The id of the group: a string of digits.
     public var groupId: String?
     /// The kind of group.
     public var groupType: Open<CustomerGroupType>?
-    /// Organizations only.
+    /// The customer's roles. Organizations only.
     public var roles: [CustomerGroupRole]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -376,11 +376,11 @@ public enum CustomerGroupType: String, CaseIterable, Sendable {
     case consumer = "CONSUMER"
 }
 
-/// What a customer may do in an organization, product by product.
+/// A customer's role in an organization for a product.
 public struct CustomerGroupRole: Codable, Hashable, Sendable {
     /// The product.
     public var productId: String?
-    /// Such as `ADMIN` or `NONE`.
+    /// The role, such as `ADMIN` or `NONE`.
     public var role: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -412,11 +412,11 @@ public struct GroupMember: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The request that takes a seat of a subscription.
+/// A request for a seat of a subscription.
 public struct SeatClaimRequest: Codable, Hashable, Sendable {
-    /// A UUID. Use it again only to repeat the request.
+    /// A UUID. Reuse the UUID only to repeat the request.
     public var requestIdentifier: String
-    /// The app transaction of the customer who gets the seat: a string of digits.
+    /// The app transaction id of the customer for the seat: a string of digits.
     public var appTransactionId: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -427,7 +427,7 @@ public struct SeatClaimRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// A seat that was taken.
+/// A claimed seat.
 public struct SeatClaimResponse: Codable, Hashable, Sendable {
     /// The seat's UUID.
     public var seatClaimId: String?
@@ -439,11 +439,11 @@ public struct SeatClaimResponse: Codable, Hashable, Sendable {
 
 /// The seats of a subscription.
 public struct SeatsResponse: Codable, Hashable, Sendable {
-    /// How many seats there are.
+    /// The number of seats.
     public var totalSeatCount: Int64?
-    /// How many seats are free.
+    /// The number of free seats.
     public var availableSeatCount: Int64?
-    /// The seats' UUIDs.
+    /// The UUIDs of the assigned seats.
     public var assignedSeatClaimIds: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -451,9 +451,9 @@ public struct SeatsResponse: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The request that gives a seat to a member.
+/// A request to assign a seat to a member.
 public struct SeatAssociationRequest: Codable, Hashable, Sendable {
-    /// The app transaction of the customer who gets the seat: a string of digits.
+    /// The app transaction id of the member: a string of digits.
     public var appTransactionId: String
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
