@@ -28,11 +28,11 @@ public enum Limits {
     /// three was ever seen.
     package static let wrappings = 3
 
-    /// Bytes of decompressed gzip in an input: the longest receipt as base64.
+    /// Bytes decompressed from gzip in an input. The limit is the length of the longest receipt as base64.
     package static let inflated = receipt / 3 * 4
 
-    /// The highest ratio of decompressed gzip to input length. A receipt as base64 compresses to a tenth. The ratio
-    /// keeps a few bytes from costing as much as millions.
+    /// The highest ratio of decompressed gzip to input length. A receipt as base64 compresses to a tenth. The limit
+    /// keeps an input of a few bytes from costing as much as an input of millions.
     package static let inflation = 32
 
     // MARK: Inside documents
@@ -55,13 +55,13 @@ public enum Limits {
     /// Certificates in a receipt or in `x5c`. The App Store sends 3 certificates, Xcode sends 1.
     public static let certificates = 10
 
-    /// Bits of an RSA key in a chain. Apple's keys have 2048 bits, and a key of Apple's roots has 4096. A signature
+    /// Bits of an RSA key in a chain. Apple's keys have 2048 bits, and the key of one Apple root has 4096. A signature
     /// check with 16,384 bits takes a hundred times as long as with Apple's keys.
     package static let rsaKey = 4096
 
-    /// Pairs of a signer's certificate and an issuer's certificate in a receipt whose signatures are checked. Genuine
-    /// receipts have a single pair: Apple's two intermediates of equal name and key were never seen in the same
-    /// receipt.
+    /// Pairs of a signer's certificate and its issuer's certificate in a receipt. The signatures of at most this many
+    /// pairs are checked. Genuine receipts have a single pair: Apple's two intermediates of equal name and key were
+    /// never seen in the same receipt.
     package static let paths = 4
 
     /// Levels of constructed elements of indefinite length. Only Xcode's receipts have such elements, in 6 levels.

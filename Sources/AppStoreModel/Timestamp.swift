@@ -49,8 +49,8 @@ extension Timestamp: Codable {
 // MARK: - Durations
 
 extension Timestamp {
-    /// The instant `duration` later, in whole milliseconds. If the sum overflows, the last instant, or the first
-    /// instant for a negative duration.
+    /// The instant `duration` later, in whole milliseconds. If the sum overflows, the result is the last instant, or
+    /// the first instant for a negative duration.
     package func advanced(by duration: Duration) -> Timestamp {
         let (seconds, attoseconds) = duration.components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1000)
@@ -61,7 +61,7 @@ extension Timestamp {
     }
 
     /// The time from this instant to `other`. It is negative if `other` is earlier. If the difference overflows, the
-    /// longest time in 64 bits of milliseconds.
+    /// result is the longest time in 64 bits of milliseconds.
     package func duration(to other: Timestamp) -> Duration {
         let (difference, overflow) = other.milliseconds.subtractingReportingOverflow(milliseconds)
         return .milliseconds(overflow ? (other < self ? .min : .max) : difference)
@@ -87,7 +87,8 @@ extension Timestamp {
         Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000)
     }
 
-    /// The same time and day of the month, `months` months later. If the month is too short, its last day.
+    /// The same time and day of the month, `months` months later. If the month is too short, the result is its last
+    /// day.
     package func adding(months: Int) -> Timestamp {
         var date = CalendarDate(milliseconds: milliseconds)
         let month = date.year * 12 + date.month - 1 + months

@@ -2,7 +2,7 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), the compression of stored receipts. The purchases in a receipt repeat the same values.
+/// DEFLATE (RFC 1951), which shortens stored receipts, because the purchases in a receipt repeat the same values.
 package enum Deflate {
     /// A negative value makes zlib omit the header and the checksum. A document with a digest needs neither.
     private static let bare = -MAX_WBITS

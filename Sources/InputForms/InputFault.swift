@@ -6,7 +6,7 @@ import AppStoreModel
 package struct InputFault: Error, Hashable, Sendable {
     /// The forms that are recognised but not accepted. Logs and answers contain the name.
     package enum Name: String, CaseIterable, Sendable {
-        /// Nothing, `null` or an empty object.
+        /// An empty input, `null`, or an empty object or list.
         case nothing
         /// The beginning of a receipt.
         case receiptCut
@@ -82,7 +82,7 @@ extension InputFault {
                 + "Is the column or field too short?")
     }
 
-    /// - Parameter count: The number of bytes present of the signature.
+    /// - Parameter count: The number of the signature's bytes in the token.
     static func signatureCut(_ count: Int) -> InputFault {
         InputFault(
             .tokenCut,

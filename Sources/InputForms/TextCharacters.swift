@@ -93,7 +93,7 @@ extension ArraySlice<UInt8> {
         text.withUTF8Buffer { suffix($0.count).elementsEqual($0) }
     }
 
-    /// Whether `part` occurs in these bytes. The search is quadratic, so the caller passes only a few bytes.
+    /// Whether `part` occurs in these bytes. The search is slow for long texts, so callers pass at most 200 bytes.
     func includes(_ part: [UInt8]) -> Bool {
         indices.contains { self[$0...].starts(with: part) }
     }

@@ -4,7 +4,7 @@ import AppStoreModel
 
 /// The place of the documents in a JSON value.
 enum WrappedJSON {
-    /// The place of a document is empty.
+    /// The place for a document is empty or null.
     case nothing
     case member(InputStep, JSONValue)
     /// Several documents. Each element is a document or contains a document.

@@ -180,7 +180,7 @@ extension JSONValue {
         return true
     }
 
-    /// The number in a text, or `nil` if the text is not a JSON number.
+    /// The number in a text, or `nil` if the value is not a text with a JSON number.
     fileprivate var numberInText: JSONValue? {
         // A text that is not JSON is not a number either.
         guard case .string(let text) = self, case .number(let literal) = JSONValue(readable: text.utf8) else {

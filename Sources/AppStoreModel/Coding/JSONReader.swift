@@ -2,7 +2,7 @@
 
 /// The reason why a text is not JSON.
 public struct JSONError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The expected or found text.
+    /// The description of the fault.
     public var message: String
     /// The number of bytes before the fault.
     public var offset: Int
@@ -248,7 +248,7 @@ private struct JSONReader {
     }
 
     /// Skips blocks of 64 bytes of plain text. The loop has no branch per byte, so the compiler can vectorise the loop.
-    /// A notification holds tokens of 5,000 bytes, and a request holds a receipt of 100,000.
+    /// A notification holds tokens of 5,000 bytes, and a request holds a receipt of 100,000 bytes.
     private mutating func skipPlainText() {
         while text.count - position >= 64 {
             var found: UInt8 = 0

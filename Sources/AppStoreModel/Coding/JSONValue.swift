@@ -34,8 +34,8 @@ public enum JSONValue: Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The member called `name`, or `nil` if there is no such member or no object. Of duplicates the last counts, as it
-    /// does for Apple.
+    /// The member called `name`, or `nil` if the value is not an object or has no such member. Of duplicates the last
+    /// counts, as it does for Apple.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.last { $0.isCalled(name) }?.value

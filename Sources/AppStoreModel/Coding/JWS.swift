@@ -35,7 +35,7 @@ public struct JWS: Hashable, Sendable {
 
 /// The reason why a text is not a compact JWS.
 public struct JWSError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The expected and the found form.
+    /// The fault, as a sentence.
     public var description: String
 }
 
@@ -73,7 +73,7 @@ extension JWS {
     /// The protected header, decoded.
     ///
     /// - Throws: ``JWSError`` if the header is not base64url of JSON with an algorithm, has a duplicate member, demands
-    ///   extensions (`crit`), or has an `x5c` beyond the limits.
+    ///   extensions (`crit`), or has an invalid or too long `x5c`.
     public func header() throws(JWSError) -> Header {
         try Header(base64URL: encodedHeader)
     }

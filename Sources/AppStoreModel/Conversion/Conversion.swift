@@ -19,9 +19,9 @@ public struct Conversion<Value: Sendable>: Sendable {
 
 /// A member without a counterpart in the other format.
 public struct Leftover: Hashable, Sendable {
-    /// Its path in the original document, such as `receipt.in_app[2].web_order_line_item_id`.
+    /// The path of the member in the original document, such as `receipt.in_app[2].web_order_line_item_id`.
     public var path: String
-    /// Its value.
+    /// The value of the member.
     public var value: JSONValue
 
     /// A leftover at the given path.
@@ -127,8 +127,8 @@ extension FieldMapping where Legacy == PendingRenewalInfo, Modern == JWSRenewalI
             .same(\.expirationIntent, \.expirationIntent),
             .same(\.isInBillingRetryPeriod, \.isInBillingRetryPeriod),
             .same(\.gracePeriodExpiresDate, \.gracePeriodExpiresDate),
-            // The old format has two members for price increases. `price_consent_status` is only for increases with
-            // required consent, and `price_increase_status` is for all increases.
+            // The old format has two members for price increases. `price_consent_status` is only for increases that
+            // require consent, and `price_increase_status` is for all increases.
             Self(
                 toModern: { $1.priceIncreaseStatus = $0.priceIncreaseStatus ?? $0.priceConsentStatus },
                 toLegacy: { $1.priceIncreaseStatus = $0.priceIncreaseStatus }),
@@ -239,7 +239,7 @@ extension LatestReceiptInfo {
     /// Converts the row to a transaction in the App Store's current form.
     ///
     /// The result has no `signedDate`, since the App Store has not signed the row in this form. It has a `type` only if
-    /// the row has an expiration date, because only subscriptions expire.
+    /// the row has an expiration date, the mark of a subscription.
     public func modern(in context: ConversionContext) -> Conversion<JWSTransactionDecodedPayload> {
         var new = JWSTransactionDecodedPayload()
         for mapping in FieldMapping.transactions { mapping.toModern(self, &new) }
@@ -326,7 +326,8 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
     let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
-    // An instant has three members in the old format. Only the member without a suffix is reported.
+    // An instant has three members in the old format. If the member without a suffix is lost, the other two are not
+    // reported.
     return missing.filter { member in
         !["_ms", "_pst"].contains {
             member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))

@@ -145,7 +145,7 @@ extension JSONValue {
     /// The number, or the number in a text.
     fileprivate var looseInteger: Int64? { (string ?? literal).flatMap { Int64($0) } }
 
-    /// The instant of a number of milliseconds within the calendar.
+    /// The instant, if the value is a number of milliseconds within the calendar.
     fileprivate var looseInstant: Timestamp? {
         looseInteger.map(Timestamp.init(milliseconds:)).flatMap { Timestamp.calendar.contains($0) ? $0 : nil }
     }

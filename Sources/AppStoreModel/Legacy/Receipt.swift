@@ -164,7 +164,7 @@ public struct PendingRenewalInfo: LegacyObject {
     public var isInBillingRetryPeriod: Bool?
     /// `grace_period_expires_date`. Only in the billing grace period.
     public var gracePeriodExpiresDate: Timestamp?
-    /// `price_consent_status`: whether the customer agreed to the price. Only for a price increase with required
+    /// `price_consent_status`: whether the customer agreed to the price. Only for a price increase that requires
     /// consent.
     public var priceConsentStatus: Open<PriceIncreaseStatus>?
     /// `price_increase_status`. Only for a price increase.

@@ -23,7 +23,7 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var deviceVerification: String?
     /// The UUID used in `deviceVerification`. Devices only.
     public var deviceVerificationNonce: String?
-    /// The time of the app's order. Only if the app was ordered before its release.
+    /// The time of the preorder. Only if the app was ordered before its release.
     public var preorderDate: Timestamp?
     /// The download's identifier: a string of digits. It survives refunds and reinstalls.
     public var appTransactionId: String?

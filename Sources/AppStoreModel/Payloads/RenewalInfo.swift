@@ -3,8 +3,8 @@
 /// The next renewal of a subscription, as signed by the App Store: Apple's `JWSRenewalInfoDecodedPayload`.
 ///
 /// Renewal info names no app: match it with a verified transaction by `originalTransactionId` and `environment`. Every
-/// property is optional, since Apple leaves out members without a meaning for the subscription. The number in brackets
-/// is the version of the App Store Server API that introduced the property.
+/// property is optional, since Apple leaves out inapplicable members. The number in brackets is the version of the App
+/// Store Server API that introduced the property.
 public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     /// The id of the subscription: the transaction id of its first purchase, a string of digits. Always present.
     public var originalTransactionId: String?
@@ -84,7 +84,7 @@ public enum AutoRenewStatus: Int, CaseIterable, Sendable {
 public enum ExpirationIntent: Int, CaseIterable, Sendable {
     case customerCancelled = 1
     case billingError = 2
-    /// The customer did not consent to a price increase with required consent.
+    /// The customer did not consent to a price increase that requires consent.
     case noConsentToPriceIncrease = 3
     /// The product was not available at the time of renewal.
     case productNotAvailable = 4
@@ -95,7 +95,7 @@ public enum ExpirationIntent: Int, CaseIterable, Sendable {
 public enum PriceIncreaseStatus: Int, CaseIterable, Sendable {
     /// The customer was asked and has not answered.
     case pending = 0
-    /// The customer consented, or was notified of an increase without required consent.
+    /// The customer consented, or was notified of an increase that requires no consent.
     case agreed = 1
 }
 

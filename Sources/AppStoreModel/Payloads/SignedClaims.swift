@@ -39,7 +39,7 @@ package struct SignedClaims: Hashable, Sendable {
         }
     }
 
-    /// The subject of a notification, in the order of the lookups in Apple's libraries.
+    /// The candidates for the subject of a notification, in the order of the lookups in Apple's libraries.
     package static func subjects(of notification: JSONValue) -> [(name: String, value: JSONValue)] {
         ["data", "summary", "externalPurchaseToken", "appData"].compactMap { name in
             notification[name].flatMap { $0 == .null ? nil : (name, $0) }

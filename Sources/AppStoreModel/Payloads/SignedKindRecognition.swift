@@ -19,8 +19,8 @@ extension SignedKind {
 
     /// Whether to accept a payload as a payload of this kind, whatever members Apple has added.
     ///
-    /// A payload with certain members of this kind is always accepted. A payload with only likely members of this kind
-    /// is accepted unless it has certain members of a different kind.
+    /// A payload is accepted if its members make this kind certain. It is also accepted if its members make this kind
+    /// likely, and make no other kind certain.
     public func accepts(_ payload: JSONValue) -> Bool {
         if hasCertainMembers(payload) { return true }
         return hasLikelyMembers(payload) && !Self.allCases.contains { $0.hasCertainMembers(payload) }

@@ -39,7 +39,7 @@ extension TransactionMultiSeatInfo: LenientPayload {
 extension JWSRenewalInfoDecodedPayload: LenientPayload {
     /// The ends of periods and of the grace period decide when access ends. Without `autoRenewStatus`,
     /// `expirationIntent` or `isInBillingRetryPeriod`, the next renewal is unknown. The ledger has a state for unknown
-    /// renewals, and the App Store is asked.
+    /// renewals, and the server asks the App Store.
     static let strictMembers: Set = [
         "originalTransactionId", "productId", "autoRenewProductId", "appAccountToken", "appTransactionId",
         "environment", "gracePeriodExpiresDate", "signedDate", "recentSubscriptionStartDate", "renewalDate",

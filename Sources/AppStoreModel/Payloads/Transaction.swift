@@ -2,9 +2,9 @@
 
 /// A purchase, as signed by the App Store: Apple's `JWSTransactionDecodedPayload`.
 ///
-/// Every property is optional, because Apple adds members over the years and leaves out members without a meaning for
-/// the purchase. `unknownMembers` keeps the members unknown to this version. The number in brackets is the version of
-/// the App Store Server API that introduced the property, if later than 1.0.
+/// Every property is optional, because Apple adds members over the years and leaves out inapplicable members.
+/// `unknownMembers` keeps the members unknown to this version. The number in brackets is the version of the App Store
+/// Server API that introduced the property, if later than 1.0.
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     /// The id of this purchase, renewal or restore: a string of digits. Always present.
     public var transactionId: String?

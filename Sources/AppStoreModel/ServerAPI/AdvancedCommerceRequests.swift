@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Requests of the Advanced Commerce API (1.2). The server sends the server requests to Apple, by POST to
-// /advancedCommerce/v1/…. It signs the in-app requests, and the app passes the signed requests to StoreKit. Prices are
-// milliunits and have no more decimals than their currency.
+// /advancedCommerce/v1/…. The server signs the in-app requests, and the app passes the signed requests to StoreKit.
+// Prices are milliunits and have no more decimals than their currency.
 
 /// The identity of a request: Apple's `RequestInfo`.
 public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
