@@ -102,7 +102,7 @@ extension Timestamp {
 // MARK: - ISO 8601
 
 extension Timestamp {
-    /// Reads an ISO 8601 date and time in UTF-8, as in receipts and command lines.
+    /// Reads an ISO 8601 date and time in UTF-8, as receipts and people write them.
     ///
     /// The form is `YYYY-MM-DDTHH:MM:SS`, an optional fraction of up to nine digits, then `Z`, `+HHMM` or `+HH:MM`. An
     /// offset may also begin with `-`. The fraction is truncated to milliseconds. Returns `nil` for any other text, for

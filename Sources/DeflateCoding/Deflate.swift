@@ -31,7 +31,7 @@ package enum Deflate {
 
     /// Decompresses a gzip file (RFC 1952) with one member.
     ///
-    /// - Parameter limit: The most bytes of the result. The file states the number of its bytes at its end.
+    /// - Parameter limit: The most bytes of the result. The last four bytes of the file state the length of the result.
     /// - Returns: `nil` if the input is not such a file, or if the result has more than `limit` bytes.
     package static func gunzip(_ bytes: ArraySlice<UInt8>, atMost limit: Int) -> [UInt8]? {
         guard bytes.count >= 4 else { return nil }

@@ -21,7 +21,7 @@ enum Identifier {
 
     private static func isDigit(_ byte: UInt8) -> Bool { 0x30...0x39 ~= byte }
 
-    /// Google Play's tokens are small letters, a dot, and `AO-` with more characters.
+    /// Google Play's tokens consist of lower-case letters, a dot, and `AO-` with more characters.
     private static func isGoogle(_ text: ArraySlice<UInt8>, _ characters: TextCharacters) -> Bool {
         guard characters.contains(.dot), !characters.contains(.other) else { return false }
         let start = text.prefix(longest)

@@ -22,7 +22,7 @@ package struct InputFault: Error, Hashable, Sendable {
         case tokenWithoutSignature
         /// The payload of a token.
         case unsignedPayload
-        /// A description of a value in Swift.
+        /// Swift's description of a value.
         case swiftDescription
         case transactionId
         case orderId

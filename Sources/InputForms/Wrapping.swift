@@ -87,7 +87,7 @@ struct Wrapping: Sendable {
         case UInt8(ascii: "r"): return UInt8(ascii: "\r")
         case UInt8(ascii: "t"): return UInt8(ascii: "\t")
         case UInt8(ascii: "u"):
-            // JSON writers of some languages escape + and = as `\u002b` and `\u003d`.
+            // JSON writers of some languages write + and = as such escapes.
             guard rest.begins(with: "00"), let code = rest.prefix(4).hexadecimal, code.count == 2 else { return nil }
             rest = rest.dropFirst(4)
             return code[1] < 0x80 ? code[1] : nil

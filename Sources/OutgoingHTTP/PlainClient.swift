@@ -14,9 +14,9 @@ extension HTTPClient {
 
     /// A client that decompresses no bodies, and speaks only HTTP/1.1.
     ///
-    /// Over HTTP/2 all requests to a host share a connection. If a router on the way drops the connection from its
-    /// tables, no request gets a response, and the connection stays open as long as the client writes to it. Over
-    /// HTTP/1.1 a request that times out closes its connection, and the next request opens a new connection.
+    /// Over HTTP/2 all requests to a host share a connection. If a router on the way forgets this connection, no
+    /// request gets a response. The connection then stays open as long as the client writes to it. Over HTTP/1.1 a
+    /// request that times out closes its connection, and the next request opens a new connection.
     ///
     /// - Parameters:
     ///   - timeout: The longest time for connecting, and the longest pause within a response.

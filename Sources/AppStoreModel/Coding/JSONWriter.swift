@@ -179,9 +179,9 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes the text that a mark stands for; see ``LoneSurrogate``.
+    /// Writes the lone surrogate or the single mark that a mark in memory encodes; see ``LoneSurrogate``.
     ///
-    /// - Returns: The number of bytes after the mark that belong to the mark.
+    /// - Returns: The number of bytes after the mark that belong to the encoded form.
     private mutating func escapeMark(before text: Slice<UnsafeBufferPointer<UInt8>>) -> Int {
         if let unit = LoneSurrogate.unit(in: text) {
             bytes.append(contentsOf: "\\u\(String(unit, radix: 16))".utf8)

@@ -21,8 +21,8 @@ enum LoneSurrogate {
         mark + (Unicode.Scalar(offset + unit).flatMap(UTF8.encode) ?? UTF8.encodedReplacementCharacter)
     }
 
-    /// The lone surrogate of the private scalar at the start of `text`, after the mark. `nil` if other text follows the
-    /// mark.
+    /// The lone surrogate whose private scalar begins `text`, the text after a mark. `nil` if `text` begins with any
+    /// other scalar.
     static func unit(in text: Slice<UnsafeBufferPointer<UInt8>>) -> UInt32? {
         var bytes = text.makeIterator()
         var decoder = UTF8()

@@ -207,7 +207,7 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
 /// The values that a document in the old format states once for all its purchases. In the new format each payload
 /// states them.
 public struct ConversionContext: Hashable, Sendable {
-    /// The app.
+    /// The bundle id of the app.
     public var bundleId: String?
     /// The environment.
     public var environment: Open<Environment>?

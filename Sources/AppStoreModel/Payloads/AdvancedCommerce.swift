@@ -89,7 +89,7 @@ public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     public var refundDate: Timestamp?
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>?
-    /// The refunded share of the item.
+    /// The extent of the item's refund.
     public var refundType: Open<AdvancedCommerceRefundType>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -109,7 +109,7 @@ public enum AdvancedCommerceRefundReason: String, CaseIterable, Sendable {
     case simulateRefundDecline = "SIMULATE_REFUND_DECLINE"
 }
 
-/// The refunded share of an item.
+/// The extent of an item's refund.
 public enum AdvancedCommerceRefundType: String, CaseIterable, Sendable {
     case full = "FULL"
     case prorated = "PRORATED"

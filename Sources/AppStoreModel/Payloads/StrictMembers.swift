@@ -3,12 +3,12 @@
 // The strict members of signed payloads. They affect decisions, and therefore must have the form documented by Apple.
 // All other members are informative: they are shown, reported and passed on.
 //
-// Strict in every object are
+// The following members are strict in every object:
 //
-// - the ids of purchases, owners, requests and seats, the products, the app and the environment, because they decide
-//   the subject of a document and its owner;
-// - dates, because they decide the order of documents, and the start, end or revocation of a purchase;
-// - the members in the object's own comment.
+// - The ids of purchases, owners, requests and seats, the product, the app and the environment. They decide the subject
+//   and the owner of a document.
+// - Dates. They decide the order of documents, and the start, end or revocation of a purchase.
+// - The members in the object's own comment.
 //
 // An inner object is read as a whole or not at all. If a strict member of the object is unreadable, the object is
 // unreadable too. The enclosing member then counts as a member of an unexpected type.

@@ -259,7 +259,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     public var SKU: String
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
-    /// The refunded share of the item.
+    /// The extent of the item's refund.
     public var refundType: Open<AdvancedCommerceRefundType>
     /// Whether the customer loses the item.
     public var revoke: Bool

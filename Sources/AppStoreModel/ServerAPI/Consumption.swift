@@ -8,8 +8,8 @@ public struct ConsumptionRequest: Codable, Hashable, Sendable {
     public var deliveryStatus: Open<DeliveryStatus>
     /// Whether the customer had a trial or a sample.
     public var sampleContentProvided: Bool
-    /// The used share of the purchase, in thousandths of a percent, 0 to 100000. Not for auto-renewable subscriptions;
-    /// 0 if the purchase was not delivered.
+    /// The share of the purchase that was used, in thousandths of a percent, 0 to 100000. Not for auto-renewable
+    /// subscriptions; 0 if the purchase was not delivered.
     public var consumptionPercentage: Int?
     /// The decision preferred by the developer.
     public var refundPreference: Open<RefundPreference>?
@@ -48,7 +48,7 @@ public enum RefundPreference: String, CaseIterable, Sendable {
 public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     /// Whether the customer consented to the report. Send no report without consent.
     public var customerConsented: Bool
-    /// The used share of the purchase.
+    /// The share of the purchase that was used.
     public var consumptionStatus: Open<ConsumptionStatus>
     /// The platform on which the purchase was used.
     public var platform: Open<ConsumptionPlatform>
@@ -94,7 +94,7 @@ public struct ConsumptionRequestV1: Codable, Hashable, Sendable {
     }
 }
 
-/// The used share of the purchase: Apple's `consumptionStatus`.
+/// The share of the purchase that was used: Apple's `consumptionStatus`.
 public enum ConsumptionStatus: Int, CaseIterable, Sendable {
     case undeclared = 0
     case notConsumed = 1

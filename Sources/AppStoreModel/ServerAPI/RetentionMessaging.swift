@@ -243,7 +243,7 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The receiver of the App Store's requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+/// The URL for the App Store's requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// The URL. At most 256 characters.
     public var realtimeURL: String?

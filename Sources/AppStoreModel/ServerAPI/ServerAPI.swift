@@ -25,7 +25,7 @@ public struct HistoryResponse: Codable, Hashable, Sendable {
     public var appAppleId: Int64?
     /// The environment.
     public var environment: Open<Environment>?
-    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
+    /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -118,7 +118,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
     /// Apple's `OrderLookupStatus`: whether the order id is valid.
     public var status: Int?
-    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
+    /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -128,7 +128,7 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Refund History (1.6): Apple's `RefundHistoryResponse`. Granted refunds only.
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
-    /// JWS texts, each with a ``JWSTransactionDecodedPayload`` as its payload.
+    /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
     /// A token for the next page. A request with the token days later returns the newer refunds.
     public var revision: String?
@@ -253,7 +253,7 @@ public struct NotificationHistoryRequest: Codable, Hashable, Sendable {
     public var notificationType: Open<NotificationTypeV2>?
     /// The subtype of the notifications to return. Only with `notificationType`.
     public var notificationSubtype: Open<NotificationSubtype>?
-    /// A transaction of the customer whose notifications to return: a string of digits.
+    /// A transaction id of a customer: a string of digits. Only this customer's notifications are returned.
     public var transactionId: String?
     /// Whether to return only notifications that have not reached the server (1.8).
     public var onlyFailures: Bool?
@@ -416,7 +416,7 @@ public struct GroupMember: Codable, Hashable, Sendable {
 public struct SeatClaimRequest: Codable, Hashable, Sendable {
     /// A UUID. Reuse the UUID only to repeat the request.
     public var requestIdentifier: String
-    /// The app transaction id of the customer for the seat: a string of digits.
+    /// The app transaction id of the seat's customer: a string of digits.
     public var appTransactionId: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
