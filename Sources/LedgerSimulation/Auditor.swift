@@ -4,10 +4,10 @@ import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
 
-/// Knows what was sold, and therefore what each customer is entitled to. It shares no rule with the ledger: it looks at
-/// the state of the simulated App Store itself, not at what that signed.
+/// The auditor knows every sale, and derives from the sales each customer's entitlements. The auditor and the ledger
+/// share no rule: the auditor reads the state of the simulated App Store itself, not the documents signed by the store.
 struct Auditor {
-    /// What a customer is entitled to at a world's present time: names of entitlements.
+    /// The names of a customer's entitlements at the present time of a world.
     static func entitlements(of name: String, in world: World) -> Set<String> {
         var names: Set<String> = []
         for id in world.subscriptions(of: name) {
@@ -27,15 +27,16 @@ struct Auditor {
         return names
     }
 
-    /// What all customers are entitled to, by name.
+    /// The entitlements of all customers, by the customer's name.
     static func entitlements(in world: World) -> [String: Set<String>] {
         world.customers.mapValues { entitlements(of: $0.name, in: world) }
     }
 
     /// The first contradiction in the events of an app; `nil` if there is none.
     ///
-    /// Each event must begin with the state with which the one before it ended, unless both are parts of one change:
-    /// then they begin and end alike. The last one must end with the state of the answer.
+    /// Each event must begin with the state in which the chain's previous event ended. Two events of one change are an
+    /// exception: both have the same state before and after. The last event of a chain must end with the state in the
+    /// chain's report.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
         var last: [ChainKey: (event: LedgerEvent, content: EventContent)] = [:]
         for event in events {
@@ -59,15 +60,15 @@ struct Auditor {
         return nil
     }
 
-    /// What is wrong about the answers to the App Store's consumption requests; `nil` if nothing is.
+    /// The first fault in the answers to the App Store's consumption requests; `nil` if there is none.
     ///
     /// - Parameters:
-    ///   - questions: What the ledger says about each transaction's last request, by transaction id.
-    ///   - accepted: When the App Store accepted an answer, by transaction id.
+    ///   - questions: The ledger's record of the last request about each transaction, by transaction id.
+    ///   - accepted: The times at which the App Store accepted an answer, by transaction id.
     ///   - refused: The transactions about which the App Store itself refused an answer.
-    ///   - consenting: The customers who consent.
-    ///   - unheard: The customers about whom the ledger could not hear everything yet.
-    ///   - isExact: Whether no worker was stopped, so that nothing was sent twice and nothing was missed.
+    ///   - consenting: The names of the customers who consent.
+    ///   - unheard: The names of customers with notifications that the ledger may not have received yet.
+    ///   - isExact: Whether no worker was stopped. Then the server sends no answer twice, and misses no request.
     static func fault(
         in questions: [String: ConsumptionQuestion], _ accepted: [String: [Timestamp]], refused: Set<String>,
         consenting: Set<String>, unheard: Set<String>, isExact: Bool, in world: World
@@ -86,7 +87,7 @@ struct Auditor {
             }
             guard let request = requests.last, !unheard.contains(customer) else { continue }
             let isAnswered = answers.contains { request.first <= $0 }
-            // Notices take up to an hour to arrive, and outcomes are kept for 30 days.
+            // A notification arrives up to an hour late, and the ledger keeps outcomes for 30 days.
             let age = world.now.milliseconds - request.first.milliseconds
             let isOver = world.now >= request.last.advanced(by: timeout(of: request) + .seconds(3600))
             guard isOver, age < 29 * 86_400_000 else { continue }
@@ -101,7 +102,7 @@ struct Auditor {
         return nil
     }
 
-    /// How long Apple waits for an answer.
+    /// The time for which Apple waits for an answer.
     private static func timeout(of request: Request) -> Duration {
         .seconds(request.environment == .sandbox ? 300 : 43_200)
     }
@@ -110,12 +111,12 @@ struct Auditor {
     struct Request {
         var customer: String?
         var environment: Environment
-        /// When the App Store first asked, and last.
+        /// The times of the first and of the last request.
         var first, last: Timestamp
     }
 
-    /// The consumption requests about each transaction, in their order. After a decision, and a day after the first
-    /// time, the App Store asks about another one.
+    /// The consumption requests about each transaction, oldest first, by transaction id. A new request begins after a
+    /// decision about the refund, or a day after the first notification of the old request.
     static func consumptionRequests(in world: World) -> [String: [Request]] {
         var requests: [String: [Request]] = [:]
         var open: [String: Request] = [:]
@@ -139,10 +140,11 @@ struct Auditor {
         return requests
     }
 
-    /// The customers about whom the ledger may not have heard everything: of a late notification it learns when it next
-    /// reads the last days again, within a day after the first attempt.
+    /// The names of customers with notifications that the ledger may not have received yet. The ledger learns of a late
+    /// notification when the server next reads the last days of the history again: within a day after the first
+    /// attempt.
     ///
-    /// - Parameter late: The numbers of the notifications that were not sent when they happened.
+    /// - Parameter late: The numbers of the notifications that the App Store did not send at once.
     static func unheard(in outbox: Outbox, _ late: Set<Int>, at now: Timestamp) -> Set<String> {
         let customers = outbox.entries.lazy.filter { entry in
             guard late.contains(entry.number) else { return false }
@@ -152,7 +154,7 @@ struct Auditor {
         return Set(customers)
     }
 
-    /// How long a late notification may stay unknown after its first attempt: a day, and six hours,
-    /// since a server works every three hours, and may meet a liar.
+    /// The longest time for which a late notification may stay unknown after its first attempt: a day and six hours.
+    /// The server works only every three hours, and may meet a lie.
     private static let maxLateness = Duration.seconds(30 * 3600)
 }

@@ -7,19 +7,19 @@ import PurchaseLedger
 import PurchaseLedgerTesting
 import Synchronization
 
-/// What is broken at the moment, decided by a seed.
+/// The faults of the moment. A seed decides about everything random.
 final class FaultInjection: Sendable {
     private struct State {
         var random: SeededRandom
-        /// The share of storage operations that fail.
+        /// The share of storage operations that fail, from 0 to 1.
         var storage = 0.0
         var refusesWrites = false
         var isAPIDown = false
-        /// What requests are answered by somebody else: every second one.
+        /// The false answer to requests. About half of the requests get it, if it fits.
         var lie: Lie?
         var lies = 0
         var requests = 0
-        /// When the App Store accepted consumption information, by transaction id.
+        /// The times at which the App Store accepted consumption information, by transaction id.
         var answers: [String: [Timestamp]] = [:]
         /// The transactions about which the App Store itself refused consumption information.
         var refused: Set<String> = []
@@ -40,16 +40,16 @@ final class FaultInjection: Sendable {
         }
     }
 
-    /// How many requests the App Store was sent, without answers to its own questions.
+    /// The number of requests to the App Store, including failed requests, but without answers to consumption requests.
     var requests: Int { state.withLock { $0.requests } }
 
-    /// When the App Store accepted consumption information, by transaction id.
+    /// The times at which the App Store accepted consumption information, by transaction id.
     var answers: [String: [Timestamp]] { state.withLock { $0.answers } }
 
     /// The transactions about which the App Store itself refused consumption information.
     var refused: Set<String> { state.withLock { $0.refused } }
 
-    /// Notes what the App Store said to consumption information.
+    /// Records whether the App Store accepted or refused consumption information.
     func note(_ answer: APIAnswer, about transaction: String, at time: Timestamp) {
         state.withLock { state in
             if answer.status == 202 { state.answers[transaction, default: []].append(time) }
@@ -57,10 +57,10 @@ final class FaultInjection: Sendable {
         }
     }
 
-    /// How many requests were answered by somebody else.
+    /// The number of requests that got a false answer.
     var lies: Int { state.withLock { $0.lies } }
 
-    /// What somebody else says to a request; `nil` if it reaches the App Store.
+    /// The false answer to a request; `nil` if the request reaches the App Store.
     func lie(to request: APIRequest) -> Lie? {
         state.withLock { state in
             guard let lie = state.lie, lie.fits(request), Bool.random(using: &state.random) else { return nil }
@@ -69,12 +69,11 @@ final class FaultInjection: Sendable {
         }
     }
 
-    /// Counts a request.
     func countRequest() { state.withLock { $0.requests += 1 } }
 
     var isAPIDown: Bool { state.withLock { $0.isAPIDown } }
 
-    /// Whether the storage is read only at the moment, as on a full disk.
+    /// Whether the storage is read-only at the moment, as on a full disk.
     var refusesWrites: Bool { state.withLock { $0.refusesWrites } }
 
     /// Whether the storage stops now.
@@ -85,8 +84,8 @@ final class FaultInjection: Sendable {
     }
 }
 
-/// A storage that stops before or after an operation, or refuses commits. If it stops after an operation, the work is
-/// done and the caller does not learn of it.
+/// A storage that stops before an operation or after a commit, or refuses commits. If the storage stops after a commit,
+/// the commit stands, but the caller gets an error.
 final class StoppingStorage: ForwardingStorage {
     let inner: any LedgerStorage
     private let injection: FaultInjection
@@ -111,7 +110,7 @@ final class StoppingStorage: ForwardingStorage {
     }
 }
 
-/// A connection to the App Store that is down at times, or leads to somebody else.
+/// A connection to the App Store with outages and false answers.
 struct InterruptedTransport: AppStoreTransport {
     let inner: SimulatedTransport
     let injection: FaultInjection
@@ -131,7 +130,7 @@ struct InterruptedTransport: AppStoreTransport {
     }
 }
 
-/// The server's clock, which follows the App Store's and is wrong at times.
+/// The server's clock. The clock follows the simulated App Store's time, and is wrong at times.
 final class SimulationClock: Sendable {
     private struct State {
         var time: Timestamp
@@ -144,15 +143,15 @@ final class SimulationClock: Sendable {
         state = Mutex(State(time: start))
     }
 
-    /// What the clock shows.
+    /// The time on the clock, including the clock's error.
     var now: Timestamp { state.withLock { Timestamp(milliseconds: $0.time.milliseconds + $0.error) } }
 
-    /// The right time.
+    /// The correct time.
     var time: Timestamp { state.withLock { $0.time } }
 
-    /// Sets the right time.
+    /// Sets the correct time.
     func set(_ time: Timestamp) { state.withLock { $0.time = time } }
 
-    /// Makes the clock wrong by so many milliseconds: it jumps.
+    /// Lets the clock jump. `error` is its distance from the correct time, in milliseconds.
     func jump(by error: Int64) { state.withLock { $0.error = error } }
 }

@@ -3,30 +3,30 @@
 import AppStoreAPI
 import AppStoreModel
 
-/// What somebody between a server and the App Store, or the App Store itself against its own pages, answers to a
-/// request that it does not carry out.
+/// A false answer to a request that the App Store does not carry out. A proxy between the server and the App Store
+/// answers, or the App Store itself contradicts its own documentation.
 enum Lie: CaseIterable {
-    /// Nothing, until the client gives up.
+    /// No answer until the client times out.
     case silence
-    /// The bearer token is refused, although it is right.
+    /// The bearer token is refused, although the token is valid.
     case refusedToken
     /// A proxy's page: forbidden, not found, sign in, too long.
     case forbiddenPage, missingPage, signInPage, tooLongPage
-    /// A captive portal's page, as if all was well.
+    /// A captive portal's page with status 200.
     case welcomePage
-    /// A status and a body that the endpoint does not have.
+    /// A status and a body that the endpoint does not document.
     case otherStatus
-    /// The start of the notification history is too long ago, although it is not.
+    /// A claim that the start of the notification history is too long ago, although the date is allowed.
     case tooEarly
-    /// An error code that nobody knows.
+    /// An error code without a documented meaning.
     case unknownCode
 
-    /// Whether somebody might say this about a request.
+    /// Whether the lie is a plausible answer to the request.
     func fits(_ request: APIRequest) -> Bool { self != .tooEarly || request.path.hasSuffix("/notifications/history") }
 
-    /// The answer.
+    /// The false answer.
     ///
-    /// - Throws: `TransportError` if there is none.
+    /// - Throws: `TransportError` if the lie is silence.
     func answer() throws(TransportError) -> APIAnswer {
         switch self {
         case .silence: throw .timedOut

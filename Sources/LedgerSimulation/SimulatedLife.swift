@@ -5,10 +5,10 @@ import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 
-/// Customers who buy, share, cancel, fail to pay, and ask for refunds at random, in a catalogue whose entitlements are
-/// known.
+/// Customers who buy, share, cancel, fail to pay and ask for refunds at random. The entitlements of all their products
+/// are known.
 struct SimulatedLife {
-    /// All subscriptions are of one group, and all its products grant this.
+    /// The entitlement that all subscription products grant. All these products belong to one group.
     static let subscription = "premium"
     static let book = "book"
     static let season = "season"
@@ -43,7 +43,7 @@ struct SimulatedLife {
             environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
-    /// What the same products grant in the ledger.
+    /// The entitlements of the same products in the ledger's catalogue.
     static var entitlements: Catalogue {
         var catalogue = Catalogue()
         for (id, level) in [("gold.month", 1), ("silver.month", 2), ("silver.week", 2)] {
@@ -54,7 +54,7 @@ struct SimulatedLife {
         return catalogue
     }
 
-    /// What the app says about each product if the App Store asks how it was used.
+    /// The app's answer to a consumption request, by product id.
     static var consumption: [String: ConsumptionInformation] {
         var information = ConsumptionInformation()
         information.deliveryStatus = Open(.delivered)
@@ -68,7 +68,7 @@ struct SimulatedLife {
     /// The customers whose consent to consumption information is recorded: two of three.
     var consenting: [String] { names.enumerated().filter { $0.offset % 3 != 2 }.map(\.element) }
 
-    /// Every fourth customer is in the sandbox.
+    /// Adds the customers to a world. Every fourth customer is in the sandbox.
     init(_ world: inout World, customers: Int) throws {
         names = (0..<customers).map { "customer \($0)" }
         for (index, name) in names.enumerated() {
@@ -76,12 +76,12 @@ struct SimulatedLife {
         }
     }
 
-    /// One of the things that customers, developers and the App Store do, if it is possible.
+    /// Performs a random act of a customer, a developer or the App Store, if the act is possible.
     func act(in world: inout World, _ random: inout some RandomNumberGenerator) {
         do {
             try attempt(in: &world, &random)
         } catch {
-            // What is impossible in a customer's state does not happen.
+            // An act that is impossible in the customer's state does not happen.
         }
     }
 
@@ -115,25 +115,25 @@ struct SimulatedLife {
         }
     }
 
-    /// Only who paid gets money back.
+    /// Asks for a refund. Only the buyer of a transaction gets money back.
     private func requestRefund(of transaction: String, in world: inout World) throws {
         guard world.transaction(transaction)?.inAppOwnershipType == .purchased else { return }
         try world.requestRefund(transaction)
     }
 
-    /// The App Store decides about a refund in production. In the sandbox it does so by itself.
+    /// The App Store decides about a random refund request.
     private func decideRefund(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
         if Bool.random(using: &random) { try world.refund(id) } else { try world.declineRefund(id) }
     }
 
-    /// The App Store asks the app once more.
+    /// The App Store repeats its consumption request to the app.
     private func askAgain(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
         try world.repeatConsumptionRequest(id)
     }
 
-    /// The App Store declines a refund, and the customer asks for it again.
+    /// The App Store declines a refund, and the customer asks again.
     private func insistOnRefund(in world: inout World, _ random: inout some RandomNumberGenerator) throws {
         guard let id = world.refundRequests.keys.sorted().randomElement(using: &random) else { return }
         try world.declineRefund(id)
@@ -147,7 +147,8 @@ struct SimulatedLife {
         try world.makeFamily(of: [name, other])
     }
 
-    /// What a customer got from the family: transactions without the customer's account, which the app must present.
+    /// The transactions that the family shares with a customer. These transactions lack the customer's account, so the
+    /// app must present them.
     func shared(with name: String, in world: World) -> [JWSTransactionDecodedPayload] {
         let subscriptions = world.subscriptions(of: name).compactMap { world.subscriptions[$0]?.current }
         let purchases = (world.customers[name]?.purchases ?? []).compactMap { world.purchases[$0] }

@@ -8,18 +8,18 @@ public import PurchaseLedger
 import Reconciliation
 import Synchronization
 
-/// How many customers buy in how long.
+/// The number of customers in a load, and the duration of their purchases.
 public struct LoadPlan: Hashable, Sendable {
-    /// Decides about everything that is random.
+    /// The seed of everything random.
     public var seed: UInt64
-    /// How many customers buy, evenly over the time. Every tenth one asks for a refund, every twentieth is in the
-    /// sandbox, where a month takes an hour.
+    /// The number of customers. Their purchases are evenly spread over the duration. Every tenth customer asks for a
+    /// refund. Every twentieth customer is in the sandbox, where a month takes an hour.
     public var customers: Int
-    /// The time in virtual seconds.
+    /// The duration in virtual seconds.
     public var seconds: Int
-    /// How many virtual seconds pass before the server does what is due.
+    /// The time in virtual seconds between two runs of the server's due work.
     public var step = 1
-    /// The share of notifications that are lost.
+    /// The share of notifications that are lost, from 0 to 1.
     public var losses = 0.1
 
     public init(seed: UInt64, customers: Int, seconds: Int) {
@@ -29,32 +29,32 @@ public struct LoadPlan: Hashable, Sendable {
     }
 }
 
-/// What a load left behind.
+/// The counts at the end of a load.
 public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
-    /// Notifications that arrived.
+    /// The number of notifications that arrived.
     public var notifications = 0
-    /// Requests to the App Store.
+    /// The number of requests to the App Store.
     public var requests = 0
-    /// The most requests at one time.
+    /// The most concurrent requests.
     public var maxInFlight = 0
-    /// In each quarter of the time, the most jobs and chains that were still due after the server had done its work.
+    /// The most jobs and chains that were still due after the server's work, in each quarter of the duration.
     public var due = [0, 0, 0, 0]
-    /// Consumption requests that were answered.
+    /// The number of consumption requests that were answered.
     public var answered = 0
-    /// Jobs at the end, without outcomes of consumption requests, which are kept for 30 days.
+    /// The number of jobs at the end. The outcomes of consumption requests, which are kept for 30 days, do not count.
     public var jobs = 0
 
-    /// One line.
+    /// All counts in a line.
     public var description: String {
         "\(notifications) notifications, \(requests) requests, at most \(maxInFlight) at a time, \(answered) answers; "
             + "most work left over in each quarter of the time: \(due); \(jobs) jobs at the end"
     }
 }
 
-/// Customers who buy without a pause, and a server that takes in their notifications and asks for those that are lost.
+/// Customers who buy without a pause, and a server that receives their notifications and asks for the lost ones.
 ///
-/// The time is virtual, and the App Store is simulated in the same process, so this says whether work piles up, and not
-/// how fast the server is.
+/// The time is virtual, and the App Store is simulated in the same process. A load therefore shows whether work piles
+/// up, not how fast the server is.
 public struct SimulatedLoad {
     private static let scopes = [AppStoreModel.Environment.production, .sandbox].map {
         LedgerScope(bundleId: "com.example", environment: $0)
@@ -119,7 +119,7 @@ public struct SimulatedLoad {
         return report
     }
 
-    /// Customers buy, and their notifications arrive unless they are lost.
+    /// Lets customers buy, and delivers their notifications except the lost ones.
     private mutating func sell(_ numbers: Range<Int>) async throws {
         let step = Duration.seconds(plan.step)
         let (deliveries, buyers, now) = try await transport.update { store in
@@ -154,7 +154,7 @@ public struct SimulatedLoad {
         await transport.update { $0.record(.success, of: delivery) }
     }
 
-    /// The workers do all that is due.
+    /// Performs all due work.
     private func work() async throws {
         while try await ledger.publishDueChanges(at: clock.now) > 0 {}
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -165,7 +165,8 @@ public struct SimulatedLoad {
         }
     }
 
-    /// The jobs and chains that are due at this moment, a thousand of each at most.
+    /// The number of jobs and chains that are due now. Each count stops at 1,000: the chains, and the jobs of each kind
+    /// in each environment.
     private func due() async throws -> Int {
         var count = try await ledger.storage.chains(.due(at: clock.now), limit: 1000).count
         for scope in Self.scopes {
@@ -191,7 +192,7 @@ public struct SimulatedLoad {
     }
 }
 
-/// How many requests were sent, and how many at a time.
+/// Counts the requests, and the concurrent requests.
 private final class RequestCounter: Sendable {
     struct State {
         var requests = 0

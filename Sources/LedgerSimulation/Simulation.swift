@@ -8,20 +8,20 @@ public import PurchaseLedger
 import PurchaseLedgerTesting
 import Reconciliation
 
-/// What to simulate. The same plan gives the same course of events, on every machine.
+/// The parameters of a simulation. Equal plans give the same course of events on every machine.
 public struct SimulationPlan: Hashable, Sendable {
-    /// Decides about everything that is random.
+    /// The seed of everything random.
     public var seed: UInt64
-    /// How many days the customers live.
+    /// The number of simulated days.
     public var days: Int
-    /// How many customers there are. Every fourth one is in the sandbox.
+    /// The number of customers. Every fourth customer is in the sandbox.
     public var customers: Int
-    /// Whether deliveries are lost, doubled, late and in disorder, storage and network fail, somebody else answers in
-    /// the App Store's place, keys and certificates change, and the clock jumps.
+    /// Whether faults happen. Deliveries are lost, duplicated, delayed and reordered, storage and network fail,
+    /// requests get false answers, keys and certificates change, and the clock jumps.
     public var isUnkind = true
-    /// Whether no notification arrives at all.
+    /// Whether all notifications are lost.
     public var losesAll = false
-    /// Whether the server asks the App Store. Without that a simulation must fail as soon as something is lost.
+    /// Whether the server asks the App Store. Otherwise a simulation must fail as soon as a notification is lost.
     public var asks = true
 
     public init(seed: UInt64, days: Int, customers: Int) {
@@ -31,32 +31,34 @@ public struct SimulationPlan: Hashable, Sendable {
     }
 }
 
-/// What a simulation saw.
+/// The counts of a simulation.
 public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
-    /// Events in the simulated App Store.
+    /// The number of events in the simulated App Store.
     public var occurrences = 0
-    /// Notifications that arrived, doubled ones included.
+    /// The number of notifications that arrived, including duplicates.
     public var deliveries = 0
-    /// Those that were acknowledged.
+    /// The number of notifications that the server acknowledged.
     public var acknowledged = 0
-    /// Requests to the simulated App Store, including those that found it out of reach.
+    /// The number of requests to the simulated App Store, including requests during an outage, but without answers to
+    /// consumption requests.
     public var requests = 0
-    /// The fewest requests that would have told everything: pages of 20 notifications, in each environment.
+    /// The fewest requests that would have brought all notifications, in pages of 20 for each environment.
     public var fewestRequests = 0
-    /// Those that somebody else answered in the App Store's place.
+    /// The number of requests that got a false answer.
     public var lies = 0
-    /// How often the storage stopped.
+    /// The number of times that the server's work failed, because its storage stopped or a document was refused.
     public var stops = 0
-    /// How often a customer's entitlements were compared with what was sold.
+    /// The number of comparisons of a customer's entitlements with the sales.
     public var comparisons = 0
-    /// Events of the ledger.
+    /// The number of events in the ledger.
     public var events = 0
-    /// Consumption requests of the App Store, without repetitions.
+    /// The number of consumption requests of the App Store, without repetitions.
     public var consumptionRequests = 0
-    /// The answers that it accepted. Other requests have no consent, or came or were found too late.
+    /// The number of answers to consumption requests that the App Store accepted. The other requests lack consent, came
+    /// too late or were found too late.
     public var consumptionAnswers = 0
 
-    /// One line.
+    /// All counts in a line.
     public var description: String {
         "\(occurrences) occurrences, \(deliveries) deliveries, \(acknowledged) acknowledged, \(requests) requests "
             + "(\(fewestRequests) would do, \(lies) met a lie), "
@@ -65,32 +67,32 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What a simulation found: with the seed in the plan it happens again.
+/// A fault that a simulation found. The same plan, with its seed, reproduces the fault.
 public struct SimulationFailure: Error, CustomStringConvertible {
-    /// What was simulated.
+    /// The plan of the simulation.
     public var plan: SimulationPlan
-    /// The day on which the fault was found; the first is 0.
+    /// The day on which the fault was found. The first day is 0.
     public var day: Int
-    /// What was expected and what was found.
+    /// The expected and the found state.
     public var sentence: String
 
-    /// The sentence, and how to see it again.
+    /// The fault with the plan that reproduces it.
     public var description: String {
         "Seed \(plan.seed), \(plan.days) days, \(plan.customers) customers, day \(day): \(sentence)"
     }
 }
 
-/// Customers of a simulated App Store, a ledger that hears of them by notifications and by asking, and an auditor who
+/// Customers of a simulated App Store, a ledger that learns of them by notifications and requests, and an auditor who
 /// compares the two every day.
 ///
-/// Everything runs in one task, with the time of the simulated App Store. The storage makes each decision twice, and
-/// stops between any two steps; then everything but the storage is lost and starts again.
+/// The whole simulation runs in one task, at the time of the simulated App Store. The storage makes each decision
+/// twice, and stops between any two steps. After a stop, the whole process except its storage starts again.
 public struct Simulation {
     private let plan: SimulationPlan
     private let clock: SimulationClock
     private let transport: SimulatedTransport
     private let injection: FaultInjection
-    /// The storage that does not stop.
+    /// The storage without faults.
     private let steadyStorage: any LedgerStorage
     private let storage: StoppingStorage
     private let verifier: AppStoreVerifier
@@ -98,24 +100,24 @@ public struct Simulation {
     private let life: SimulatedLife
     private var random: SeededRandom
     private var acknowledged: Set<Provenance> = []
-    /// The original transaction ids of what a family shares and its members' apps presented.
+    /// The original transaction ids of family-shared transactions that the members' apps presented.
     private var presented: Set<String> = []
-    /// The numbers of the notifications that were not sent when they happened.
+    /// The numbers of the notifications that the App Store did not send at once.
     private var late: Set<Int> = []
     private var report = SimulationReport()
     private var reconcilers: [LedgerScope: Reconciler] = [:]
-    /// Does the jobs of the reconcilers, of one process.
+    /// Performs the jobs of the reconcilers, as one process.
     private var runner: JobRunner?
 
     private static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
     private static let bundleId = "com.example"
     private static let environments: [Environment] = [.production, .sandbox]
-    /// A step of the simulation in milliseconds: three hours.
+    /// The duration of a step of the simulation in milliseconds: three hours.
     private static let step: Int64 = 10_800_000
-    /// How often the history is read, in milliseconds.
+    /// The time between two reads of the notification history, in milliseconds: 15 minutes.
     private static let interval: Int64 = 900_000
 
-    /// Prepares a simulation, in which nothing has happened yet.
+    /// Prepares a simulation.
     ///
     /// - Parameter storage: An empty storage.
     public init(_ plan: SimulationPlan, on storage: any LedgerStorage = MemoryLedgerStorage()) throws {
@@ -155,9 +157,9 @@ public struct Simulation {
         return faults
     }
 
-    /// Lives through all days.
+    /// Simulates all days.
     ///
-    /// - Throws: ``SimulationFailure`` if something is wrong.
+    /// - Throws: ``SimulationFailure`` if the auditor finds a fault.
     public mutating func run() async throws -> SimulationReport {
         try await recordConsent()
         for day in 0..<plan.days {
@@ -189,7 +191,7 @@ extension InAppPurchaseKey {
     }
 }
 
-/// Something that is wrong: a sentence.
+/// A fault that the auditor found, as a sentence.
 private struct Finding: Error {
     var text: String
 }
@@ -197,7 +199,7 @@ private struct Finding: Error {
 // MARK: - A day
 
 extension Simulation {
-    /// A day in steps, with the faults of that day.
+    /// Simulates a day in steps, with the day's faults.
     private mutating func live(_ day: Int) async throws {
         let isDown = plan.isUnkind && Self.outage(around: day).contains(day % 14)
         let steps = Int(86_400_000 / Self.step)
@@ -211,25 +213,26 @@ extension Simulation {
         clock.jump(by: 0)
     }
 
-    /// The days of a fortnight on which the App Store cannot be asked: two, in every third fortnight four.
+    /// The days of a fortnight on which the App Store is unreachable: two days, and four in every third fortnight.
     private static func outage(around day: Int) -> Range<Int> { 8..<(day / 14 % 3 == 2 ? 12 : 10) }
 
-    /// Whether a liar hides a part of the history: on the day after an outage, when its start is longer ago than else,
-    /// so that he is believed. The server asks for that part again a day later.
+    /// Whether a false answer hides a part of the history. The day after an outage, the server reads a history that
+    /// starts longer ago than usual, and so believes a false "too early". The server asks for the hidden part again a
+    /// day later.
     private static func isHistoryHidden(on day: Int) -> Bool { day % 14 == outage(around: day).upperBound }
 
-    /// What goes wrong in a step of a day.
+    /// Sets the faults of a step.
     private mutating func injectFaults(_ day: Int, _ step: Int, isAPIDown: Bool) async throws {
         let dice = Int.random(in: 0..<16, using: &random)
         var lie = dice % 4 == 1 ? Lie.allCases.randomElement(using: &random) : nil
         if Self.isHistoryHidden(on: day), step < 2 { lie = .tooEarly }
         injection.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
-        // The App Store sends late for some hours, and what it has not sent is not in the history.
+        // For one step the App Store sends notifications up to a day late. The history lacks unsent notifications.
         let delay: Int64 = dice == 5 ? 86_400 : Self.faults.longestDelay
         await transport.update { $0.faults.longestDelay = delay }
-        // Back by a little, as a time server corrects it, or forwards, as after a pause of the machine.
+        // Back by up to two seconds, like a correction by a time server, or forwards, like a pause of the machine.
         clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.maxJump, using: &random))
-        // The operator revokes the key in App Store Connect, and gives the server the new one some hours later.
+        // The operator revokes the key in App Store Connect, and gives the server the new key six hours later.
         guard day % 9 == 4, step == 2 || step == 4 else { return }
         let next = try StoreKey(seed: plan.seed &+ UInt64(day) &+ 100)
         if step == 2 { return await transport.update { $0.key = next } }
@@ -237,10 +240,10 @@ extension Simulation {
         for reconciler in reconcilers.values { reconciler.client.replaceKey(by: key) }
     }
 
-    /// How far the clock jumps forwards at most, in milliseconds: ten minutes.
+    /// The longest jump of the clock forwards, in milliseconds: ten minutes.
     private static let maxJump: Int64 = 600_000
 
-    /// The app records the consent of the customers who give it.
+    /// The app records the consent of the consenting customers.
     private func recordConsent() async throws {
         let ledger = Ledger(storage: steadyStorage)
         let world = await transport.store.world
@@ -251,7 +254,7 @@ extension Simulation {
         }
     }
 
-    /// The app of each customer presents what the family shares, unless it has before.
+    /// The app of each customer presents the family's shared transactions that no app has presented yet.
     private mutating func present() async {
         let world = await transport.store.world
         for name in life.names {
@@ -273,7 +276,7 @@ extension Simulation {
         }
     }
 
-    /// Time passes in the App Store, and its notifications are delivered.
+    /// Lets time pass in the App Store, and delivers its notifications.
     private mutating func pass(_ milliseconds: Int64, acts: Int = 0) async throws {
         let life = life
         let before = random
@@ -297,7 +300,7 @@ extension Simulation {
         for delivery in deliveries { await deliver(delivery) }
     }
 
-    /// The server takes in a notification, or fails to.
+    /// The server records a notification, or fails.
     private mutating func deliver(_ delivery: Outbox.Delivery) async {
         guard case .signed(let payload) = delivery.content else { return }
         report.deliveries += 1
@@ -317,14 +320,15 @@ extension Simulation {
         await transport.update { $0.record(outcome, of: delivery) }
     }
 
-    /// The ledger as a process sees it.
+    /// The ledger of the server process.
     private var ledger: Ledger {
         var rules = LedgerRules(catalogues: [Self.bundleId: SimulatedLife.entitlements])
         rules.asksAppStore = [Self.bundleId]
         return Ledger(storage: storage, rules: rules)
     }
 
-    /// The server does what is due, until nothing is or its storage stops. Then a new process takes its place.
+    /// The server performs its due work until none is left or the storage stops. After a stop, a new process replaces
+    /// the old one.
     private mutating func work() async {
         do {
             while try await ledger.publishDueChanges(at: clock.now) > 0 {}
@@ -336,7 +340,7 @@ extension Simulation {
         }
     }
 
-    /// More jobs in one go would be a loop without an end.
+    /// The most jobs of one run. A run with more jobs is taken for an endless loop.
     private static let maxJobs = 10_000
 
     private mutating func start() async throws {
@@ -363,12 +367,12 @@ extension Simulation {
 // MARK: - The audit
 
 extension Simulation {
-    /// Compares the ledger with what was sold. If the App Store cannot be asked, or a part of its history is hidden,
-    /// the entitlements are not compared: evidence that could not be fetched may be missing.
+    /// Compares the ledger with the sales. During an outage, and while a part of the history is hidden, neither
+    /// entitlements nor answers are compared: the ledger may lack evidence.
     private mutating func audit(_ day: Int) async throws {
         let before = Auditor.entitlements(in: await transport.store.world)
         await present()
-        // The history is read once in this time. The pauses after a failure are an hour at most.
+        // The server reads the history once in each interval. The back-off after a failure is at most an hour.
         for _ in 0..<(plan.isUnkind ? 5 : 1) {
             try await pass(Self.interval)
             await work()
@@ -397,7 +401,7 @@ extension Simulation {
         }
     }
 
-    /// Compares the answers to consumption requests with what the App Store asked.
+    /// Compares the answers to consumption requests with the App Store's requests.
     private func compareAnswers(in world: World, _ unheard: Set<String>) async throws {
         var questions: [String: ConsumptionQuestion] = [:]
         var cursor: ScanCursor?

@@ -3,12 +3,12 @@
 import AppStoreModel
 import Crypto
 
-/// The page of the control port: one document without external resources. It shows what `GET /state` says, and sends
-/// the commands that curl could send.
+/// The page of the control port: one document without external resources. The page shows the state from `GET /state`,
+/// and sends the same commands as curl.
 struct ControlPage: Sendable {
     /// The document as UTF-8.
     let body: [UInt8]
-    /// `Content-Security-Policy`: this very script and style, requests to the control port, and nothing else.
+    /// `Content-Security-Policy`: permits only the page's own script and style, and requests to the control port.
     let policy: String
 
     init() {

@@ -8,14 +8,14 @@ import NIOCore
 /// Answers requests to the control port: the page, and commands.
 struct ControlResponder: Sendable {
     let host: SimulatorHost
-    /// The name that the port is bound to.
+    /// The hostname to which the port is bound.
     let hostname: String
     private let page = ControlPage()
 
     var responder: CallbackResponder<ChannelContext> {
         CallbackResponder { request, _ in
             var response = try await response(to: request)
-            // No other site's page gets anything of an answer, not even as an image or a script.
+            // A page of a different site cannot read a response, not even as an image or a script.
             response.headers[.crossOriginResourcePolicy] = "same-origin"
             response.headers[.xContentTypeOptions] = "nosniff"
             return response

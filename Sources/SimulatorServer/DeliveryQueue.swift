@@ -2,30 +2,32 @@
 
 package import AppStoreSimulator
 
-/// The notifications of an environment that are due, and those that are on their way: which one is sent next, and when.
+/// The due notifications of an environment, and the notifications on their way. The queue decides the next delivery and
+/// its time.
 ///
-/// At most ``SimulatorBounds/deliveriesAtOnce`` are on their way. A queue that keeps the order sends one at a time. If
-/// the server under test does not answer it for ``SimulatorBounds/orderTimeout``, those behind it overtake it, so that
-/// one silent delivery does not hold up the others.
+/// At most ``SimulatorBounds/deliveriesAtOnce`` notifications are on their way. A queue that keeps the order sends one
+/// notification at a time. If the server under test does not answer within ``SimulatorBounds/orderTimeout``, the next
+/// notification overtakes the silent delivery, so that a single silent delivery does not delay the rest.
 package struct DeliveryQueue {
     private var waiting: ArraySlice<Outbox.Delivery> = []
     private var sent = 0
     private var onTheWay: Set<Int> = []
-    /// The delivery that all others wait for, in a queue that keeps the order.
+    /// The ticket of the delivery that all later deliveries wait for, in a queue that keeps the order.
     private var awaited: Int?
 
     package init() {}
 
-    /// Whether all that was due is on its way. The outbox keeps the rest, which is bounded.
+    /// Whether all due notifications are on their way. The bounded outbox keeps the later ones.
     package var isEmpty: Bool { waiting.isEmpty }
 
     package mutating func add(_ deliveries: [Outbox.Delivery]) {
         waiting += deliveries
     }
 
-    /// Takes the next delivery if it may be sent now.
+    /// Takes the next delivery if the queue may send it now.
     ///
-    /// - Returns: The delivery with its ticket, under which it is reported as answered or late.
+    /// - Returns: The delivery with its ticket. The caller reports the end or the lateness of the delivery by the
+    ///   ticket.
     package mutating func next(keepsOrder: Bool) -> (ticket: Int, delivery: Outbox.Delivery)? {
         guard onTheWay.count < SimulatorBounds.deliveriesAtOnce, !keepsOrder || awaited == nil,
             let delivery = waiting.popFirst()
@@ -42,7 +44,7 @@ package struct DeliveryQueue {
         overtake(ticket)
     }
 
-    /// A delivery has been on its way for too long: others no longer wait for it.
+    /// A delivery has been on its way for too long: later deliveries no longer wait for its end.
     package mutating func overtake(_ ticket: Int) {
         if awaited == ticket { awaited = nil }
     }

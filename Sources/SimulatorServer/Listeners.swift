@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the listeners of a simulator share: the context of a request, the report that all listen, and errors with a
-// name.
+// The shared parts of a simulator's listeners: the context of a request, the report that all listeners are ready, and
+// errors that name the listener.
 
 import Foundation
 import Hummingbird
@@ -19,7 +19,7 @@ public enum SimulatorListener: String, CaseIterable, Sendable {
     case control
 }
 
-/// The context of a request, with its connection: the simulator closes connections without an answer.
+/// The context of a request, with its connection. The simulator closes some connections without a response.
 struct ChannelContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
@@ -30,7 +30,7 @@ struct ChannelContext: RequestContext {
     }
 }
 
-/// The ports of listeners, reported once all listen.
+/// Collects the listeners' ports, and reports all ports once every listener is ready.
 final class ListeningPorts: Sendable {
     private let ports = Mutex<[SimulatorListener: Int]>([:])
     private let report: @Sendable ([SimulatorListener: Int]) -> Void
@@ -48,7 +48,7 @@ final class ListeningPorts: Sendable {
     }
 }
 
-/// Why a simulator cannot listen on a port.
+/// The reason why a simulator cannot listen on a port.
 public struct SimulatorListeningError: Error, CustomStringConvertible {
     /// The listener that cannot listen.
     public let listener: SimulatorListener
@@ -61,7 +61,7 @@ public struct SimulatorListeningError: Error, CustomStringConvertible {
     public var description: String { "\(listener.rawValue): \(message)" }
 }
 
-/// Runs a listener, and adds its name and address to the error if it cannot listen.
+/// Runs a listener. If the listener cannot listen, the error gets the listener's name and address.
 struct NamedListener<Listening: Service>: Service {
     let application: Listening
     let listener: SimulatorListener
@@ -87,6 +87,6 @@ struct NamedListener<Listening: Service>: Service {
             listener: listener, isAboutHostname: code == EADDRNOTAVAIL, message: "\(address) \(reason).")
     }
 
-    /// As in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
+    /// The address as in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
     private var address: String { hostname.contains(":") ? "[\(hostname)]:\(port)" : "\(hostname):\(port)" }
 }

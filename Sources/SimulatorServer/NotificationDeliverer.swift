@@ -9,8 +9,8 @@ import NIOHTTP1
 import OutgoingHTTP
 import ServiceLifecycle
 
-/// Moves the virtual clock, and sends the notifications of an environment that are due, as Apple's servers do: POST,
-/// JSON, 200 to 206 is a success.
+/// Moves the virtual clock, and sends the due notifications of an environment as Apple's servers do: POST, with JSON,
+/// and a status from 200 to 206 is a success.
 package struct NotificationDeliverer: Service {
     let host: SimulatorHost
     let environment: Environment
@@ -20,9 +20,9 @@ package struct NotificationDeliverer: Service {
     private static let client = HTTPClient.plain(
         timeout: SimulatorBounds.delivery, redirects: SimulatorBounds.redirects)
 
-    /// What a delivery waits for.
+    /// An event that the delivery loop waits for.
     private enum Event {
-        /// It is time to look for what is due.
+        /// The time for the next search for due notifications.
         case tick
         /// The delivery with this ticket was answered, or failed.
         case end(Int)
@@ -51,7 +51,7 @@ package struct NotificationDeliverer: Service {
     }
 
     private func after(_ duration: Duration, _ event: Event) async -> Event {
-        // The loop ends by itself when it is cancelled.
+        // A cancelled sleep needs no handling, because the loop checks for cancellation.
         try? await clock.sleep(for: duration)
         return event
     }
@@ -65,7 +65,7 @@ package struct NotificationDeliverer: Service {
         }
     }
 
-    /// Sends all that may be sent now.
+    /// Sends all notifications that the queue permits now.
     private func send(from queue: inout DeliveryQueue, in group: inout TaskGroup<Event>) async {
         guard !queue.isEmpty else { return }
         let (url, keepsOrder) = await host.target(of: environment)
@@ -91,7 +91,7 @@ package struct NotificationDeliverer: Service {
             metadata: ["url": .string(url), "attempt": "\(delivery.attempt)", "result": .string(result.rawValue)])
     }
 
-    /// Sends the body of a notification, and says what the App Store's word for the outcome is.
+    /// Sends the body of a notification, and returns the App Store's word for the outcome.
     package static func post(
         _ body: [UInt8], to url: String, timeout: TimeAmount = SimulatorBounds.delivery
     ) async -> SendAttemptResult {

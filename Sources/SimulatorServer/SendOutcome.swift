@@ -6,10 +6,10 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-// What the App Store's words for a failed delivery are, by what went wrong.
+// Maps the failure of a delivery to the App Store's word for the outcome.
 
 extension SendAttemptResult {
-    /// The result of an attempt that got no whole response.
+    /// The result of an attempt without a complete response.
     ///
     /// - Parameters:
     ///   - isSecure: Whether the URL is an HTTPS URL.
@@ -19,7 +19,7 @@ extension SendAttemptResult {
         case let error as HTTPClientError: self.init(error, hasHead: hasHead)
         case let error as HTTPParserError: self = error == .invalidEOFState ? .prematureClose : .invalidResponse
         case is IOError, is NIOConnectionError, is ChannelError, is SocketAddressError: self = .socketIssue
-        // The TLS library's errors are of several types. All others are listed above.
+        // The errors of the TLS library have several types. The cases above list all other types.
         default: self = isSecure && !hasHead ? .tlsIssue : .other
         }
     }

@@ -4,11 +4,12 @@ import AppStoreModel
 import AppStoreSimulator
 import Synchronization
 
-/// The virtual time of a simulator, for those who cannot wait for the actor that owns it. It never goes back.
+/// The virtual time of a simulator, for callers that cannot wait for the actor with the simulator. The time never goes
+/// back.
 final class SharedClock: Sendable {
     private struct State {
         var clock: TurnableClock
-        /// The latest time that was read.
+        /// The latest time that a caller has read.
         var latest: Timestamp
     }
 

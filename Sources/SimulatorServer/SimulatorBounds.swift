@@ -2,49 +2,50 @@
 
 package import NIOCore
 
-/// The bounds on what clients of a simulator may use. It is a tool on one machine: they stop slips, not attackers.
+/// The bounds on the use of a simulator. A simulator is a tool on one machine: the bounds stop mistakes, not attackers.
 package enum SimulatorBounds {
-    /// The longest body of a request to the App Store, in bytes: a verifyReceipt request with the longest receipt,
-    /// which has 3 MiB.
+    /// The longest body of a request to the App Store, in bytes. A verifyReceipt request with the longest receipt (3
+    /// MiB) fits.
     static let storeBody = 4 << 20
 
-    /// The longest body of a control command, in bytes. The longest names a family's members.
+    /// The longest body of a control command, in bytes. The longest command names the members of a family.
     static let controlBody = 64 << 10
 
     /// The most connections to each port. A load test has some hundreds.
     static let connections = 1000
 
-    /// The longest time between two requests of a connection.
+    /// The longest time between two requests on a connection.
     static let idleTimeout = TimeAmount.seconds(60)
 
-    /// How long a request stays unanswered if the simulator is to be silent: twice as long as Apple's own clients wait.
+    /// The time for which a silent simulator leaves a request unanswered: twice the timeout of Apple's own clients.
     static let silence = Duration.seconds(60)
 
-    /// How long shutdown waits for running requests: all but silent ones take milliseconds.
+    /// The time for which shutdown waits for running requests. All requests except silent ones take milliseconds.
     static let shutdown = Duration.seconds(2)
 
     /// The longest time until the response to a notification has arrived. Apple documents no number.
     package static let delivery = TimeAmount.seconds(30)
 
-    /// The most redirects of a notification that are followed, as a browser would.
+    /// The most redirects of a notification that the simulator follows, as a browser does.
     static let redirects = 20
 
-    /// The most notifications of an environment on their way at once. Slots that a silent server takes are free again
-    /// after ``delivery``.
+    /// The most notifications of an environment that are on their way at once. A silent server frees its slots after
+    /// ``delivery``.
     package static let deliveriesAtOnce = 16
 
-    /// How long a kind network keeps the order: the notifications after one that is not answered wait so long. A server
-    /// that works answers in milliseconds, and one in a debugger is overtaken.
+    /// The time for which later notifications wait for an unanswered one on a network that keeps the order. A working
+    /// server answers in milliseconds. A server in a debugger is overtaken.
     static let orderTimeout = Duration.seconds(1)
 
-    /// For how many seconds of the wall clock a time is kept ahead: how much of the virtual time a simulator skips that
-    /// starts after a crash.
+    /// The seconds of the wall clock by which a kept time is ahead. A simulator that starts after a crash skips up to
+    /// this much of the virtual time.
     static let keptAhead = 60.0
 
-    /// The most virtual seconds that a time is kept ahead, two months: at the highest speed a minute would be longer
-    /// than the certificates are valid.
+    /// The most virtual seconds by which a kept time is ahead: two months. At the highest speed, a minute of the wall
+    /// clock would be longer than the validity of the certificates.
     static let maxKeptAhead = 60.0 * 86_400
 
-    /// How often the virtual clock moves and due notifications are sent, and so how late either may be.
+    /// The interval at which the virtual clock moves and due notifications are sent, and therefore the longest delay of
+    /// either.
     static let tick = Duration.milliseconds(20)
 }

@@ -3,10 +3,10 @@
 package import AppStoreModel
 package import AppStoreSimulator
 
-/// Owns a simulator: one request, command or delivery at a time changes it.
+/// The owner of a simulator. Requests, commands and deliveries change the simulator one at a time.
 ///
-/// A ``Simulator`` is a value without a clock, and is turned by its owner; this actor has the wall clock and the
-/// time that was kept.
+/// A ``Simulator`` is a value without a clock, and its owner moves its time. This actor holds the wall clock and the
+/// last kept time.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp
@@ -15,6 +15,8 @@ package actor SimulatorHost {
     private var kept: Timestamp
     nonisolated let clock: SharedClock
 
+    /// Creates the owner of a simulator.
+    ///
     /// - Parameters:
     ///   - wall: Returns the time of the wall clock.
     ///   - keepTime: See ``SimulatorServer/init(_:ports:wall:clock:keepTime:logger:)``.
@@ -29,7 +31,7 @@ package actor SimulatorHost {
         clock = SharedClock(simulator.clock, wall: wall)
     }
 
-    /// Has the simulator do something at the time of the wall clock.
+    /// Performs `body` on the simulator, with the time of the wall clock.
     package func update<Result: Sendable>(
         _ body: @Sendable (inout Simulator, _ wall: Timestamp) throws -> Result
     ) rethrows -> Result {
@@ -37,20 +39,20 @@ package actor SimulatorHost {
         return try body(&simulator, wall())
     }
 
-    /// The URL of an environment's notifications, and whether they arrive in their order.
+    /// The URL for an environment's notifications, and whether they arrive in order.
     func target(of environment: Environment) -> (url: String?, keepsOrder: Bool) {
         (simulator.store.notificationURLs[environment], simulator.store.faults.keepOrder)
     }
 
-    /// The time that the simulator has reached. Nothing that it signed is of a later time.
+    /// The time that the simulator has reached. The simulator has signed no document with a later time.
     package func reachedTime() -> Timestamp { max(simulator.store.world.now, clock.now()) }
 
-    /// Lets others see a clock that was turned, and keeps the time before anything leaves that was signed at it.
+    /// Shares the turned clock, and keeps the time before the simulator sends any document signed at that time.
     private func noteTime() {
         clock.set(simulator.clock)
         let now = simulator.store.world.now
         guard now > kept else { return }
-        // Of a clock that is fast or stands still too, so that neither keeps a time with each request.
+        // At least a minute for a slow or stopped clock too, so that the host does not keep a time with each request.
         let seconds = min(max(simulator.clock.speed, 1) * SimulatorBounds.keptAhead, SimulatorBounds.maxKeptAhead)
         let ahead = now.advanced(by: .seconds(seconds))
         kept = max(now, min(ahead, Timestamp(milliseconds: simulator.clock.end.milliseconds - 1)))

@@ -9,28 +9,28 @@ import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
-/// Hosts a simulator: Apple's production routes on one port, the sandbox's on another, and control with the page on a
-/// third.
+/// Hosts a simulator on three ports: Apple's production routes, the sandbox's routes, and control with its page.
 public struct SimulatorServer: Sendable {
-    /// The address that all listeners are bound to.
+    /// The address to which all listeners are bound.
     public var hostname = "127.0.0.1"
-    /// The ports; 0 takes any free one.
+    /// The port of each listener. For 0 or a missing port, the server takes any free port.
     public var ports: [SimulatorListener: Int]
-    /// Whether SIGTERM and SIGINT end it. Without, the graceful shutdown of a service that runs it does.
+    /// Whether SIGTERM and SIGINT end the server. Otherwise the graceful shutdown of the surrounding service ends it.
     public var endsBySignal = true
 
     package let host: SimulatorHost
     private let clock: any Clock<Duration>
     private let logger: Logger
 
-    /// Creates a server, which ``run(onListening:)`` starts.
+    /// Creates a server. ``run(onListening:)`` starts the server.
     ///
     /// - Parameters:
-    ///   - ports: A port that is missing is any free one.
+    ///   - ports: The port of each listener. A missing listener gets any free port.
     ///   - wall: Returns the time of the wall clock.
     ///   - clock: Measures intervals.
-    ///   - keepTime: Called with a virtual time before anything is sent that was signed after the last such time. A
-    ///     simulator that continues this one's must not start earlier. It is up to a minute of the wall clock ahead.
+    ///   - keepTime: Called with a virtual time before the server sends a document signed after the last kept time. A
+    ///     simulator that continues this one must not start before the kept time. The kept time is up to a minute of
+    ///     the wall clock ahead.
     public init(
         _ simulator: Simulator, ports: [SimulatorListener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, keepTime: @escaping @Sendable (Timestamp) -> Void = { _ in }, logger: Logger
@@ -44,9 +44,9 @@ public struct SimulatorServer: Sendable {
     /// Returns the virtual time.
     public var now: @Sendable () -> Timestamp { host.clock.now }
 
-    /// Serves until the process receives SIGTERM or SIGINT.
+    /// Serves until the process receives SIGTERM or SIGINT (see ``endsBySignal``), or until a graceful shutdown.
     ///
-    /// - Parameter onListening: Called once, with the ports, when all three listen.
+    /// - Parameter onListening: Called once, with the ports, when all three listeners are ready.
     /// - Throws: ``SimulatorListeningError`` if the server cannot listen on a port.
     public func run(onListening: @escaping @Sendable (_ ports: [SimulatorListener: Int]) -> Void) async throws {
         let listening = ListeningPorts(report: onListening)
@@ -59,7 +59,7 @@ public struct SimulatorServer: Sendable {
         }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // A listener that is cancelled because another one failed would log errors of its own.
+                // If a listener fails, the other listeners shut down gracefully: a cancelled listener would log errors.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
@@ -69,7 +69,7 @@ public struct SimulatorServer: Sendable {
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
         let port = ports[listener] ?? 0
-        // The library's own lines about start and stop say nothing that this server does not report.
+        // The library's own lines about start and stop repeat the server's reports.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(

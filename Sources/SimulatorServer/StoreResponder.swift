@@ -47,7 +47,7 @@ struct StoreResponder: Sendable {
 }
 
 extension Request {
-    /// The whole body; `nil` if it is longer.
+    /// The whole body; `nil` if the body is longer than `limit` bytes.
     func body(upTo limit: Int) async throws -> ByteBuffer? {
         do {
             return try await body.collect(upTo: limit)
