@@ -4,15 +4,15 @@ import AppStoreModel
 import Crypto
 public import ReceiptCoding
 
-// App receipts of a simulated App Store: the attributes that genuine receipts have, in their forms.
+// App receipts of a simulated App Store, with the attributes of genuine receipts in the genuine encoding.
 
 extension World {
-    /// The receipt that the customer's device has now, before it is signed.
+    /// The current receipt of the customer's device, before signing.
     ///
-    /// It has all subscriptions, non-consumables and non-renewing subscriptions, and the consumables that the app has
-    /// not finished; see ``finish(_:)``. The same world gives the same bytes.
+    /// The receipt has all subscriptions, non-consumables and non-renewing subscriptions, and the consumables that are
+    /// neither finished nor refunded; see ``finish(_:)``. Equal worlds give equal bytes.
     ///
-    /// - Returns: `nil` if there is no such customer.
+    /// - Returns: `nil` if the world has no such customer.
     public func receipt(of name: String) -> AppReceipt? {
         guard let customer = customers[name] else { return nil }
         let isProduction = customer.environment == .production
@@ -38,10 +38,10 @@ extension World {
         return receipt
     }
 
-    /// The date at which sandbox receipts say that the app was bought.
+    /// The date of the app's purchase in sandbox receipts.
     private static let sandboxDownload = Timestamp(milliseconds: 1_375_340_400_000)
 
-    /// The customer's transactions that a receipt has, without finished consumables.
+    /// The customer's transactions in a receipt, without finished and refunded consumables.
     func receiptTransactions(of name: String) -> [JWSTransactionDecodedPayload] {
         history(of: name).map(\.transaction).filter { transaction in
             transaction.type != .consumable
@@ -49,13 +49,13 @@ extension World {
         }
     }
 
-    /// The app finishes a transaction: a consumable leaves the next receipt.
+    /// The app finishes a transaction. A finished consumable is absent from later receipts.
     public mutating func finish(_ transactionId: String) throws(ImpossibleEvent) {
         guard transaction(transactionId) != nil else { throw .noTransaction(transactionId) }
         finished.insert(transactionId)
     }
 
-    /// Fills in what binds a receipt to a device, and the attributes whose meaning Apple has not published.
+    /// Sets the attributes that bind a receipt to a device, and the attributes whose meaning Apple has not published.
     private func bind(_ receipt: inout AppReceipt, to customer: StoreCustomer) {
         func bytes(_ purpose: String, _ count: Int) -> [UInt8] {
             let digests = (0..<4).flatMap {
@@ -90,7 +90,7 @@ extension World {
 }
 
 extension InAppPurchase {
-    /// A transaction as app receipts have it.
+    /// A transaction in the form of an app receipt.
     fileprivate init(_ transaction: JWSTransactionDecodedPayload) {
         self.init()
         quantity = Int64(transaction.quantity ?? 1)
@@ -117,7 +117,7 @@ extension InAppPurchase {
         .autoRenewableSubscription: .autoRenewableSubscription,
     ]
 
-    /// The attributes that genuine receipts have with an empty value or 0, if nothing is known.
+    /// The attributes without a known value. Genuine receipts have them too, with an empty value or 0.
     private var emptyAttributes: [ReceiptAttribute] {
         var empty = [1709, 1714, 1715, 1716, 1717, 1718].map { ($0 as Int64, DEREncoding.utf8String("")) }
         if expiresDate == nil { empty.append((1708, DEREncoding.ia5String(""))) }
@@ -129,6 +129,6 @@ extension InAppPurchase {
 }
 
 extension Timestamp {
-    /// Without its milliseconds: receipts have whole seconds.
+    /// The time without its milliseconds, because receipts have whole seconds.
     var inWholeSeconds: Timestamp { Timestamp(milliseconds: milliseconds / 1000 * 1000) }
 }

@@ -3,15 +3,15 @@
 public import AppStoreModel
 public import ReceiptCoding
 
-/// Signs the events of a world, with the signers of a simulated App Store.
+/// Signs the events of a world with the keys and certificates of a simulated App Store.
 public struct WorldSigner: Sendable {
-    /// The signers, whose roots the tested server trusts.
+    /// The signers. The server under test trusts their roots.
     public let authority: StoreAuthority
-    /// JSON members to insert before those of each token's header, each followed by a comma: with them, tests make
+    /// JSON members to insert at the start of each token's header, each followed by a comma. Tests use them to make
     /// headers as long as Apple's.
     package var headerMembers = ""
 
-    /// Creates a signer.
+    /// Creates a signer with the keys and certificates of an authority.
     public init(_ authority: StoreAuthority) {
         self.authority = authority
     }
@@ -20,7 +20,7 @@ public struct WorldSigner: Sendable {
         try token(Array(JSONValue(encoding: payload).compactText.utf8), at: date)
     }
 
-    /// Signs any bytes as the payload of a token: tests let the App Store sign what it never would.
+    /// Signs any bytes as the payload of a token. Tests need tokens that a real App Store never signs.
     package func token(_ payload: [UInt8], at date: Timestamp) throws -> String {
         var plan = TokenPlan(payload, by: authority.tokens(at: date))
         plan.headerMembers = headerMembers
@@ -32,7 +32,7 @@ public struct WorldSigner: Sendable {
         try ReceiptPlan(receipt.encoded, by: authority.receipts(at: date)).signed()
     }
 
-    /// The payload of an app receipt; `nil` if none of these signers has signed it.
+    /// The payload of an app receipt; `nil` if none of these signers has signed the receipt.
     func payload(ofOwnReceipt document: [UInt8]) -> ArraySlice<UInt8>? {
         guard let receipt = SignedReceipt(validating: document) else { return nil }
         let chain = authority.receipts.first { $0.certificates.first?[...] == receipt.certificates.first }
@@ -63,9 +63,9 @@ public struct WorldSigner: Sendable {
         return try token(payload, at: date)
     }
 
-    /// The version 2 notification of an occurrence: a compact JWS, with a new signature each time.
+    /// The version 2 notification of an occurrence: a compact JWS, with a new signature for each call.
     ///
-    /// - Parameter change: Changes the payload before it is signed.
+    /// - Parameter change: Changes the payload before signing.
     public func notification(
         _ occurrence: Occurrence, from catalogue: StoreCatalogue,
         changed change: (inout ResponseBodyV2DecodedPayload) throws -> Void = { _ in }

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// What falls due in a simulated App Store, by its time.
+/// The pending events of a simulated App Store, earliest first.
 struct Agenda: Sendable {
     enum Event: Hashable, Sendable {
         /// The App Store charges for the next period.
@@ -25,24 +25,26 @@ struct Agenda: Sendable {
         var date: Timestamp
         var event: Event
         /// The original transaction id of a subscription, a transaction id, an external purchase id, or a request's
-        /// identifier, by the event.
+        /// identifier, depending on the event.
         var subject: String
-        /// The end of the subscription's period that it is about: an entry about another period is out of date.
+        /// The end of the affected period, if the event is about a subscription's period. If the subscription's period
+        /// now ends at a different time, the entry is stale.
         var end: Timestamp?
     }
 
-    /// A binary heap with the earliest entry first; of one instant, the one that was added first.
+    /// A binary heap with the earliest entry first. Of two entries at one instant, the older entry comes first.
     private var heap: [(order: UInt64, entry: Entry)] = []
     private var added: UInt64 = 0
 
     /// Adds the next events of a subscription.
     mutating func plan(_ chain: SubscriptionChain, _ id: String) {
-        // The App Store charges the purchaser. A member's subscription follows.
+        // The App Store charges the purchaser. A family member's subscription follows the purchaser's.
         guard chain.sharedFrom == nil else { return }
         let end = chain.end
         switch chain.state {
         case .active:
-            // The App Store charges within the day before; for accelerated periods, at their end.
+            // Apple charges within the day before the end. This store charges 33 seconds before the end, and at the end
+            // of an accelerated period.
             let isLong = end.milliseconds - (chain.current.purchaseDate?.milliseconds ?? 0) > 2 * 86_400_000
             let charge = isLong ? Timestamp(milliseconds: end.milliseconds - 33_000) : end
             add(Entry(date: charge, event: .charge, subject: id, end: end))
@@ -53,12 +55,12 @@ struct Agenda: Sendable {
         }
     }
 
-    /// Adds an event that is not about a subscription's period.
+    /// Adds an event that does not belong to a subscription's period.
     mutating func add(_ date: Timestamp, _ event: Event, _ subject: String) {
         add(Entry(date: date, event: event, subject: subject))
     }
 
-    /// When the earliest entry is due.
+    /// The due time of the earliest entry.
     var nextDate: Timestamp? { heap.first?.entry.date }
 
     /// Removes and returns the earliest entry that is due by a time.

@@ -2,31 +2,31 @@
 
 import AppStoreModel
 
-/// A commitment of twelve months that the customer pays month by month.
+/// A commitment to twelve months with monthly payments.
 ///
-/// The top level of renewal info is about the next month; its `commitmentInfo` is about the next commitment.
+/// The top level of renewal info describes the next month, and its `commitmentInfo` describes the next commitment.
 struct Commitment: Hashable, Sendable {
-    /// How many months a commitment has.
+    /// The number of months in a commitment.
     static let months = 12
 
     /// Whether Apple sells commitments in a country: not in the United States and Singapore.
     static func isSold(in storefront: Storefront) -> Bool { !["USA", "SGP"].contains(storefront.country) }
 
-    /// The month that was paid last: 1 to 12.
+    /// The newest paid month: 1 to 12.
     var month = 1
     /// The end of the commitment.
     var end: Timestamp
-    /// What all of its months cost, in milliunits.
+    /// The price of all months together, in milliunits.
     var price: Int64
-    /// Whether another commitment follows.
+    /// Whether the commitment renews at its end.
     var isRenewing = true
     /// The product of the next commitment.
     var nextProduct: String
 
-    /// Whether the month that was paid last is the commitment's last one.
+    /// Whether the newest paid month is the last month of the commitment.
     var isLastMonth: Bool { month >= Self.months }
 
-    /// What a transaction of this month says.
+    /// The commitment's part of this month's transaction.
     var transactionInfo: TransactionCommitmentInfo {
         var info = TransactionCommitmentInfo()
         info.billingPeriodNumber = month
@@ -36,7 +36,7 @@ struct Commitment: Hashable, Sendable {
         return info
     }
 
-    /// What renewal info says about the next commitment.
+    /// The part of renewal info about the next commitment.
     var renewalInfo: RenewalCommitmentInfo {
         var info = RenewalCommitmentInfo()
         info.commitmentAutoRenewProductId = nextProduct
@@ -47,10 +47,10 @@ struct Commitment: Hashable, Sendable {
         return info
     }
 
-    /// The commitment once the next month is paid: a new one after the last month.
+    /// The commitment after the payment of the next month. After the last month a new commitment begins.
     ///
     /// - Parameters:
-    ///   - delay: Milliseconds by which a recovered charge came late. They move the commitment's end.
+    ///   - delay: The delay of a recovered charge, in milliseconds. The commitment's end moves by the delay.
     ///   - end: The end of a commitment that begins now.
     func next(delayedBy delay: Int64, endOfNew end: Timestamp) -> Commitment {
         var next = self

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// A token for purchases outside the App Store, with what became of it.
+/// A token for purchases outside the App Store, with its customer and the number of its reminders.
 struct ExternalToken: Hashable, Sendable {
     var token: ExternalPurchaseToken
     var customer: String

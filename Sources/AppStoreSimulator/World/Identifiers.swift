@@ -2,37 +2,39 @@
 
 import Crypto
 
-/// Numbers and UUIDs that follow from a seed: the same seed gives the same ones in every process.
+/// Numbers and UUIDs that follow from a seed: equal seeds give equal identifiers in every process.
 ///
-/// Each kind of identifier has a stream of its own. So one more notification does not change the next transaction's id.
+/// Each kind of identifier has its own stream. An additional notification therefore does not change the next
+/// transaction's id.
 struct Identifiers: Sendable {
-    /// What an identifier is for.
+    /// The purpose of an identifier.
     enum Stream: String, Hashable, Sendable {
         case transaction, webOrderLineItem, appTransaction, order, notification, device, account, external, request
         case deviceVerification, deviceNonce
     }
 
-    /// How many identifiers of a kind a run may use before it meets those of the next run: more than the memory of any
-    /// machine has transactions.
+    /// The number of identifiers of a kind that are reserved for a run, before the next run's begin. The memory of no
+    /// machine holds as many transactions.
     private static let ofRun: UInt64 = 100_000_000
 
     private let seed: UInt64
     private let first: UInt64
     private var used: [Stream: UInt64] = [:]
 
-    /// - Parameter run: How many runs had the seed before: each has identifiers of its own.
+    /// - Parameter run: The number of earlier runs with this seed. Each run has its own identifiers.
     init(seed: UInt64, run: UInt64 = 0) {
         self.seed = seed
         first = run &* Self.ofRun
     }
 
-    /// The next number of a stream: ascending, and unpredictable enough that no test counts on neighbours.
+    /// The next number of a stream. The numbers ascend with unpredictable gaps, so that no test relies on adjacent
+    /// numbers.
     mutating func number(_ stream: Stream, from first: UInt64) -> UInt64 {
         let index = next(stream)
         return first &+ index &* 64 &+ (hash(stream, index).first ?? 0) % 64
     }
 
-    /// The next UUID of a stream, in lower case (RFC 9562, version 8: made by the application).
+    /// The next UUID of a stream, in lower case (RFC 9562, version 8: defined by the application).
     mutating func uuid(_ stream: Stream) -> String {
         let index = next(stream)
         var bytes = hash(stream, index).flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> ($0 * 8)) } }
@@ -44,8 +46,8 @@ struct Identifiers: Sendable {
 
     /// The next order id: `M` and nine letters and digits in upper case.
     ///
-    /// They have 45 bits. An odd factor permutes the numbers of that length, so that no two orders of a seed have one
-    /// id.
+    /// The nine characters have 45 bits. Multiplication by an odd factor permutes the 45-bit numbers, so two orders of
+    /// a seed never share an id.
     mutating func orderId() -> String {
         var number = next(.order) &* 0x9e37_79b9_7f4a_7c15 &+ (hash(.order, 0).first ?? 0)
         let letters = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")

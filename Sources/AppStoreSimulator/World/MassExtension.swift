@@ -2,26 +2,28 @@
 
 public import AppStoreModel
 
-/// The extension of all subscriptions of a product, which the App Store carries out some time after the request.
+/// The extension of all subscriptions of a product. The App Store extends the subscriptions some time after the
+/// request.
 public struct MassExtension: Hashable, Sendable {
-    /// The product.
+    /// The id of the product.
     public var product: String
-    /// 1 to 90.
+    /// The number of days: 1 to 90.
     public var days: Int
     /// Production or sandbox.
     public var environment: Environment
-    /// ISO 3166-1 alpha-3 codes; `nil` for all.
+    /// ISO 3166-1 alpha-3 codes; `nil` for all countries.
     public var countries: [String]?
-    /// When it was carried out; `nil` before that.
+    /// The time at which the extension was complete; `nil` before.
     public internal(set) var completeDate: Timestamp?
-    /// How many were extended; `nil` before that.
+    /// The counts of extended and failed subscriptions; `nil` before the extension is complete.
     public internal(set) var summary: NotificationSummary?
 
-    /// How long the App Store takes. Apple says hours to days; the sandbox is not to be waited for.
+    /// The delay between request and extension in production, in minutes. Apple says hours to days. The sandbox's delay
+    /// is shorter, so that tests need not wait.
     private static let minutes: Int64 = 120
     private static let sandboxMinutes: Int64 = 1
 
-    /// When it is carried out that was asked for at this time.
+    /// The due time of an extension that is requested now.
     func due(from now: Timestamp) -> Timestamp {
         now.adding(minutes: environment == .production ? Self.minutes : Self.sandboxMinutes)
     }

@@ -2,30 +2,30 @@
 
 public import AppStoreModel
 
-/// An event in a simulated App Store, with what the App Store signs about it.
+/// An event in a simulated App Store, with the payloads that the App Store signs about the event.
 public struct Occurrence: Hashable, Sendable {
-    /// When it happened: `signedDate` of all that is signed about it.
+    /// The time of the event, and `signedDate` of all documents about the event.
     public let date: Timestamp
-    /// `notificationUUID` of its notification, the same in every delivery.
+    /// `notificationUUID` of the event's notification, equal in every delivery.
     public let id: String
-    /// The name of the customer that it is about; `nil` if it is about none.
+    /// The name of the event's customer; `nil` if the event belongs to no customer.
     public let customer: String?
     /// Production or sandbox.
     public let environment: Environment
-    /// Type and subtype of its notification.
+    /// The type and subtype of the event's notification.
     public let notice: Notice
-    /// What the notification brings along.
+    /// The content of the event's notification.
     public let subject: Subject
 
-    /// What a notification brings along. Signed payloads are without their `signedDate`.
+    /// The content of a notification. Signed payloads lack their `signedDate`.
     public enum Subject: Hashable, Sendable {
-        /// A purchase that is no subscription.
+        /// A purchase other than a subscription.
         case purchase(JWSTransactionDecodedPayload)
-        /// A subscription: one of its transactions, its renewal info, and where it stands.
+        /// A subscription: a transaction, the renewal info and the status.
         case subscription(JWSTransactionDecodedPayload, JWSRenewalInfoDecodedPayload, SubscriptionStatus)
         /// The end of a mass extension.
         case summary(NotificationSummary)
-        /// A token with which the app reports purchases outside the App Store.
+        /// A token by which the app reports purchases outside the App Store.
         case externalPurchase(ExternalPurchaseToken)
         /// The customer's download of the app.
         case app(AppTransaction)
@@ -33,7 +33,7 @@ public struct Occurrence: Hashable, Sendable {
         case nothing
     }
 
-    /// The transaction that it is about, if it is about one.
+    /// The event's transaction; `nil` if the event has none.
     public var transaction: JWSTransactionDecodedPayload? {
         switch subject {
         case .purchase(let transaction), .subscription(let transaction, _, _): transaction
@@ -41,12 +41,12 @@ public struct Occurrence: Hashable, Sendable {
         }
     }
 
-    /// The subscription's renewal info, if it is about a subscription.
+    /// The subscription's renewal info; `nil` if the event is not about a subscription.
     public var renewal: JWSRenewalInfoDecodedPayload? {
         if case .subscription(_, let renewal, _) = subject { renewal } else { nil }
     }
 
-    /// The subscription's status, if it is about a subscription.
+    /// The subscription's status; `nil` if the event is not about a subscription.
     public var status: SubscriptionStatus? {
         if case .subscription(_, _, let status) = subject { status } else { nil }
     }
@@ -58,7 +58,7 @@ public struct Notice: Hashable, Sendable {
     public let type: NotificationTypeV2
     /// `subtype`.
     public let subtype: NotificationSubtype?
-    /// Why the customer wants a refund: of a consumption request only.
+    /// The customer's reason for a refund, in a consumption request only.
     public let reason: ConsumptionRequestReason?
 
     init(
@@ -70,8 +70,8 @@ public struct Notice: Hashable, Sendable {
     }
 }
 
-/// An event that is not possible in the present state.
+/// The error for an event that is not possible in the present state.
 public struct ImpossibleEvent: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was tried, and the state that does not allow it.
+    /// The attempted event, and the state that forbids the event.
     public let description: String
 }

@@ -2,11 +2,11 @@
 
 import AppStoreModel
 
-// A period that was paid, by the first purchase, a renewal or a change of plan: its transaction, and the renewal info
-// about the next one.
+// A paid period, from the first purchase, a renewal or a change of plan: its transaction, and the renewal info about
+// the next period.
 
 extension SubscriptionChain {
-    /// Adds a paid period. It makes the subscription active.
+    /// Adds a paid period. The subscription becomes active.
     mutating func add(
         _ sale: Sale, _ plan: SubscriptionPlan, _ ids: TransactionIds, _ reason: TransactionReason,
         from start: Timestamp, _ speed: RenewalSpeed
@@ -31,7 +31,7 @@ extension SubscriptionChain {
         announce(runningOffer?.offer, else: sale.renewalPrice, sale.storefront)
     }
 
-    /// Says in the renewal info what the next period costs, and with which offer.
+    /// Sets the price and the offer of the next period in the renewal info.
     mutating func announce(_ offer: StoreOffer?, else price: Int64, _ storefront: Storefront) {
         renewal.renewalPrice = offer?.price.milliunits(in: storefront) ?? price
         renewal.offerType = offer.map { Open($0.type) }
@@ -57,7 +57,8 @@ extension SubscriptionChain {
         return left > 0 ? RunningOffer(offer: offer, paymentsLeft: left) : nil
     }
 
-    /// The renewal info after a charge: on, for the same plan.
+    /// The renewal info after a charge. Renewal is on, for the same plan. In the last month of a commitment, the
+    /// customer's choice for the next commitment decides both.
     private func renewalInfo(
         after sale: Sale, _ transaction: JWSTransactionDecodedPayload
     ) -> JWSRenewalInfoDecodedPayload {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a customer asks for beside the product.
+/// The options of a purchase beside the product.
 public struct PurchaseOptions: Hashable, Sendable {
-    /// The name of a promotional offer, offer code or win-back offer. Without one, a new subscriber of the group gets
-    /// the introductory offer if there is one.
+    /// The name of a promotional offer, offer code or win-back offer. Without a name, a new subscriber of the group
+    /// gets the introductory offer, if the product has one.
     public var offer: String?
-    /// How many: 1 to 10, more than 1 of consumables only.
+    /// The quantity: 1 to 10, and more than 1 for consumables only.
     public var quantity = 1
-    /// Whether the customer commits to twelve months and pays each of them.
+    /// Whether the customer commits to twelve months and pays monthly.
     public var isMonthly = false
-    /// Whether the customer first enters a card that can pay.
+    /// Whether the customer first enters a valid card.
     public var hasNewCard = false
 
     /// Creates the options of a purchase.
@@ -27,6 +27,6 @@ public struct WaitingPurchase: Hashable, Sendable {
     public let product: String
     /// The customer's name.
     public let customer: String
-    /// What the customer asks for.
+    /// The options of the purchase.
     public let options: PurchaseOptions
 }

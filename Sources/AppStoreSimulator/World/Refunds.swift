@@ -2,34 +2,34 @@
 
 public import AppStoreModel
 
-/// A refund as the App Store grants it.
+/// A refund by the App Store.
 public struct Refund: Hashable, Sendable {
     /// `revocationReason`.
     public var reason: RevocationReason
-    /// The share that is refunded, in thousandths of a percent: 100,000 is all of it.
+    /// The refunded share, in thousandths of a percent: 100,000 is a full refund.
     public var percentage: Int
 
     /// Creates a refund of a share.
     ///
-    /// - Parameter percentage: 1 to 100,000; a number out of this range becomes the nearest in it.
+    /// - Parameter percentage: 1 to 100,000. A number out of this range becomes the nearest number in the range.
     public init(_ reason: RevocationReason = .other, percentage: Int = 100_000) {
         self.reason = reason
         self.percentage = min(max(percentage, 1), 100_000)
     }
 }
 
-/// A refund that a customer asked for.
+/// A customer's request for a refund.
 public struct RefundRequest: Hashable, Sendable {
-    /// Why.
+    /// The customer's reason.
     public let reason: ConsumptionRequestReason
-    /// Whether the sandbox will decline it.
+    /// Whether the sandbox will decline the request.
     let declines: Bool
-    /// The share that the app wants refunded, in thousandths of a percent; `nil` for all of it.
+    /// The share that the app wants to refund, in thousandths of a percent; `nil` for a full refund.
     public internal(set) var preferredPercentage: Int?
 }
 
 extension JWSTransactionDecodedPayload {
-    /// A part refund can be followed by one of a larger share.
+    /// Whether the transaction can be refunded. A refund of a larger share can follow a partial refund.
     func canBeRefunded(_ refund: Refund) -> Bool {
         revocationDate == nil || refund.percentage > revocationPercentage ?? 100_000
     }
@@ -41,7 +41,7 @@ extension JWSTransactionDecodedPayload {
         revocationPercentage = refund.percentage
     }
 
-    /// Takes a family member's access.
+    /// Revokes a family member's access.
     mutating func revokeSharing(at now: Timestamp) {
         revocationDate = now
         revocationReason = Open(.other)
@@ -57,8 +57,8 @@ extension JWSTransactionDecodedPayload {
 }
 
 extension SubscriptionChain {
-    /// Refunds a period: REFUND. The refund of the newest one ends the subscription; that of an older one changes
-    /// nothing else.
+    /// Refunds a period: REFUND. A refund of the newest period ends the subscription. A refund of an older period
+    /// changes only its transaction.
     mutating func refund(
         _ transactionId: String, _ refund: Refund, at now: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
@@ -71,7 +71,7 @@ extension SubscriptionChain {
         return Notice(.refund)
     }
 
-    /// Takes a refund back: REFUND_REVERSED. The renewal date stays.
+    /// Reverses a refund: REFUND_REVERSED. The renewal date stays.
     mutating func reverseRefund(_ transactionId: String, at now: Timestamp) throws(ImpossibleEvent) -> Notice {
         let index = try index(of: transactionId)
         guard transactions[index].revocationDate != nil, sharedFrom == nil else {
@@ -82,7 +82,7 @@ extension SubscriptionChain {
         return Notice(.refundReversed)
     }
 
-    /// Takes a family member's access: REVOKE.
+    /// Revokes a family member's access: REVOKE.
     mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> Notice {
         guard sharedFrom != nil else { throw impossible("lose what a family shares") }
         if current.revocationDate == nil { current.revokeSharing(at: now) }

@@ -2,11 +2,11 @@
 
 import AppStoreModel
 
-/// How fast subscriptions run: by the calendar, or as in the sandbox, where a month takes minutes.
+/// The speed of subscriptions: by the calendar, or accelerated as in the sandbox, where a month takes minutes.
 public struct RenewalSpeed: Hashable, Sendable {
-    /// Minutes that a month takes; `nil` for real time.
+    /// The duration of a month in minutes; `nil` for real time.
     private let monthMinutes: Int64?
-    /// Minutes that a week takes.
+    /// The duration of a week in minutes.
     private let weekMinutes: Int64
 
     /// By the calendar.
@@ -22,7 +22,7 @@ public struct RenewalSpeed: Hashable, Sendable {
 
     /// The end of a subscription's period that begins at `start`.
     ///
-    /// A day has no length of its own in Apple's table: it is a seventh of a week.
+    /// Apple's table has no duration for a day. A day takes a seventh of a week.
     func end(of period: Period, from start: Timestamp) -> Timestamp {
         guard let monthMinutes else { return period.end(from: start) }
         let count = Int64(period.count)
@@ -36,8 +36,8 @@ public struct RenewalSpeed: Hashable, Sendable {
         return Timestamp(milliseconds: start.milliseconds + milliseconds)
     }
 
-    /// How long the App Store charges again after a failed charge: 60 days, of a commitment 90, or twice an accelerated
-    /// month.
+    /// The end of the billing retries after a failed charge: after 60 days, after 90 days for a commitment, or after
+    /// two accelerated months.
     func retryEnd(from start: Timestamp, isCommitment: Bool) -> Timestamp {
         guard let monthMinutes else { return start.adding(days: isCommitment ? 90 : 60) }
         return Timestamp(milliseconds: start.milliseconds + 2 * monthMinutes * 60_000)
@@ -49,12 +49,12 @@ public struct RenewalSpeed: Hashable, Sendable {
         return Timestamp(milliseconds: start.milliseconds + monthMinutes * 30_000)
     }
 
-    /// The end of a period that the developer extends; days are as short as the other periods.
+    /// The end of a period after an extension by the developer. Days are accelerated like periods.
     func extended(_ end: Timestamp, byDays days: Int) -> Timestamp {
         guard monthMinutes != nil else { return end.adding(days: days) }
         return self.end(of: Period(days, .day), from: end)
     }
 
-    /// Milliseconds of a gap in service that `recentSubscriptionStartDate` ignores.
+    /// The shortest gap in service that changes `recentSubscriptionStartDate`, in milliseconds.
     var ignoredGap: Int64 { monthMinutes == nil ? 60 * 86_400_000 : 600_000 }
 }

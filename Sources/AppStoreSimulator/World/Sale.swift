@@ -2,26 +2,26 @@
 
 import AppStoreModel
 
-/// What a customer is about to buy, with all circumstances that the App Store signs.
+/// A purchase or renewal, with all circumstances that the App Store signs.
 struct Sale: Hashable, Sendable {
     var product: StoreProduct
     /// The offer that reduces the price.
     var offer: StoreOffer?
     var quantity = 1
-    /// Whether the customer pays a commitment in months.
+    /// Whether the customer pays a commitment monthly.
     var isMonthly = false
-    /// A price that the customer agreed to beside the catalogue's, in milliunits.
+    /// The price that the customer agreed to, in milliunits; `nil` if the catalogue's price applies.
     var agreedPrice: Int64?
     var bundleId: String
     var environment: Environment
     var storefront: Storefront
-    /// The customer's download of the app.
+    /// The id of the customer's download of the app.
     var appTransactionId: String
     /// The UUID that the app attaches.
     var appAccountToken: String?
     var ownership = InAppOwnershipType.purchased
 
-    /// The price of one payment in milliunits, with the offer and the quantity.
+    /// The price of a payment in milliunits, with the offer and the quantity.
     var price: Int64 {
         let one = offer?.price.milliunits(in: storefront) ?? renewalPrice
         let (total, overflows) = one.multipliedReportingOverflow(by: Int64(quantity))
@@ -34,7 +34,7 @@ struct Sale: Hashable, Sendable {
         return agreedPrice ?? product.price.milliunits(in: storefront)
     }
 
-    /// The length of the period that one payment pays.
+    /// The period that a payment covers.
     func period(of plan: SubscriptionPlan) -> Period {
         if let offer { return offer.payment == .payAsYouGo ? offer.period : offer.period.times(offer.count) }
         return isMonthly ? Period(1, .month) : plan.period
@@ -42,7 +42,7 @@ struct Sale: Hashable, Sendable {
 
     /// The transaction of a purchase or renewal that begins at `start`.
     ///
-    /// - Parameter end: The end of the period; `nil` for what is no subscription.
+    /// - Parameter end: The end of the period; `nil` if the product is not a subscription.
     func transaction(
         _ id: String, original: JWSTransactionDecodedPayload?, reason: TransactionReason, from start: Timestamp,
         until end: Timestamp?
@@ -65,7 +65,7 @@ struct Sale: Hashable, Sendable {
         payload.storefrontId = storefront.id
         payload.transactionReason = Open(reason)
         payload.appTransactionId = appTransactionId
-        // A family member paid nothing: no page says what Apple signs then, so nothing is signed.
+        // A family member paid nothing. Apple's pages do not document the price for this case, so the price is absent.
         if ownership == .purchased {
             payload.price = price
             payload.currency = storefront.currency

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A small random number generator with a seed: the same seed gives the same numbers in every process, so that a run
-/// can be repeated (SplitMix64, by Steele, Lea and Flood).
+/// A small random number generator with a seed: SplitMix64, by Steele, Lea and Flood. Equal seeds give equal numbers in
+/// every process, so that a run can be repeated.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -17,12 +17,12 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True with a probability.
+    /// Returns true with the given probability.
     mutating func decides(_ share: Double) -> Bool {
         share > 0 && Double.random(in: 0..<1, using: &self) < share
     }
 
-    /// One of several results, each with its probability, or `nil`.
+    /// A random result, each with its own probability; `nil` with the remaining probability.
     mutating func choice<Result>(of results: [(share: Double, result: Result)]) -> Result? {
         guard results.contains(where: { $0.share > 0 }) else { return nil }
         var number = Double.random(in: 0..<1, using: &self)

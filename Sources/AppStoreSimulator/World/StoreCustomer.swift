@@ -4,9 +4,9 @@ public import AppStoreModel
 
 /// A customer of a simulated App Store: an Apple Account with its download of the app.
 public struct StoreCustomer: Hashable, Sendable {
-    /// The name by which tests call the customer. No document has it.
+    /// The name by which tests identify the customer. No document contains the name.
     public let name: String
-    /// Production or sandbox. A customer belongs to one of them.
+    /// Production or sandbox. A customer has only one environment.
     public let environment: Environment
     /// The App Store in which the customer shops.
     public var storefront: Storefront
@@ -16,22 +16,23 @@ public struct StoreCustomer: Hashable, Sendable {
     public internal(set) var canPay = true
     /// Whether a parent must approve purchases (Ask to Buy).
     public internal(set) var asksToBuy = false
-    /// The customer's download of the app: a string of digits.
+    /// The id of the customer's download of the app: a string of digits.
     public let appTransactionId: String
-    /// When the customer first downloaded the app.
+    /// The time of the customer's first download of the app.
     public let downloadDate: Timestamp
-    /// `identifierForVendor` of the customer's device, a UUID in lower case: the device hash of receipts binds them to
-    /// it.
+    /// `identifierForVendor` of the customer's device, a UUID in lower case. The device hash binds a receipt to this
+    /// UUID.
     public let device: String
-    /// The device's verification id (`AppStore.deviceVerificationID`), a UUID in lower case: what StoreKit gives an app
-    /// is bound to the device by it.
+    /// The device's verification id (`AppStore.deviceVerificationID`), a UUID in lower case. The id binds documents
+    /// from StoreKit to the device.
     public let deviceVerificationID: String
-    /// The names of the family's other members, who get what is shareable.
+    /// The names of the family's other members. All members share the shareable products.
     public internal(set) var family: [String] = []
     /// Original transaction ids of the customer's subscriptions, in the order of the first purchases.
     public internal(set) var subscriptions: [String] = []
-    /// Transaction ids of what the customer bought and what is no subscription, in the order of the purchases.
+    /// Transaction ids of the customer's purchases other than subscriptions, in the order of the purchases.
     public internal(set) var purchases: [String] = []
-    /// Groups of which the customer had a subscription, which ends the right to introductory offers.
+    /// The groups in which the customer has had a subscription. A group in this set gives no right to introductory
+    /// offers.
     var groupsUsed: Set<String> = []
 }

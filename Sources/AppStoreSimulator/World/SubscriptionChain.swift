@@ -2,52 +2,54 @@
 
 public import AppStoreModel
 
-/// One subscription as the App Store knows it: its transactions, its next renewal, and where it stands.
+/// A subscription as the App Store knows it: its transactions, its next renewal and its state.
 ///
-/// The payloads are those that are signed, without their `signedDate`. Each function of `SubscriptionEvents.swift` is
-/// one event in the life of a subscription. It changes the payloads as Apple does and returns the notification that
-/// Apple sends, or throws if the event is not possible in this state.
+/// The payloads are the signed payloads, but without their `signedDate`. Each function of `SubscriptionEvents.swift` is
+/// an event in the life of a subscription. The function changes the payloads as Apple does and returns Apple's
+/// notification, or throws if the event is not possible in the present state.
 public struct SubscriptionChain: Hashable, Sendable {
-    /// Where the subscription stands.
+    /// The state of a subscription.
     public enum State: Hashable, Sendable {
         case active
-        /// The charge failed. The customer keeps access until the instant.
+        /// The charge failed. The customer keeps access until the given time.
         case grace(until: Timestamp)
-        /// The charge failed and there is no access. The App Store charges again until the instant.
+        /// The charge failed, and the customer has no access. The App Store retries the charge until the given time.
         case retry(until: Timestamp)
         case expired
         case revoked
     }
 
-    /// Where the subscription stands.
+    /// The present state.
     public internal(set) var state: State = .active
-    /// In the order in which they were bought; never empty.
+    /// The transactions in the order of their purchases; never empty.
     public internal(set) var transactions: [JWSTransactionDecodedPayload]
     /// The renewal info.
     public internal(set) var renewal: JWSRenewalInfoDecodedPayload
-    /// The original transaction id of the purchaser's subscription, if a family member shares it.
+    /// The original transaction id of the purchaser's subscription, if this subscription is a family member's.
     public internal(set) var sharedFrom: String?
-    /// The purchaser's transaction that the newest one of a family member copies.
+    /// The id of the purchaser's transaction that a family member's newest transaction copies.
     var followed: String?
-    /// When the developer extended it, since only two extensions within 365 days are possible.
+    /// The times of the developer's extensions. Apple allows only two extensions within 365 days.
     public internal(set) var extensions: [Timestamp] = []
-    /// When renewal was last turned on or off; `nil` if it never was.
+    /// The time at which renewal was last turned on or off; `nil` before the first change.
     var renewalSwitched: Timestamp?
-    /// Renewals since the customer last bought it: the sandbox ends a subscription after some.
+    /// The number of renewals since the customer's last purchase. The sandbox ends a subscription after a number of
+    /// renewals.
     var renewals = 0
-    /// The price that the customer was asked to agree to, in milliunits; of the present product only.
+    /// The higher price of the present product that awaits the customer's consent, in milliunits.
     var askedPrice: Int64?
-    /// What the present product's renewal info says about a price increase, unless another product is next.
+    /// The price increase status of the present product. Renewal info shows the status unless a different product is
+    /// next.
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// The price that the customer agreed to, in milliunits; of the present product only.
+    /// The price of the present product that the customer agreed to, in milliunits.
     var agreedPrice: Int64?
-    /// The offer that goes on at the next renewals, and how many of its payments are left.
+    /// The offer that continues at the next renewals, and the number of its remaining payments.
     var runningOffer: RunningOffer?
     /// The offer that begins at the next renewal.
     var nextOffer: StoreOffer?
-    /// Why it will end with the present period, whatever the customer pays.
+    /// The reason for a planned end with the present period, regardless of payments.
     var plannedEnd: ExpirationIntent?
-    /// The commitment that the customer pays in months.
+    /// The commitment that the customer pays monthly.
     var commitment: Commitment?
 
     struct RunningOffer: Hashable, Sendable {
@@ -76,17 +78,17 @@ public struct SubscriptionChain: Hashable, Sendable {
     /// The offer that reduces the price of the next period.
     var offerOfNextRenewal: StoreOffer? { nextOffer ?? (renewsPresentPlan ? runningOffer?.offer : nil) }
 
-    /// Whether it is in its billing grace period.
+    /// Whether the subscription is in its billing grace period.
     public var isInGrace: Bool {
         if case .grace = state { true } else { false }
     }
 
-    /// Whether the App Store tries to charge again, without access.
+    /// Whether the App Store retries the charge, without access for the customer.
     public var isInRetry: Bool {
         if case .retry = state { true } else { false }
     }
 
-    /// Whether the customer has paid for the period, or the App Store still tries to charge.
+    /// Whether the customer has paid for the period, or the App Store still retries the charge.
     var isRunning: Bool { state == .active || isInGrace || isInRetry }
 }
 

@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-// The events of a subscription. The fields that change are those that Apple's pages of notifications, transactions and
-// renewal info name for the event. An event that Apple does not know in a state throws.
+// The events of a subscription. Apple's pages of notifications, transactions and renewal info name the fields that an
+// event changes. An event that is impossible in the present state throws.
 
 extension SubscriptionChain {
     /// The first purchase in a group: SUBSCRIBED, INITIAL_BUY.
@@ -17,7 +17,7 @@ extension SubscriptionChain {
         add(sale, plan, ids, .purchase, from: now, speed)
     }
 
-    /// The customer comes back after the end, to the same or another plan of the group: SUBSCRIBED, RESUBSCRIBE.
+    /// The customer comes back after the end, to any plan of the group: SUBSCRIBED, RESUBSCRIBE.
     mutating func resubscribe(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> Notice {
@@ -28,15 +28,15 @@ extension SubscriptionChain {
         return Notice(.subscribed, .resubscribe)
     }
 
-    /// The App Store charged for the next period, at most a day before it begins: DID_RENEW.
+    /// The App Store charged for the next period, at most a day before the period begins: DID_RENEW.
     mutating func renew(_ sale: Sale, _ ids: TransactionIds, _ speed: RenewalSpeed) throws(ImpossibleEvent) -> Notice {
         guard let plan = sale.product.plan, state == .active, isRenewing else { throw impossible("renew") }
         add(sale, plan, ids, .renewal, from: end, speed)
         return Notice(.didRenew)
     }
 
-    /// The App Store charged after all: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays; after
-    /// it, the period begins on the day of the charge.
+    /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays. After the
+    /// grace period, the new period begins at the time of the charge.
     mutating func recover(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> Notice {
@@ -47,8 +47,8 @@ extension SubscriptionChain {
         return Notice(.didRenew, .billingRecovery)
     }
 
-    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if there is one. A further failure
-    /// changes nothing.
+    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if the app has a grace period. A
+    /// further failure changes nothing.
     mutating func failToRenew(
         graceUntil grace: Timestamp?, retryUntil retry: Timestamp
     ) throws(ImpossibleEvent) -> Notice {
@@ -63,7 +63,7 @@ extension SubscriptionChain {
         return Notice(.didFailToRenew, grace == nil ? nil : .gracePeriod)
     }
 
-    /// The grace period is over and the charge still fails: GRACE_PERIOD_EXPIRED.
+    /// The grace period is over, and the charge still fails: GRACE_PERIOD_EXPIRED.
     mutating func endGrace(retryUntil retry: Timestamp) throws(ImpossibleEvent) -> Notice {
         guard isInGrace else { throw impossible("end a grace period") }
         state = .retry(until: retry)
@@ -87,8 +87,8 @@ extension SubscriptionChain {
         return Notice(.expired, subtypes[intent])
     }
 
-    /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In grace and retry that ends the
-    /// subscription at once. A commitment goes on to its last month. After the end, nothing changes.
+    /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In the grace and retry periods
+    /// the subscription ends at once. A commitment continues to its last month. After the end, nothing changes.
     mutating func cancel() throws(ImpossibleEvent) -> Notice {
         let isOff = !isRenewing || commitment?.isRenewing == false
         guard state != .active || !isOff else { throw impossible("cancel") }
@@ -114,8 +114,8 @@ extension SubscriptionChain {
     }
 
     /// The customer moves at once to a plan of a higher level, or of the same level and length:
-    /// DID_CHANGE_RENEWAL_PREF, UPGRADE; with an offer OFFER_REDEEMED, UPGRADE. The notification brings the new
-    /// transaction only.
+    /// DID_CHANGE_RENEWAL_PREF, UPGRADE. With an offer: OFFER_REDEEMED, UPGRADE. The notification contains only the new
+    /// transaction.
     mutating func upgrade(
         to sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> Notice {
@@ -125,10 +125,11 @@ extension SubscriptionChain {
         return Notice(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, .upgrade)
     }
 
-    /// The customer moves to another plan with the next renewal: DID_CHANGE_RENEWAL_PREF, DOWNGRADE; without subtype if
-    /// that withdraws a pending change. With an offer, OFFER_REDEEMED, without subtype for the present plan.
+    /// The customer moves to a different plan with the next renewal: DID_CHANGE_RENEWAL_PREF, DOWNGRADE. If the
+    /// customer withdraws a pending change, the subtype is absent. With an offer: OFFER_REDEEMED, without a subtype for
+    /// the present plan.
     ///
-    /// A commitment changes its plan when it ends.
+    /// A commitment changes its plan when the commitment ends.
     mutating func changeNextPlan(to sale: Sale) throws(ImpossibleEvent) -> Notice {
         guard isRunning else { throw impossible("change the next plan") }
         guard !isRenewing || sale.offer != nil || renewal.autoRenewProductId != sale.product.id else {
@@ -150,7 +151,8 @@ extension SubscriptionChain {
         return Notice(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, subtype)
     }
 
-    /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING; or informs about it: ACCEPTED.
+    /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING. Without the need for consent, the App
+    /// Store informs the customer: PRICE_INCREASE, ACCEPTED.
     mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> Notice {
         guard isRunning, isRenewing, renewsPresentPlan, commitment == nil else {
             throw impossible("increase the price of the next period")
@@ -162,7 +164,7 @@ extension SubscriptionChain {
         return Notice(.priceIncrease, .pending)
     }
 
-    /// The customer agrees to the price that was asked for: PRICE_INCREASE, ACCEPTED.
+    /// The customer agrees to the higher price: PRICE_INCREASE, ACCEPTED.
     mutating func consent() throws(ImpossibleEvent) -> Notice {
         guard isRunning, lacksConsent, let askedPrice else { throw impossible("consent to a price increase") }
         return agree(to: askedPrice)
@@ -173,7 +175,7 @@ extension SubscriptionChain {
         agreedPrice = price
         priceIncreaseStatus = Open(.agreed)
         renewal.priceIncreaseStatus = priceIncreaseStatus
-        // An offer's price stays; the new one is for what follows it.
+        // The price of an offer stays. The new price applies after the offer.
         if offerOfNextRenewal == nil { renewal.renewalPrice = price }
         return Notice(.priceIncrease, .accepted)
     }
@@ -187,7 +189,7 @@ extension SubscriptionChain {
         return Notice(.renewalExtended)
     }
 
-    /// The app gives its account of the customer later on; see Set App Account Token.
+    /// The app sets its account of the customer after the purchase; see Set App Account Token.
     mutating func setAppAccountToken(_ token: String) {
         for index in transactions.indices { transactions[index].appAccountToken = token }
         renewal.appAccountToken = token
