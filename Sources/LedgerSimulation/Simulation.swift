@@ -143,8 +143,8 @@ public struct Simulation {
         key = try InAppPurchaseKey(storeKey)
     }
 
-    /// How long the App Store signs with one leaf, in milliseconds: three days. Every third one is under another
-    /// intermediate.
+    /// The time for which the App Store signs with a leaf certificate, in milliseconds: three days. Every third token
+    /// signer has a different intermediate.
     private static let turn: Int64 = 3 * 86_400_000
 
     /// Faults far more frequent than in ``Faults/unkind``: 15 times the losses, and about three times the duplicates,

@@ -2,10 +2,11 @@
 
 import AppStoreModel
 
-// The products of a simulator without a .storekit file: one of each kind, and each kind of offer.
+// The products of a simulator without a .storekit file: a consumable, a non-consumable and two auto-renewable
+// subscriptions, with each kind of offer.
 
 extension StoreCatalogue {
-    /// Two subscriptions of one group with a trial and offers, coins, and a lifetime purchase.
+    /// A catalogue of two subscriptions in one group with a trial and offers, coins, and a lifetime purchase.
     public static func example(bundleId: String, appAppleId: Int64) -> StoreCatalogue {
         var catalogue = StoreCatalogue(bundleId: bundleId, appAppleId: appAppleId)
         catalogue.graceDays = .sixteen

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a simulated App Store sells in one app.
+/// The products of an app in a simulated App Store.
 public struct StoreCatalogue: Hashable, Sendable {
     /// The app's bundle identifier.
     public var bundleId: String
@@ -8,11 +8,11 @@ public struct StoreCatalogue: Hashable, Sendable {
     public var appAppleId: Int64
     /// The version that customers have installed: `bundleVersion` of notifications.
     public var appVersion = "1"
-    /// In the order in which they were listed.
+    /// The products, in the order of addition.
     public private(set) var products: [StoreProduct] = []
-    /// How long a customer keeps access after a failed charge; `nil` if there is no billing grace period.
+    /// The length of the billing grace period after a failed charge; `nil` for an app without a grace period.
     public var graceDays: GraceDays?
-    /// Where a customer shops unless it is said otherwise.
+    /// The storefront of customers who are added without a storefront.
     public var storefront = Storefront.usa
 
     /// Creates a catalogue without products.
@@ -21,17 +21,17 @@ public struct StoreCatalogue: Hashable, Sendable {
         self.appAppleId = appAppleId
     }
 
-    /// The product of this name.
+    /// The product with this id.
     public subscript(id: String) -> StoreProduct? {
         products.first { $0.id == id }
     }
 
-    /// The Apple ID of a product: a number after the app's own, by the place in ``products``.
+    /// The Apple ID of a product: the app's own Apple ID plus 1000 and the index in ``products``.
     public func appleId(of id: String) -> Int64? {
         products.firstIndex { $0.id == id }.map { appAppleId &+ 1000 &+ Int64($0) }
     }
 
-    /// Adds a product, or puts it in the place of the one of its name.
+    /// Adds a product, or replaces the product with the same id.
     public mutating func add(_ product: StoreProduct) {
         if let index = products.firstIndex(where: { $0.id == product.id }) {
             products[index] = product
@@ -47,7 +47,7 @@ public enum GraceDays: Int, CaseIterable, Sendable {
     case sixteen = 16
     case twentyEight = 28
 
-    /// The grace period of a subscription: of weekly ones it has six days at most.
+    /// The grace period of a subscription. A weekly subscription has at most six days.
     func period(after period: Period) -> Period {
         period == Period(1, .week) ? Period(min(rawValue, 6), .day) : Period(rawValue, .day)
     }

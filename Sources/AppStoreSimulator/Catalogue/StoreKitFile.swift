@@ -2,19 +2,21 @@
 
 import AppStoreModel
 
-// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document them; the
-// members that are read here were seen in files that Xcode wrote. Other members are ignored.
+// Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document the
+// format. The members below were seen in files that Xcode wrote. Other members are ignored.
 
 extension StoreCatalogue {
     /// The products of a `.storekit` file.
     ///
-    /// The file names no app. Its `_applicationInternalID` is the app's Apple ID if it is there, else `appAppleId` is.
+    /// The file does not contain the app's bundle identifier. Its `_applicationInternalID`, if present, is the app's
+    /// Apple ID.
     ///
     /// - Parameters:
     ///   - text: The file: JSON.
-    ///   - bundleId: The app that sells the products.
+    ///   - bundleId: The bundle identifier of the app that sells the products.
     ///   - appAppleId: The app's Apple ID if the file has none.
-    /// - Throws: ``SimulatorError`` if the text is not such a file, with the member that is missing or wrong.
+    /// - Throws: ``SimulatorError`` if the text is not a `.storekit` file. The error names the missing or invalid
+    ///   member.
     public init(storeKitFile text: [UInt8], bundleId: String, appAppleId: Int64) throws(SimulatorError) {
         let file: JSONValue
         do { file = try JSONValue(parsing: text) } catch { throw SimulatorError("not JSON: \(error)") }

@@ -2,24 +2,24 @@
 
 public import AppStoreModel
 
-/// A product that a simulated App Store sells.
+/// A product of a simulated App Store.
 public struct StoreProduct: Hashable, Sendable {
     /// The product's name in App Store Connect: `productId` of transactions.
     public var id: String
     /// `type` of transactions.
     public var type: ProductType
-    /// The price without an offer; of a subscription, of one period that is paid at once.
+    /// The price without an offer. For a subscription, the price of a period that is paid in advance.
     public var price: StorePrice
-    /// Whether family members get it too.
+    /// Whether the product is shared with family members.
     public var isFamilyShareable = false
-    /// Whether it can be bought and renewed.
+    /// Whether customers can buy and renew the product.
     public var isForSale = true
-    /// Promotional offers, offer codes and win-back offers. Only offer codes exist for what is no subscription.
+    /// Promotional offers, offer codes and win-back offers. Products other than subscriptions have only offer codes.
     public var offers: [StoreOffer] = []
-    /// What only an auto-renewable subscription has.
+    /// The plan of an auto-renewable subscription; `nil` for other products.
     public var plan: SubscriptionPlan?
 
-    /// Creates a product; what makes it a subscription is ``plan``.
+    /// Creates a product. A subscription also needs a ``plan``.
     public init(id: String, type: ProductType, price: StorePrice) {
         self.id = id
         self.type = type
@@ -27,17 +27,17 @@ public struct StoreProduct: Hashable, Sendable {
     }
 }
 
-/// What makes a product an auto-renewable subscription.
+/// The parts of an auto-renewable subscription that other products lack.
 public struct SubscriptionPlan: Hashable, Sendable {
-    /// `subscriptionGroupIdentifier` of transactions. A customer has one subscription of a group at a time.
+    /// `subscriptionGroupIdentifier` of transactions. A customer has at most one subscription in a group at a time.
     public var group: String
-    /// The rank in the group: 1 is the highest. To a higher level is an upgrade.
+    /// The rank in the group; 1 is the highest. A change to a higher rank is an upgrade.
     public var level: Int
-    /// The time for which one payment pays.
+    /// The period that a payment covers.
     public var period: Period
-    /// The offer for customers who never had a subscription of the group.
+    /// The offer for customers who never had a subscription in the group.
     public var introductoryOffer: StoreOffer?
-    /// The prices if the customer commits to twelve months and pays each of them; `nil` without such a plan.
+    /// The prices of a commitment to twelve months with monthly payments; `nil` if the product has no such plan.
     public var monthly: MonthlyPlan?
 
     /// Creates a plan without offers.
@@ -48,39 +48,39 @@ public struct SubscriptionPlan: Hashable, Sendable {
     }
 }
 
-/// The prices of a commitment of twelve months that is paid month by month.
+/// The prices of a commitment to twelve months with monthly payments.
 public struct MonthlyPlan: Hashable, Sendable {
     /// The price of a month.
     public var price: StorePrice
     /// The price of all twelve months.
     public var commitmentPrice: StorePrice
 
-    /// Creates a plan of these prices.
+    /// Creates a plan with these prices.
     public init(price: StorePrice, commitmentPrice: StorePrice) {
         self.price = price
         self.commitmentPrice = commitmentPrice
     }
 }
 
-/// A reduced price for a time.
+/// A reduced price for a limited time.
 public struct StoreOffer: Hashable, Sendable {
     /// `offerType` of transactions.
     public var type: OfferType
-    /// `offerIdentifier` of transactions: every offer has one but the introductory.
+    /// `offerIdentifier` of transactions. Only the introductory offer has none.
     public var id: String?
     /// `offerDiscountType` of transactions.
     public var payment: OfferDiscountType
-    /// The time for which one payment pays.
+    /// The period that a payment covers.
     public var period: Period
-    /// How many periods: more than 1 only with `OfferDiscountType.payAsYouGo`.
+    /// The number of periods: more than 1 only with `OfferDiscountType.payAsYouGo`.
     public var count = 1
-    /// The price of one payment; 0 for a free trial.
+    /// The price of a payment; 0 for a free trial.
     public var price: StorePrice
 
-    /// The length of the whole offer: `offerPeriod` of transactions; `nil` if it reduces a single purchase.
+    /// The length of the whole offer: `offerPeriod` of transactions; `nil` if the offer reduces a single purchase.
     public var length: Period? { payment == .oneTime ? nil : period.times(count) }
 
-    /// Creates an offer of one period.
+    /// Creates an offer of a single period.
     public init(type: OfferType, id: String? = nil, payment: OfferDiscountType, period: Period, price: StorePrice) {
         self.type = type
         self.id = id
@@ -90,19 +90,19 @@ public struct StoreOffer: Hashable, Sendable {
     }
 }
 
-/// A price in milliunits, which one storefront or another may have of its own.
+/// A price in milliunits, with exceptions for some storefronts.
 public struct StorePrice: Hashable, Sendable {
-    /// Milliunits of a storefront's currency: 4.99 is 4990, whatever the currency's own decimals.
+    /// Milliunits of a storefront's currency. The price 4.99 is 4990, regardless of the currency's own decimals.
     public var milliunits: Int64
-    /// Other prices, by storefront (ISO 3166-1 alpha-3).
+    /// The prices of the exceptions in milliunits, by country (ISO 3166-1 alpha-3).
     public var exceptions: [String: Int64] = [:]
 
-    /// Creates a price that all storefronts have.
+    /// Creates a price for all storefronts.
     public init(milliunits: Int64) {
         self.milliunits = milliunits
     }
 
-    /// A price as `.storekit` files have it: digits with at most three decimals.
+    /// Parses the price of a `.storekit` file: at most 12 digits with at most three decimals.
     public init?(decimal text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count), parts.allSatisfy({ $0.allSatisfy(\.isASCIIDigit) }), !parts[0].isEmpty

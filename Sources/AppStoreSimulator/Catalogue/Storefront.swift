@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The App Store of one country or region.
+/// The App Store of a country or region.
 public struct Storefront: Hashable, Sendable {
     /// ISO 3166-1 alpha-3 code, such as `USA`.
     public var country: String
     /// The number that the App Store signs as `storefrontId`: a string of digits.
     public var id: String
-    /// ISO 4217 code of its prices.
+    /// ISO 4217 code of the currency of prices.
     public var currency: String
 
     /// Creates a storefront.
@@ -21,7 +21,7 @@ extension Storefront {
     /// The United States of America.
     public static let usa = Storefront(country: "USA", id: "143441", currency: "USD")
 
-    /// The storefronts of a simulated App Store. A configuration may bring others.
+    /// The storefronts of a simulated App Store. A configuration may add storefronts.
     public static let known: [Storefront] = [
         usa,
         Storefront(country: "GBR", id: "143444", currency: "GBP"),

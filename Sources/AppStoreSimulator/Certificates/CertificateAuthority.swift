@@ -4,10 +4,11 @@ public import AppStoreModel
 import SwiftASN1
 package import X509
 
-/// A certificate authority with the structure of Apple's, for tests: only verifiers that trust its roots accept what it
-/// signs.
+/// A certificate authority with the structure of Apple's, for tests. Only verifiers that trust its roots accept its
+/// signatures.
 ///
-/// It contains nothing of Apple's, as its certificates' names say. Every instance has new keys.
+/// The authority contains no key or certificate of Apple's, as the names in its certificates say. Every instance has
+/// new keys.
 public struct CertificateAuthority: Sendable {
     /// The signer of tokens: P-384, P-384, P-256.
     package var tokens: ChainPlan
@@ -18,8 +19,8 @@ public struct CertificateAuthority: Sendable {
 
     /// Creates an authority with new keys.
     ///
-    /// - Parameter from: When the certificates of the signers become valid, for two years. Those of the root and the
-    ///   intermediate authorities are valid longer.
+    /// - Parameter from: The start of the validity of the signers' certificates, which lasts two years. The
+    ///   certificates of the root and intermediate authorities are valid longer.
     public init(from: Timestamp) throws {
         let end = from.advanced(byDays: 730)
         let tokenRoot = CertificatePlan.root("Quittance Simulator Root CA - EC", .newP384(), from)
@@ -77,13 +78,13 @@ extension CertificatePlan {
         var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
-        // The same serial number each time it is issued, so that receipts contain exactly the trusted root, as the App
-        // Store's do.
+        // The serial number is the same for each issue, so that receipts contain exactly the trusted root, like the App
+        // Store's receipts.
         plan.serialNumber = Array(Certificate.SerialNumber().bytes)
         return plan
     }
 
-    /// The plan of an intermediate that this root issues.
+    /// The plan of an intermediate under this root.
     fileprivate func issues(_ subject: String, _ marker: ASN1ObjectIdentifier, _ key: SigningKey) -> CertificatePlan {
         CertificatePlan(
             subject: subject, issuer: self.subject, from: from.advanced(byDays: 3000),

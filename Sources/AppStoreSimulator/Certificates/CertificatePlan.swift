@@ -5,31 +5,31 @@ import Foundation
 package import SwiftASN1
 package import X509
 
-/// A certificate before it is issued. Tests can make any part invalid.
+/// The plan of a certificate. Tests can make any part invalid.
 package struct CertificatePlan: Sendable {
     package var subject: String
     package var issuer: String
-    /// The first second in which it is valid.
+    /// The first second of the certificate's validity.
     package var from: Timestamp
-    /// The last second in which it is valid.
+    /// The last second of the certificate's validity.
     package var until: Timestamp
-    /// Random if `nil`.
+    /// The serial number; random if `nil`.
     package var serialNumber: [UInt8]?
     /// Apple's marker OIDs: extensions with the value NULL.
     package var markerOIDs: [ASN1ObjectIdentifier] = []
     /// Critical extensions that no verifier knows.
     package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
-    /// The URL of the OCSP responder that it names.
+    /// The URL of the OCSP responder in the certificate.
     package var ocspResponder: String?
-    /// What its key may be used for; `nil` leaves the extension out.
+    /// The permitted use of the certificate's key; `nil` leaves the extension out.
     package var keyUsage: KeyUsage?
     package var key: SigningKey
-    /// The key in it, if that is not ``key``: for tests of verifiers.
+    /// The public key in the certificate, if different from ``key``: for tests of verifiers.
     package var heldKey: Certificate.PublicKey?
-    /// The key that it names as its issuer's, if that is not ``issuerKey``: for tests of verifiers.
+    /// The issuer's key that the certificate names, if different from ``issuerKey``: for tests of verifiers.
     package var namedIssuerKey: Certificate.PublicKey?
-    /// The key that signs it.
+    /// The key that signs the certificate.
     package var issuerKey: SigningKey
 
     package init(
@@ -64,7 +64,8 @@ package struct CertificatePlan: Sendable {
         var extensions = try Certificate.Extensions {
             Critical(constraints)
             if let keyUsage { Critical(keyUsage) }
-            // OpenSSL's strict checks, which Apple's Python library turns on, refuse certificates without these two.
+            // OpenSSL's strict checks refuse certificates without these two extensions. Apple's Python library turns
+            // the strict checks on.
             SubjectKeyIdentifier(hash: heldKey ?? key.publicKey)
             AuthorityKeyIdentifier(
                 keyIdentifier: SubjectKeyIdentifier(hash: namedIssuerKey ?? issuerKey.publicKey).keyIdentifier)
@@ -84,7 +85,7 @@ package struct CertificatePlan: Sendable {
         return extensions
     }
 
-    /// A name in Apple's form, of an organization that is not Apple.
+    /// A name in Apple's form, with an organization other than Apple.
     private static func name(_ commonName: String) throws -> DistinguishedName {
         try DistinguishedName {
             CommonName(commonName)
@@ -116,11 +117,11 @@ extension Date {
 }
 
 extension ASN1ObjectIdentifier {
-    /// Marks all certificates of simulated App Stores, so that nobody takes them for Apple's.
+    /// Marks all certificates of simulated App Stores, so that no reader takes them for Apple's.
     ///
-    /// OIDs below 2.25 need no registration (ITU-T X.667). That page says that the number is a UUID of 128 bits; this
-    /// one has 62 bits, since swift-asn1, with which Apple's Swift library reads certificates, refuses numbers of more
-    /// than 63 bits.
+    /// OIDs below 2.25 need no registration (ITU-T X.667). According to X.667, the number is a UUID of 128 bits. This
+    /// number has 62 bits, because swift-asn1 refuses numbers of more than 63 bits, and Apple's Swift library reads
+    /// certificates with swift-asn1.
     package static let simulator: Self = [2, 25, 3_294_784_015_283_160_907]
     /// Marks the certificates that sign tokens and app receipts.
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]

@@ -6,7 +6,7 @@ import Foundation
 import Synchronization
 package import X509
 
-/// A private key of one of the kinds that the App Store's certificates have.
+/// A private key of a kind in the App Store's certificates.
 package enum SigningKey: Sendable {
     case p256(P256.Signing.PrivateKey)
     case p384(P384.Signing.PrivateKey)
@@ -22,7 +22,7 @@ package enum SigningKey: Sendable {
         .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)))
     }
 
-    /// Creates RSA keys of 2048 bits on all cores: the search for their primes takes nearly all of a simulator's start.
+    /// Creates RSA keys of 2048 bits on all cores. The search for their primes takes nearly all of a simulator's start.
     static func newRSA(count: Int) throws -> [SigningKey] {
         let keys = Mutex<[Result<SigningKey, any Error>]>([])
         DispatchQueue.concurrentPerform(iterations: count) { _ in
@@ -48,7 +48,7 @@ package enum SigningKey: Sendable {
         }
     }
 
-    /// The algorithm that an authority of Apple's with such a key uses to sign certificates.
+    /// The algorithm by which Apple's authorities sign certificates with a key of this kind.
     var certificateAlgorithm: Certificate.SignatureAlgorithm {
         switch self {
         case .p256: .ecdsaWithSHA256
@@ -78,7 +78,7 @@ extension SigningKey {
         return key.publicKey.isValidSignature(signature, for: SHA256.hash(data: bytes), padding: .insecurePKCS1v1_5)
     }
 
-    /// The private key: 32 bytes of a P-256 key, PKCS#1 of an RSA key.
+    /// The private key: 32 bytes of a P-256 key, 48 bytes of a P-384 key, or PKCS#1 of an RSA key.
     package var bytes: [UInt8] {
         switch self {
         case .p256(let key): Array(key.rawRepresentation)
@@ -88,9 +88,10 @@ extension SigningKey {
     }
 }
 
-/// Why the simulator cannot sign, read a `.storekit` file, or set faults.
+/// The reason why the simulator cannot sign, read a `.storekit` file, or set faults.
 public struct SimulatorError: Error, Hashable, CustomStringConvertible {
-    /// The reason, for people: of a file or a JSON document the member at fault, and what was expected.
+    /// The reason in a form for people. For a file or a JSON document, the text names the invalid member and the
+    /// expected value.
     public let description: String
 
     init(_ description: String) {

@@ -3,16 +3,16 @@
 import AppStoreModel
 import Foundation
 
-/// What a control command asks for: the parameters in its path and the members of its JSON body.
+/// The arguments of a control command: the parameters in its path and the members of its JSON body.
 struct ControlArguments {
-    /// In the order of the path, without percent-encoding.
+    /// The path's parameters in order, without percent-encoding.
     let parameters: [String]
     private let body: JSONValue
 
     /// - Parameters:
-    ///   - body: A JSON object; no bytes stand for one without members.
+    ///   - body: A JSON object. An empty body stands for an object without members.
     ///   - known: The members that the command has.
-    /// - Throws: ``ControlError`` if the body is something else, or has other members.
+    /// - Throws: ``ControlError`` if the body is not a JSON object, or has unknown members.
     init(_ parameters: [String], body: [UInt8], known: [String]) throws(ControlError) {
         self.parameters = parameters
         let isEmpty = body.allSatisfy { [0x20, 0x09, 0x0a, 0x0d].contains($0) }
@@ -35,10 +35,10 @@ struct ControlArguments {
     /// The members of the body.
     var members: [JSONValue.Member] { body.members ?? [] }
 
-    /// Whether a member is there, even if it is null.
+    /// Whether a member is present, even if its value is null.
     func has(_ name: String) -> Bool { body[name] != nil }
 
-    /// The text of a member; `nil` if it is absent or null.
+    /// The text of a member; `nil` if the member is absent or null.
     func text(_ name: String) throws(ControlError) -> String? {
         try value(name).read(as: \.text, else: invalid(name, "a text"))
     }
@@ -72,7 +72,7 @@ struct ControlArguments {
         return values.compactMap(\.self)
     }
 
-    /// One of some words, in any case.
+    /// A word from a list, in any case.
     func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
         try text(name).read(
             as: { text in words.first { $0.rawValue.lowercased() == text.lowercased() } },
@@ -90,18 +90,18 @@ struct ControlArguments {
     }
 }
 
-/// The path of a control command, compared with the pattern of a route such as `/customers/{name}/buy`.
+/// The path of a control command. A path is compared with the pattern of a route such as `/customers/{name}/buy`.
 struct ControlPath {
     private let segments: [String?]
 
-    /// - Parameter path: As it stands in the request, percent-encoded and without a query.
+    /// - Parameter path: The path of the request, percent-encoded and without a query.
     init(_ path: String) {
         segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map {
             String($0).removingPercentEncoding
         }
     }
 
-    /// The parameters of the path in the places of the pattern's braces; `nil` if the path does not fit.
+    /// The path's parameters in the places of the pattern's braces; `nil` if the path does not match.
     func parameters(_ pattern: String) -> [String]? {
         let pattern = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
         guard pattern.count == segments.count else { return nil }

@@ -3,10 +3,10 @@
 import AppStoreModel
 import SwiftASN1
 
-// What the commands of the control port do to a world.
+// Performs the commands of the control port on a world.
 
 extension Simulator {
-    /// Does something that needs only the customer of the path.
+    /// Performs an act that needs only the customer in the path.
     mutating func act(
         _ arguments: ControlArguments, _ body: (inout World, _ name: String) throws -> Void
     ) throws -> ControlResult {
@@ -15,7 +15,7 @@ extension Simulator {
         return .done(customer: name)
     }
 
-    /// Does something to a subscription of the customer of the path.
+    /// Performs an act on a subscription of the customer in the path.
     mutating func act(
         on arguments: ControlArguments, _ body: (inout World, _ subscription: String) throws -> Void
     ) throws -> ControlResult {
@@ -32,7 +32,7 @@ extension Simulator {
         return state
     }
 
-    /// How many names an error lists: as many as people read.
+    /// The number of names in an error: as many as people read.
     private static let listed = 20
 }
 
@@ -132,7 +132,7 @@ extension Simulator {
         return .file(try store.signer.sign(receipt), type: "application/octet-stream")
     }
 
-    /// What StoreKit gives the app: the customer's newest transactions.
+    /// The customer's newest transactions as StoreKit gives them to the app.
     mutating func transactions(of name: String) throws -> ControlResult {
         let name = try customer(name).name
         let states = try store.world.history(of: name).suffix(Self.transactions).map { _, transaction in
@@ -143,15 +143,15 @@ extension Simulator {
         return try .json(states)
     }
 
-    /// How many transactions an answer has at most: some 2 MB.
+    /// The most transactions in a response: some 2 MB.
     static let transactions = 500
 
-    /// A transaction as StoreKit gives it to the app, signed now; `nil` if there is none of this id.
+    /// A transaction as StoreKit gives it to the app, signed now; `nil` if the id is unknown.
     mutating func jwsRepresentation(ofTransaction id: String) throws -> String? {
         try store.world.transactionOnDevice(id).map { try store.signer.sign($0, at: store.world.now) }
     }
 
-    /// The app's own transaction as StoreKit gives it to the app.
+    /// The app transaction as StoreKit gives it to the app.
     mutating func appTransaction(of name: String) throws -> ControlResult {
         let customer = try customer(name)
         guard let app = store.world.appTransactionOnDevice(of: customer.name) else {
@@ -192,7 +192,7 @@ extension Simulator {
 // MARK: - Subscriptions and refunds
 
 extension Simulator {
-    /// The original transaction id of the subscription that a command names, or of the customer's only one.
+    /// The original transaction id of the subscription in the arguments, or of the customer's only subscription.
     private func subscription(_ arguments: ControlArguments) throws(ControlError) -> String {
         let customer = try customer(arguments.parameter)
         if let id = try arguments.text("subscription") {
@@ -213,9 +213,9 @@ extension Simulator {
         return only.originalTransactionId
     }
 
-    /// The transaction that a command names, or the only one that is possible.
+    /// The id of the transaction in the arguments, or of the only possible transaction.
     ///
-    /// - Parameter isPossible: Whether the command could be about a transaction, if it names none.
+    /// - Parameter isPossible: Whether the command fits a transaction. Only used if the arguments contain no id.
     func transaction(
         _ arguments: ControlArguments, _ what: String, _ isPossible: (World, String) -> Bool
     ) throws(ControlError) -> String {
@@ -268,7 +268,7 @@ extension Simulator {
         return try act(on: arguments) { try $0.increasePrice(of: $1, to: price, needsConsent: needsConsent) }
     }
 
-    /// A million of any currency's units, so that sums stay far inside an integer.
+    /// A million units of any currency, in milliunits, so that sums stay far inside an integer.
     private static let highestPrice: Int64 = 1_000_000_000
 
     mutating func extend(_ arguments: ControlArguments) throws -> ControlResult {
@@ -293,7 +293,7 @@ extension Simulator {
 }
 
 extension SimulatorRoots {
-    /// Both roots in one file, as OpenSSL and `quittance --root` read it.
+    /// Both roots in a single file, in the form that OpenSSL and `quittance --root` read.
     public var pem: String {
         [tokens, receipts].map { PEMDocument(type: "CERTIFICATE", derBytes: $0).pemString + "\n" }.joined()
     }

@@ -2,31 +2,31 @@
 
 import AppStoreModel
 
-/// Why the simulator did not do what a control command asks for.
+/// The reason why the simulator did not perform a control command.
 struct ControlError: Error, Hashable {
-    /// What went wrong, for programs. The names are part of the control port and stay.
+    /// The kind of the error, for programs. The names are part of the control port's interface and must not change.
     enum Code: String {
-        /// There is no such route.
+        /// The path has no route.
         case unknownRoute
-        /// The route exists with another method.
+        /// The route exists with a different method.
         case methodNotAllowed
         /// The body is not a JSON object.
         case malformed
-        /// A member is unknown, missing, or not allowed as it is.
+        /// A member is unknown or missing, or has an invalid value.
         case invalid
         case unknownCustomer
         case unknownProduct
         case unknownTransaction
         /// Several subscriptions or transactions fit, and the command names none.
         case ambiguous
-        /// The App Store would not do it in the present state.
+        /// The App Store would refuse the command in the present state.
         case impossible
         /// The simulator itself failed.
         case failed
     }
 
     var code: Code
-    /// A sentence that says what to do.
+    /// A sentence that tells people how to correct the command.
     var message: String
 
     init(_ code: Code, _ message: String) {
@@ -43,7 +43,7 @@ struct ControlError: Error, Hashable {
         }
     }
 
-    /// The status of its response.
+    /// The status of the response.
     var status: Int {
         switch code {
         case .unknownRoute, .unknownCustomer, .unknownProduct, .unknownTransaction: 404

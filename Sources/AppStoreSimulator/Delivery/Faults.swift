@@ -2,49 +2,50 @@
 
 public import AppStoreModel
 
-/// How a simulated App Store misbehaves. Shares are probabilities from 0 to 1.
+/// The faults of a simulated App Store. Shares are probabilities from 0 to 1.
 public struct Faults: Hashable, Sendable {
-    /// The share of notifications that are sent twice.
+    /// The share of attempts that are sent twice.
     public var duplicates = 0.0
-    /// The share of batches of notifications that are sent in another order.
+    /// The share of batches of notifications that are sent in random order.
     public var reorderings = 0.0
     /// The share of notifications whose first attempt is late.
     public var delays = 0.0
-    /// How late at most, in seconds of the world's time.
+    /// The longest delay of a late notification, in seconds of the world's time.
     public var longestDelay: Int64 = 900
-    /// The share of attempts that are lost on the way: the history shows NO_RESPONSE.
+    /// The share of attempts that are lost on the way. The history shows NO_RESPONSE for a lost attempt.
     public var losses = 0.0
-    /// The share of notifications that another one with an unknown type follows.
+    /// The share of notifications that an additional notification with an unknown type follows.
     public var unknownTypes = 0.0
-    /// The share of notifications that another one with an unknown subtype follows.
+    /// The share of notifications that an additional notification with an unknown subtype follows.
     public var unknownSubtypes = 0.0
     /// The share of notifications with a member that no version of the API has.
     public var unknownMembers = 0.0
-    /// The share of requests that are answered with 429.
+    /// The share of requests that the store answers with 429.
     public var rateLimits = 0.0
-    /// How many seconds of real time after a 429 calls may resume. A 429 for a budget says when the next hour begins.
+    /// The pause after a random 429, in seconds of real time. A 429 for an exhausted budget names the start of the next
+    /// hour instead.
     public var retryAfter: Int64 = 1
-    /// The share of Apple's hourly budgets that an app has, from 0 to 1,000: 1 for Apple's own numbers; `nil` for no
-    /// budgets. See ``StoreRoute/callsPerHour(in:scale:)``.
+    /// The factor on Apple's hourly budgets, from 0 to 1,000: 1 for Apple's own numbers; `nil` for no budgets. See
+    /// ``StoreRoute/callsPerHour(in:scale:)``.
     public var rateLimitScale: Double?
-    /// The share of requests that are answered with 5000000.
+    /// The share of requests that the store answers with error 5000000.
     public var internalErrors = 0.0
-    /// The share of requests that are answered with 5000001.
+    /// The share of requests that the store answers with error 5000001.
     public var retryableErrors = 0.0
-    /// The share of requests that take effect and are never answered.
+    /// The share of requests that take effect but get no response.
     public var timeouts = 0.0
     /// The share of pages of the notification history whose token is refused as expired.
     public var expiredCursors = 0.0
-    /// Errors that the next requests to a route meet, in this order.
+    /// The errors for the next requests to a route, first error first.
     public var failNext: [StoreRoute: [APIErrorCode]] = [:]
 
-    /// Creates faults of which none happens.
+    /// Creates a configuration without faults.
     public init() {}
 
-    /// Whether notifications arrive in the order in which they were made.
+    /// Whether notifications arrive in the order of their creation.
     package var keepOrder: Bool { reorderings == 0 && delays == 0 }
 
-    /// The code that the next request to a route meets, which it then is no more.
+    /// Takes the error that the next request to a route gets.
     mutating func takeFailure(of route: StoreRoute) -> APIErrorCode? {
         guard let code = failNext[route]?.first else { return nil }
         failNext[route]?.removeFirst()
@@ -56,35 +57,38 @@ public struct Faults: Hashable, Sendable {
 // MARK: - Defaults
 
 extension Faults {
-    /// A store that behaves: for demos, and for tests of one thing at a time.
+    /// A store without faults: for demos, and for tests of a single subject.
     public static let none = Faults()
 
-    /// A store as unkind as a real network now and then is: the default of a simulator.
+    /// A store as faulty as a real network at times: the default of a simulator.
     public static let unkind: Faults = {
         var faults = Faults()
-        // Apple promises no single delivery: a server must recognise `notificationUUID`.
+        // Apple does not promise to send a notification only once. A server must detect repetitions by
+        // `notificationUUID`.
         faults.duplicates = 0.1
-        // Apple promises no order: a server must order by `signedDate`.
+        // Apple promises no order. A server must order by `signedDate`.
         faults.reorderings = 0.2
-        // A late notification meets a state that is newer than itself.
+        // When a late notification arrives, the server may know a newer state already.
         faults.delays = 0.1
-        // A lost one comes again an hour later, and in the sandbox never: a server must read the notification history.
+        // A lost notification comes again an hour later, and never in the sandbox. A server must read the notification
+        // history.
         faults.losses = 0.02
-        // Apple adds types without notice: a server must store them and answer 200.
+        // Apple adds types without notice. A server must store them and answer 200.
         faults.unknownTypes = 0.01
         // Apple adds subtypes too.
         faults.unknownSubtypes = 0.01
-        // Apple adds members all the time, so they are the most frequent.
+        // Apple adds members all the time, so unknown members are more frequent than unknown types.
         faults.unknownMembers = 0.05
         // A client must wait for the time in `Retry-After`.
         faults.rateLimits = 0.02
-        // The budgets are Apple's.
+        // The scale of Apple's own budgets.
         faults.rateLimitScale = 1.0
-        // A client may retry, and must not take it for an answer.
+        // A client may retry, and must not take the error for an answer.
         faults.internalErrors = 0.01
         // A client should retry.
         faults.retryableErrors = 0.01
-        // A client needs a time limit of its own. Each one costs it that time, so they are rare.
+        // A client needs a timeout of its own. Each missing response costs the client this timeout, so the share is
+        // low.
         faults.timeouts = 0.002
         // A client must begin again with the first page.
         faults.expiredCursors = 0.02
@@ -125,11 +129,11 @@ extension Faults {
             ("failNext", "the error codes that the next requests to an endpoint meet, by the endpoint's name"),
         ]
 
-    /// The longest of times: a day, so that sums stay far inside the calendar.
+    /// The longest time in seconds: a day, so that sums stay far inside the calendar.
     private static let maxSeconds: Int64 = 86_400
-    /// The largest ``rateLimitScale``: more calls than any client makes.
+    /// The largest ``rateLimitScale``. The resulting budgets exceed the calls of any client.
     static let maxScale = 1000.0
-    /// How many errors of a route can be planned, so that a request cannot fill the memory.
+    /// The most planned errors of a route, so that a request cannot exhaust the memory.
     private static let plannedFailures = 1000
 
     /// All faults as a JSON object with the names of the properties.
@@ -143,13 +147,13 @@ extension Faults {
         return .object(members + [.init("failNext", .object(failures))])
     }
 
-    /// Sets the faults that a JSON object names, and leaves the others as they are.
+    /// Sets the faults in a JSON object, and keeps all other faults.
     ///
     /// ```json
     /// {"duplicates": 0.5, "failNext": {"transactionInfo": [4040002, 4290000]}}
     /// ```
     ///
-    /// - Throws: ``SimulatorError`` if a member is unknown or has no valid value. Nothing is changed then.
+    /// - Throws: ``SimulatorError`` if a member is unknown or has no valid value. All faults then stay as before.
     public mutating func set(_ json: JSONValue) throws(SimulatorError) {
         guard let members = json.members else { throw SimulatorError("The faults are not a JSON object") }
         var faults = self

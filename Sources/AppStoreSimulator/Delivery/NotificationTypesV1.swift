@@ -2,11 +2,11 @@
 
 package import AppStoreModel
 
-// Which version 1 notifications stand for an occurrence, by Apple's table of their counterparts in version 2.
+// Maps an occurrence to its version 1 notifications, by Apple's table of their counterparts in version 2.
 
 extension World {
-    /// The types of the version 1 notifications about an occurrence. Two tell of some events, none of many: version 1
-    /// has no type for them, or does not send it to family members, or not in the sandbox.
+    /// The types of the version 1 notifications about an occurrence. Some events have two types, and many have none:
+    /// version 1 lacks a type for the event, or sends none to family members or in the sandbox.
     package func typesV1(of occurrence: Occurrence) -> [NotificationTypeV1] {
         let isMember = occurrence.transaction?.inAppOwnershipType == .familyShared
         return counterpartsV1(of: occurrence).filter { type in
@@ -17,7 +17,7 @@ extension World {
     private func counterpartsV1(of occurrence: Occurrence) -> [NotificationTypeV1] {
         switch (occurrence.notice.type, occurrence.notice.subtype) {
         case (.subscribed, .initialBuy): [.initialBuy]
-        // Who comes back to the same product turned renewal on again.
+        // A customer who comes back to the same product has turned renewal on again.
         case (.subscribed, .resubscribe) where isReturn(occurrence): [.didChangeRenewalStatus]
         case (.subscribed, .resubscribe): [.interactiveRenewal, .didChangeRenewalStatus]
         case (.didRenew, .billingRecovery): [.didRecover]
@@ -38,7 +38,7 @@ extension World {
         }
     }
 
-    /// Whether a customer came back to the product of the period before.
+    /// Whether a customer came back to the product of the previous period.
     private func isReturn(_ occurrence: Occurrence) -> Bool {
         let id = occurrence.transaction?.transactionId ?? ""
         let transactions = chain(ofTransaction: id)?.transactions ?? []
@@ -55,7 +55,7 @@ extension NotificationTypeV1 {
         ].contains(self)
     }
 
-    /// Whether family members never get it.
+    /// Whether family members never get the type.
     fileprivate var isForPurchasers: Bool {
         [.cancel, .initialBuy, .priceIncreaseConsent, .refund, .consumptionRequest].contains(self)
     }

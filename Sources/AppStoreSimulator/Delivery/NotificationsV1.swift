@@ -4,7 +4,7 @@ public import AppStoreModel
 
 // Version 1 notifications: unsigned JSON with the customer's newest receipt. Apple has deprecated them.
 
-/// The format of notifications, which a developer chooses for each URL.
+/// The format of notifications. A developer chooses a format for each URL.
 public enum NotificationVersion: Int, CaseIterable, Sendable {
     /// Unsigned JSON with the newest receipt.
     case one = 1
@@ -13,10 +13,11 @@ public enum NotificationVersion: Int, CaseIterable, Sendable {
 }
 
 extension World {
-    /// The version 1 notifications about an occurrence, in the order in which they are sent: none, one or two.
+    /// The version 1 notifications about an occurrence, in the order of sending: at most two.
     ///
-    /// `unified_receipt` is the customer's at the world's present time, so call it before anything else happens. The
-    /// member `deprecation` is absent: Apple's pages do not say how its date is written.
+    /// `unified_receipt` is the customer's receipt at the world's present time. The caller therefore must call this
+    /// function before the next event. The member `deprecation` is absent, because Apple's pages do not document the
+    /// format of its date.
     ///
     /// - Parameter password: The app's shared secret.
     public func notificationsV1(
@@ -37,7 +38,7 @@ extension World {
         }
     }
 
-    /// Fills in the members of subscriptions.
+    /// Sets the members about subscriptions.
     private func describe(_ renewal: JWSRenewalInfoDecodedPayload, in body: inout ResponseBodyV1) {
         body.autoRenewProductId = renewal.autoRenewProductId
         body.autoRenewAdamId = renewal.autoRenewProductId.flatMap { catalogue.appleId(of: $0) }.map { "\($0)" }
@@ -47,7 +48,7 @@ extension World {
         body.expirationIntent = renewal.expirationIntent
     }
 
-    /// How many transactions `unified_receipt` has: Apple's number.
+    /// The number of transactions in `unified_receipt`: Apple's number.
     private static let newestTransactions = 100
 
     private func unifiedReceipt(

@@ -2,15 +2,16 @@
 
 public import AppStoreModel
 
-/// The notifications that a simulated App Store sends, each with the attempts to send it.
+/// The notifications of a simulated App Store, each with its delivery attempts.
 ///
-/// It neither sends nor measures time: the caller takes what is due, sends it, and records the result.
+/// The outbox neither sends nor measures time. The caller takes the due deliveries, sends them, and records the
+/// results.
 ///
-/// It keeps the newest ``capacity`` notifications. When it is full, the oldest tenth is dropped, even what was not
-/// delivered: these notifications are neither sent again nor in the notification history, and the status of a test
-/// notification among them is 4040008, as if it had never been sent.
+/// The outbox keeps the newest ``capacity`` notifications. A full outbox drops its oldest tenth, including undelivered
+/// notifications. A dropped notification is not sent again and is absent from the notification history. The status of a
+/// dropped test notification is 4040008, as if the notification had never been sent.
 public struct Outbox: Sendable {
-    /// What a notification says: the same bytes in every attempt.
+    /// The content of a notification: the same bytes in every attempt.
     public enum Content: Hashable, Sendable {
         /// Version 2: a compact JWS.
         case signed(String)
@@ -18,46 +19,47 @@ public struct Outbox: Sendable {
         case unsigned([UInt8])
     }
 
-    /// A notification.
+    /// A notification with its delivery attempts.
     public struct Entry: Hashable, Sendable {
-        /// Ascends in the order in which notifications were added.
+        /// The notification's number. Numbers ascend in the order of addition.
         public let number: Int
         /// `notificationUUID` of version 2.
         public let id: String
-        /// When it happened.
+        /// The time of the event.
         public let date: Timestamp
-        /// Whose URL gets it.
+        /// The environment whose URL receives the notification.
         public let environment: Environment
-        /// The name of the customer that it is about.
+        /// The name of the notification's customer, if any.
         public let customer: String?
         /// `notificationType`.
         public let type: String
         /// `subtype`.
         public let subtype: String?
-        /// What it says.
+        /// The content.
         public let content: Content
-        /// The attempts so far: at most six of version 2, four of version 1.
+        /// The attempts so far: at most six for version 2, and four for version 1.
         public fileprivate(set) var attempts: [SendAttemptItem] = []
-        /// When the next attempt is due; `nil` if there is none, or one is on its way.
+        /// The due time of the next attempt; `nil` if no attempt is planned, or an attempt is on its way.
         public fileprivate(set) var nextAttempt: Timestamp?
 
         /// Whether an attempt succeeded.
         public var isDelivered: Bool { attempts.contains { $0.sendAttemptResult == .success } }
     }
 
-    /// What is to be sent now.
+    /// A due attempt, to be sent now.
     public struct Delivery: Hashable, Sendable {
         /// The notification's number.
         public let number: Int
-        /// Whose URL gets it.
+        /// The environment whose URL receives the notification.
         public let environment: Environment
-        /// What it says.
+        /// The content.
         public let content: Content
-        /// 1 for the first attempt.
+        /// The number of the attempt; the first is 1.
         public let attempt: Int
-        /// When it was taken to be sent, by the world's clock. The pause until the next attempt begins then.
+        /// The time at which the caller took the delivery, by the world's clock. The pause until the next attempt
+        /// begins at this time.
         public let date: Timestamp
-        /// Whether it is sent once more although it was sent. Its result is not recorded.
+        /// Whether the delivery is a duplicate. The outbox does not record the result of a duplicate.
         public var isDuplicate = false
 
         /// The body to send: `{"signedPayload":"…"}`, or the members of version 1.
@@ -70,16 +72,16 @@ public struct Outbox: Sendable {
         }
     }
 
-    /// The hours from each attempt of version 2 to the next one, in production. The sandbox sends once.
+    /// The hours from each attempt of version 2 to the next attempt, in production. The sandbox sends once.
     public static let retryHours: [Int64] = [1, 12, 24, 48, 72]
 
-    /// The same of version 1.
+    /// The hours from each attempt of version 1 to the next attempt, in production.
     public static let retryHoursV1: [Int64] = [6, 24, 48]
 
-    /// How many notifications are kept, the newest ones: some 20 KB each, so about 200 MB.
+    /// The most notifications in an outbox. A notification takes some 20 KB, so a full outbox takes about 200 MB.
     public static let capacity = 10_000
 
-    /// In the order in which they were added.
+    /// The notifications in the order of addition.
     public private(set) var entries: [Entry] = []
     private var added = 0
     private let capacity: Int
@@ -93,18 +95,18 @@ public struct Outbox: Sendable {
         self.capacity = capacity
     }
 
-    /// When the earliest attempt is due that is not on its way.
+    /// The due time of the earliest planned attempt. Attempts on their way do not count.
     public var nextDue: Timestamp? { entries.lazy.compactMap(\.nextAttempt).min() }
 
     /// Adds a notification.
     ///
     /// - Parameters:
-    ///   - id: Another `notificationUUID` than the occurrence's, and so on.
-    ///   - due: When the first attempt is due.
+    ///   - id: `notificationUUID`. It may differ from the occurrence's, and so may the type and subtype.
+    ///   - due: The due time of the first attempt.
     mutating func add(
         _ occurrence: Occurrence, id: String, type: String, subtype: String? = nil, _ content: Content, due: Timestamp
     ) {
-        // A tenth at once, so that not every addition moves all others.
+        // Dropping a tenth at once is cheaper than moving all entries at every addition.
         if entries.count >= capacity { entries.removeFirst(max(1, capacity / 10)) }
         entries.append(
             Entry(
@@ -113,9 +115,10 @@ public struct Outbox: Sendable {
         added += 1
     }
 
-    /// The attempts that are due. Each is on its way from now on: it is not due again before its result is recorded.
+    /// Takes the due attempts. A taken attempt is on its way, and does not become due again before its result is
+    /// recorded.
     ///
-    /// - Parameter environment: `nil` for both.
+    /// - Parameter environment: `nil` for both environments.
     public mutating func take(dueAt now: Timestamp, in environment: Environment? = nil) -> [Delivery] {
         var deliveries: [Delivery] = []
         for index in entries.indices {
@@ -131,7 +134,7 @@ public struct Outbox: Sendable {
         return deliveries
     }
 
-    /// Records the result of an attempt, and plans the next one if it failed.
+    /// Records the result of an attempt. After a failure in production, the outbox plans the next attempt.
     public mutating func record(_ result: SendAttemptResult, of delivery: Delivery) {
         guard !delivery.isDuplicate, let first = entries.first?.number,
             entries.indices.contains(delivery.number - first)
@@ -150,14 +153,14 @@ public struct Outbox: Sendable {
 }
 
 extension Outbox.Entry {
-    /// The signed notification of version 2; `nil` of version 1.
+    /// The signed notification of version 2; `nil` for version 1.
     public var signedPayload: String? { if case .signed(let payload) = content { payload } else { nil } }
 
     fileprivate var retryHours: [Int64] { signedPayload == nil ? Outbox.retryHoursV1 : Outbox.retryHours }
 }
 
 extension SendAttemptResult {
-    /// The result of an attempt that was answered with an HTTP status.
+    /// The result of an attempt with an HTTP status as response.
     public init(httpStatus: Int) {
         self = (200...206).contains(httpStatus) ? .success : .unsuccessfulHTTPResponseCode
     }

@@ -2,11 +2,11 @@
 
 public import AppStoreModel
 
-// From what happens in the world to notifications that are on their way.
+// Turns the events of the world into notifications on their way.
 
 extension SimulatedStore {
-    /// Turns the clock forward, and publishes what falls due on the way, one instant after the other: a version 1
-    /// notification has the customer's receipt of its instant.
+    /// Turns the clock forward, and publishes each due event at its own time. A version 1 notification contains the
+    /// customer's receipt of this time.
     public mutating func advance(to date: Timestamp) throws {
         while let due = world.nextDue, due <= date {
             world.advance(to: due)
@@ -15,14 +15,14 @@ extension SimulatedStore {
         world.advance(to: date)
     }
 
-    /// Puts what happened in the world since the last call into the outbox, signed.
+    /// Signs the events since the last call, and adds their notifications to the outbox.
     ///
-    /// Call it after changes of the world. An environment without a notification URL gets nothing.
+    /// Call this function after changes of the world. An environment without a notification URL gets no notifications.
     public mutating func publish() throws {
         let new = world.occurrences(since: published)
         published = world.occurrenceCount
         for occurrence in new where notificationURLs[occurrence.environment] != nil {
-            // Apple sends test notifications as version 2 to each URL.
+            // Apple sends test notifications in version 2 to each URL.
             if notificationVersions[occurrence.environment] == .one, occurrence.notice.type != .test {
                 publishV1(occurrence)
             } else {
@@ -31,7 +31,7 @@ extension SimulatedStore {
         }
     }
 
-    /// Words that Apple does not use, as Apple's next version might.
+    /// Words that Apple does not use, but could introduce in a later version.
     private static let unknownType = "SIMULATED_NEW_TYPE"
     private static let unknownSubtype = "SIMULATED_NEW_SUBTYPE"
     private static let unknownMember = JSONValue.Member("simulatedNewMember", .object([]))
@@ -64,8 +64,8 @@ extension SimulatedStore {
         if random.decides(faults.unknownSubtypes) { try publishCopy(of: occurrence, subtype: Self.unknownSubtype) }
     }
 
-    /// Another notification about the same purchase. A server that knows its type no less than its parts loses nothing
-    /// by it.
+    /// Publishes an additional notification about the same purchase, with an unknown type or subtype. Its transaction
+    /// and renewal info are valid. A server that reads them despite the unknown type loses no data.
     private mutating func publishCopy(of occurrence: Occurrence, type: String? = nil, subtype: String? = nil) throws {
         let id = String(uuidOf: random.bytes(16))
         let type = type ?? occurrence.notice.type.rawValue
@@ -84,10 +84,10 @@ extension SimulatedStore {
         return Timestamp(milliseconds: occurrence.date.milliseconds + delay * 1000)
     }
 
-    /// The notifications to send now, in this order. The caller sends each to the URL of its environment and records
-    /// the result; see ``record(_:of:)``.
+    /// The notifications to send now, in this order. The caller sends each notification to the URL of its environment
+    /// and records the result; see ``record(_:of:)``.
     ///
-    /// - Parameter environment: `nil` for both.
+    /// - Parameter environment: `nil` for both environments.
     public mutating func takeDeliveries(in environment: Environment? = nil) throws -> [Outbox.Delivery] {
         try publish()
         var deliveries: [Outbox.Delivery] = []
@@ -106,7 +106,7 @@ extension SimulatedStore {
         return deliveries
     }
 
-    /// Records the result of a delivery, which the notification history shows.
+    /// Records the result of a delivery. The notification history shows the result.
     public mutating func record(_ result: SendAttemptResult, of delivery: Outbox.Delivery) {
         outbox.record(result, of: delivery)
     }

@@ -4,12 +4,13 @@ import AppStoreModel
 import Crypto
 import ReceiptCoding
 
-// verifyReceipt of a simulated App Store for old transaction receipts.
+// The simulated verifyReceipt endpoint for old transaction receipts.
 
 extension World {
     /// Answers a verifyReceipt request about an old transaction receipt, in the style of iOS 6.
     ///
-    /// - Parameter document: The request's receipt; `nil` is answered if it is no transaction receipt.
+    /// - Parameter document: The request's receipt.
+    /// - Returns: `nil` if the document is not a transaction receipt.
     func verifyTransactionReceipt(
         _ document: [UInt8], in environment: Environment, password: String?, secret: String?, signer: WorldSigner
     ) -> VerifyTransactionReceiptResponse? {
@@ -35,7 +36,7 @@ extension World {
         return response
     }
 
-    /// Adds the newest renewal, and 21006 if the subscription is over.
+    /// Adds the newest renewal, or status 21006 if the subscription has expired.
     private func add(
         _ chain: SubscriptionChain, to response: inout VerifyTransactionReceiptResponse, _ signer: WorldSigner
     ) {
@@ -44,7 +45,7 @@ extension World {
         switch chain.state {
         case .active, .grace:
             response.latestReceiptInfo = latest
-            // An answer without the newest receipt is better than none.
+            // A response without the newest receipt is more useful than none.
             response.latestReceipt = latest.flatMap { try? signer.sign($0) }.map { Base64.encode($0) }
         case .retry, .expired, .revoked:
             response.status = Open(.expiredSubscription)
@@ -59,9 +60,10 @@ extension World {
 }
 
 extension WorldSigner {
-    /// Whether this signer made a transaction receipt. The RSA padding is deterministic: it signs again and compares.
+    /// Whether this signer made a transaction receipt. The RSA padding is deterministic, so the function signs again
+    /// and compares.
     fileprivate func hasSigned(_ receipt: TransactionReceipt) -> Bool {
-        // A receipt without its parts, or that cannot be signed again, was not made here.
+        // This store did not make a receipt that lacks parts or cannot be signed again.
         guard let parts = try? receipt.signatureParts(),
             let chain = authority.receipts.first(where: { $0.certificates.first?[...] == parts.certificate })
         else { return false }

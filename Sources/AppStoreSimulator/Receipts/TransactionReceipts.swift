@@ -2,12 +2,13 @@
 
 public import AppStoreModel
 
-// Old transaction receipts (`SKPaymentTransaction.transactionReceipt`) of a simulated App Store: one purchase each.
+// Old transaction receipts (`SKPaymentTransaction.transactionReceipt`) of a simulated App Store, each for a single
+// purchase.
 
 extension World {
-    /// What the old transaction receipt of a purchase says; `nil` if there is no such transaction.
+    /// The content of a purchase's old transaction receipt; `nil` if the id is unknown.
     ///
-    /// It is the state at the purchase: a refund is not in it. The device's UDID, which older receipts have, is absent.
+    /// The receipt does not contain a refund. The device's UDID, a part of older receipts, is absent.
     public func transactionReceipt(of transactionId: String) -> TransactionReceiptInfo? {
         guard let transaction = transaction(transactionId), let customer = customer(ofTransaction: transactionId) else {
             return nil
@@ -31,7 +32,7 @@ extension World {
         return info
     }
 
-    /// Fills in the members of subscriptions, which are the same in newer answers.
+    /// Sets the members about subscriptions. Newer responses have the same members.
     private func describe(_ transaction: JWSTransactionDecodedPayload, in info: inout TransactionReceiptInfo) {
         let row = transaction.legacy().value
         info.expiresDate = row.expiresDate
@@ -43,11 +44,12 @@ extension World {
 }
 
 extension WorldSigner {
-    /// A signed transaction receipt: the property list that StoreKit gave to apps, which sent it as base64.
+    /// A signed transaction receipt: the property list that StoreKit gave to apps. An app sent the receipt as base64.
     ///
-    /// A verifier needs the intermediate certificate from elsewhere; see ``SimulatorRoots/receiptIntermediate``.
+    /// The receipt lacks the intermediate certificate, so a verifier needs a copy; see
+    /// ``SimulatorRoots/receiptIntermediate``.
     ///
-    /// - Parameter receipt: Of a ``World``. Its purchase date is the date of the signature.
+    /// - Parameter receipt: A receipt of a ``World``. Its purchase date decides the signer.
     public func sign(_ receipt: TransactionReceiptInfo) throws -> [UInt8] {
         let members = try JSONValue(parsing: receipt.json).members ?? []
         let entries = members.compactMap { member in
@@ -55,7 +57,7 @@ extension WorldSigner {
         }
         let date = receipt.purchaseDate ?? Timestamp(milliseconds: 0)
         var plan = TransactionReceiptPlan(entries, by: authority.receipts(at: date))
-        // Production names no environment.
+        // Production receipts have no environment.
         if receipt.appItemId != nil { plan.otherEntries.removeAll { $0.0 == "environment" } }
         return try plan.signed()
     }

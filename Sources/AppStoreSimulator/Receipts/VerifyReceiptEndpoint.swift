@@ -3,16 +3,16 @@
 public import AppStoreModel
 import ReceiptCoding
 
-// verifyReceipt of a simulated App Store.
+// The simulated verifyReceipt endpoint.
 
 extension World {
     /// Answers a verifyReceipt request as Apple's endpoint of an environment does.
     ///
     /// - Parameters:
     ///   - body: The body of the request: JSON.
-    ///   - password: The app's shared secret; `nil` to accept any.
-    ///   - signer: The signer of this App Store. It also tells its own receipts from others.
-    /// - Returns: The answer, with Apple's status code.
+    ///   - password: The app's shared secret; `nil` to accept any secret.
+    ///   - signer: The signer of this App Store. The signer also recognizes its own receipts.
+    /// - Returns: The response, with Apple's status code.
     public func verifyReceipt(
         _ body: [UInt8], in environment: Environment, password: String? = nil, signer: WorldSigner
     ) -> VerifyReceiptResponse {
@@ -21,7 +21,7 @@ extension World {
         guard let document = request.receipt, SignedReceipt(validating: document) != nil else {
             return VerifyReceiptResponse(status: .malformedReceipt)
         }
-        // A receipt that cannot be read is none of this store's.
+        // A receipt that cannot be decoded is not from this store.
         guard let payload = signer.payload(ofOwnReceipt: document), let receipt = try? AppReceipt(decoding: payload),
             let customer = customer(of: receipt)
         else { return VerifyReceiptResponse(status: .unauthenticReceipt) }
@@ -41,7 +41,7 @@ extension World {
         return response
     }
 
-    /// The customer's transactions as verifyReceipt shows them, newest first.
+    /// The customer's transactions in verifyReceipt's form, newest first.
     ///
     /// - Parameter latestOnly: Whether to leave out the older transactions of each subscription.
     func rows(of name: String, latestOnly: Bool) -> [LatestReceiptInfo] {
@@ -52,7 +52,7 @@ extension World {
         return shown.sorted { $0.newestFirst < $1.newestFirst }.map { $0.inWholeSeconds.legacy().value }
     }
 
-    /// The renewal info of the customer's subscriptions as verifyReceipt shows it.
+    /// The renewal info of the customer's subscriptions in verifyReceipt's form.
     func pendingRenewals(of name: String) -> [PendingRenewalInfo] {
         subscriptions(of: name).compactMap { id in
             guard var renewal = subscriptions[id]?.renewal else { return nil }
@@ -63,7 +63,7 @@ extension World {
 
     /// The customer's present receipt, signed.
     func latestReceipt(of name: String, _ signer: WorldSigner) -> [UInt8]? {
-        // An answer without the newest receipt is better than none.
+        // A response without the newest receipt is more useful than none.
         receipt(of: name).flatMap { try? signer.sign($0, at: now) }
     }
 
@@ -77,10 +77,10 @@ extension World {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// Sorts newer purchases before older ones.
+    /// A sort key by which newer purchases come before older purchases.
     fileprivate var newestFirst: (Int64, String) { (-(purchaseDate?.milliseconds ?? 0), transactionId ?? "") }
 
-    /// With dates as verifyReceipt and receipts have them.
+    /// The transaction with whole seconds in its dates, as in verifyReceipt and receipts.
     fileprivate var inWholeSeconds: Self {
         var transaction = self
         transaction.purchaseDate = purchaseDate?.inWholeSeconds

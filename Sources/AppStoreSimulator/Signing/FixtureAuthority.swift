@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The committed signers, read from their bytes.
+// Reads the committed signers from their bytes.
 
 import Crypto
 import CryptoExtras
 
 extension StoreAuthority {
-    /// The signers of seeded worlds: certificates and private keys that everybody has.
+    /// The signers of seeded worlds. Their certificates and private keys are public.
     ///
-    /// With them, one seed gives the same documents in each process. Anybody can sign for them, so a server must not
-    /// trust their roots outside of tests.
+    /// With these signers, a seed gives the same documents in each process. The private keys are no secret, so a server
+    /// must not trust the roots outside of tests.
     ///
-    /// - Throws: Never, unless the committed bytes are damaged.
+    /// - Throws: Only if the committed bytes are damaged.
     public static func fixture() throws -> StoreAuthority {
         StoreAuthority(
             tokens: try SigningFixture.tokens.map { entry in

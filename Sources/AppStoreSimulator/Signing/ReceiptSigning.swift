@@ -5,9 +5,9 @@ package import ReceiptCoding
 import SwiftASN1
 import X509
 
-/// An app receipt before it is signed. Tests can make any part invalid.
+/// The plan of an app receipt. Tests can make any part invalid.
 package struct ReceiptPlan: Sendable {
-    /// The OID of the digest that is signed.
+    /// The OID of the digest algorithm.
     package var digest = OID.sha256
     package var signatureAlgorithm = OID.rsaEncryption
     /// The certificates in the container, each as DER.
@@ -15,13 +15,13 @@ package struct ReceiptPlan: Sendable {
     /// Issuer and serial number of the signer, as DER.
     package var signer: [UInt8]
     package var payload: [UInt8]
-    /// The encoded content; if `nil`, one OCTET STRING with the payload.
+    /// The encoded content; if `nil`, an OCTET STRING with the payload.
     package var content: [UInt8]?
     /// The bytes to sign; if `nil`, the payload.
     package var signedBytes: [UInt8]?
     /// DER to insert between digest algorithm and signature algorithm.
     package var signedAttributes: [UInt8] = []
-    /// How many times the receipt contains the SignerInfo.
+    /// The number of copies of the SignerInfo in the receipt.
     package var signers = 1
     package var key: SigningKey
     /// Changes the valid signature.
@@ -33,7 +33,7 @@ package struct ReceiptPlan: Sendable {
         self.init(payload, by: try SigningChain(chain))
     }
 
-    /// A receipt with the certificates of a chain that is issued already.
+    /// A receipt with the certificates of an issued chain.
     package init(_ payload: [UInt8], by chain: SigningChain) {
         self.payload = payload
         certificates = chain.certificates
@@ -60,7 +60,7 @@ package struct ReceiptPlan: Sendable {
 }
 
 extension CertificateAuthority {
-    /// Signs a receipt as the App Store does since 2023: PKCS#7 with SHA-256, and the chain inside.
+    /// Signs a receipt in the App Store's form since 2023: PKCS#7 with SHA-256, and the chain inside.
     package func sign(_ receipt: AppReceipt) throws -> [UInt8] {
         try ReceiptPlan(receipt.encoded, by: receipts).signed()
     }

@@ -4,7 +4,7 @@ import ReceiptCoding
 import SwiftASN1
 package import X509
 
-/// A leaf certificate with its key, and the certificates above it.
+/// A leaf certificate with its key, and the certificates above the leaf.
 package struct SigningChain: Sendable {
     /// Leaf, intermediate, root, each as DER.
     package let certificates: [[UInt8]]
@@ -15,8 +15,8 @@ package struct SigningChain: Sendable {
 
     /// Issues the certificates of a plan.
     ///
-    /// - Parameter above: The last certificates of the chain, if they were issued before: clients compare a root byte
-    ///   by byte with the one that they trust.
+    /// - Parameter above: The last certificates of the chain, if already issued. Clients compare a root byte by byte
+    ///   with their trusted root.
     init(_ plan: ChainPlan, under above: ArraySlice<[UInt8]> = []) throws {
         let issued = try plan.issue()
         certificates = try issued.dropLast(above.count).map { try [UInt8](der: $0) } + above
@@ -24,9 +24,9 @@ package struct SigningChain: Sendable {
         key = plan.leaf.key
     }
 
-    /// Certificates that were issued before.
+    /// A chain of certificates that are already issued.
     ///
-    /// - Throws: If the first one is not a certificate.
+    /// - Throws: If the first element is not a certificate.
     init(certificates: [[UInt8]], key: SigningKey) throws {
         self.certificates = certificates
         signer = try Self.issuerAndSerialNumber(of: Certificate(derEncoded: certificates.first ?? []))

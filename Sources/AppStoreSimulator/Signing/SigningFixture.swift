@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// The bytes of the committed signers, in base64: see `StoreAuthority.fixture()`. `make signing-fixture` writes
-/// this file with new keys.
+/// The bytes of the committed signers, in base64: see `StoreAuthority.fixture()`. `make signing-fixture` writes this
+/// file with new keys.
 enum SigningFixture {
     struct Entry {
         /// The private key of the first certificate.

@@ -6,15 +6,15 @@ import CryptoExtras
 import SwiftASN1
 import X509
 
-/// All private keys of a simulated App Store, with their certificates. A simulator that has them signs as the one
-/// before it did, so that a server under test goes on.
+/// All private keys of a simulated App Store, with their certificates. A restarted simulator with the same keys signs
+/// like its predecessor, so that a server under test needs no new configuration.
 public struct SimulatorKeys: Sendable {
-    /// The signers, whose roots the tested server trusts.
+    /// The signers. The server under test trusts their roots.
     public let authority: StoreAuthority
     /// The key that signs requests.
     public let key: StoreKey
 
-    /// The keys of these signers and of this client.
+    /// Combines the signers with the client's key.
     public init(_ authority: StoreAuthority, _ key: StoreKey) {
         self.authority = authority
         self.key = key
@@ -24,7 +24,7 @@ public struct SimulatorKeys: Sendable {
 // MARK: - As JSON
 
 extension SimulatorKeys {
-    /// The private keys and certificates. Whoever reads it can sign for all servers that trust them.
+    /// The private keys and certificates. A reader of this JSON can sign for all servers that trust the roots.
     package var json: JSONValue {
         .object([
             .init("tokens", .array(authority.tokens.map(\.json))),
@@ -39,14 +39,14 @@ extension SimulatorKeys {
 
     /// Reads ``json``.
     ///
-    /// - Throws: `SimulatorError`, without anything of the keys.
+    /// - Throws: `SimulatorError`, with no part of the keys in its text.
     package init(_ json: JSONValue) throws(SimulatorError) {
         let tokens = try Self.chains(json, "tokens") { .p256(try P256.Signing.PrivateKey(rawRepresentation: $0)) }
         let receipts = try Self.chains(json, "receipts") { .rsa(try _RSA.Signing.PrivateKey(derRepresentation: $0)) }
         guard let id = json["client"]?["id"]?.string, let issuer = json["client"]?["issuer"]?.string,
             let pem = json["client"]?["key"]?.string
         else { throw SimulatorError("The key “client” is missing") }
-        // They become names of files and lines of a shell.
+        // Id and issuer become names of files and lines of a shell.
         guard id.utf8.count == 10, id.utf8.allSatisfy(Self.isOfID), issuer.utf8.count == 36,
             issuer.utf8.allSatisfy(Self.isOfUUID)
         else { throw SimulatorError("The key “client” has an id or an issuer that no key has") }
@@ -88,7 +88,7 @@ extension SigningChain {
     fileprivate init(_ json: JSONValue, _ read: ([UInt8]) throws -> SigningKey) throws {
         let certificates = (json["certificates"]?.array ?? []).map { Base64.decode(($0.string ?? "").utf8) ?? [] }
         let key = try read(Base64.decode((json["key"]?.string ?? "").utf8) ?? [])
-        // With another key, all signatures would be refused.
+        // Clients would refuse all signatures of a key that does not belong to its certificate.
         guard let leaf = certificates.first, certificates.count == 3,
             try Certificate(derEncoded: leaf).publicKey == key.publicKey
         else { throw SimulatorError("The key is not that of its certificate") }

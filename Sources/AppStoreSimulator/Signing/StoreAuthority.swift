@@ -5,15 +5,15 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The signers of a simulated App Store over time: the App Store renews its signing certificates about every two years,
-/// and the simulated one every half year.
+/// The signers of a simulated App Store over time. The App Store renews its signing certificates about every two years,
+/// the simulated store every half year.
 ///
-/// Their certificates have the form of Apple's, but another subject and an extension of their own. A verifier that
+/// The certificates have the form of Apple's, but a different subject and an additional extension. A verifier that
 /// trusts Apple's roots refuses them.
 public struct StoreAuthority: Sendable {
-    /// Signers of tokens, in the order in which they take turns.
+    /// Signers of tokens, in the order of their turns.
     package let tokens: [SigningChain]
-    /// Signers of app receipts, in the order in which they take turns.
+    /// Signers of app receipts, in the order of their turns.
     package let receipts: [SigningChain]
     /// The roots of tokens and of receipts, as DER.
     public let roots: [[UInt8]]
@@ -29,10 +29,10 @@ public struct StoreAuthority: Sendable {
         self.init(tokens: [try SigningChain(authority.tokens)], receipts: [try SigningChain(authority.receipts)])
     }
 
-    /// Creates signers with new keys. Their certificates are valid for some twenty years: Apple's end after two, but a
-    /// virtual clock runs farther.
+    /// Creates signers with new keys. Their certificates are valid for some twenty years. Apple's certificates end
+    /// after two years, but a virtual clock runs farther.
     ///
-    /// - Parameter start: The first instant at which they are valid.
+    /// - Parameter start: The start of the leaf certificates' validity.
     public init(from start: Timestamp) throws {
         let authority = try CertificateAuthority(from: start)
         let tokens = authority.tokens.withLongLife
@@ -52,7 +52,7 @@ public struct StoreAuthority: Sendable {
             ])
     }
 
-    /// How long a signer is in use before the next one takes its turn, in milliseconds: half a year.
+    /// The duration of a signer's turn in milliseconds: half a year.
     package var turn: Int64 = 182 * 86_400_000
 
     /// The signer of tokens at a time.
@@ -61,7 +61,7 @@ public struct StoreAuthority: Sendable {
     /// The signer of app receipts at a time.
     package func receipts(at date: Timestamp) -> SigningChain { signer(among: receipts, at: date) }
 
-    /// When all certificates are valid.
+    /// The time range in which all certificates are valid.
     package var validity: Range<Timestamp> {
         get throws {
             let certificates = try Set((tokens + receipts).flatMap(\.certificates)).map {
@@ -83,21 +83,21 @@ extension Timestamp {
 }
 
 extension ChainPlan {
-    /// With a leaf that is valid as long as its intermediate.
+    /// The chain with a leaf that is valid as long as its intermediate.
     fileprivate var withLongLife: ChainPlan {
         var plan = self
         plan.leaf.until = intermediate.until
         return plan
     }
 
-    /// With another leaf of the same intermediate.
+    /// The chain with a new leaf under the same intermediate.
     fileprivate func withLeaf(of key: SigningKey) -> ChainPlan {
         var plan = self
         plan.leaf.key = key
         return plan
     }
 
-    /// With another intermediate of the same root.
+    /// The chain with a new intermediate under the same root.
     fileprivate func withIntermediate(of key: SigningKey) -> ChainPlan {
         var plan = self
         plan.intermediate.subject += " 2"

@@ -3,13 +3,13 @@
 public import AppStoreModel
 import Foundation
 
-/// A compact JWS before it is signed. Tests can make any part invalid.
+/// The plan of a compact JWS. Tests can make any part invalid.
 package struct TokenPlan: Sendable {
     /// `alg` of the header.
     package var algorithm = "ES256"
     /// `x5c`: leaf, intermediate, root, each as DER.
     package var chain: [[UInt8]]
-    /// The header as JSON; if `nil`, it consists of `headerMembers`, `algorithm` and `chain`.
+    /// The header as JSON; if `nil`, the header consists of `headerMembers`, `algorithm` and `chain`.
     package var header: String?
     /// JSON members to insert before the header's own, each followed by a comma.
     package var headerMembers = ""
@@ -24,7 +24,7 @@ package struct TokenPlan: Sendable {
         self.init(Array(payload.utf8), by: try SigningChain(signer))
     }
 
-    /// A token with the certificates of a chain that is issued already.
+    /// A token with the certificates of an issued chain.
     package init(_ payload: [UInt8], by signer: SigningChain) {
         self.payload = payload
         chain = signer.certificates

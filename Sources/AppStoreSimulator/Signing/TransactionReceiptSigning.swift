@@ -4,7 +4,7 @@ import Crypto
 import Foundation
 import X509
 
-/// An old transaction receipt before it is signed. Tests can make any part invalid.
+/// The plan of an old transaction receipt. Tests can make any part invalid.
 package struct TransactionReceiptPlan: Sendable {
     package var version: UInt8
     package var purchaseInfo: [(key: String, value: String)]
@@ -20,7 +20,7 @@ package struct TransactionReceiptPlan: Sendable {
 
     /// Plans a receipt of a purchase.
     ///
-    /// - Parameter version: 2 (2012 to 2015, RSA-1024) or 3 (since then, RSA-2048).
+    /// - Parameter version: 2 (2012 to 2015, RSA-1024) or 3 (since 2015, RSA-2048).
     package init(
         version: UInt8, _ purchaseInfo: [(key: String, value: String)], by authority: CertificateAuthority
     ) throws {
@@ -39,7 +39,7 @@ package struct TransactionReceiptPlan: Sendable {
         key = chain.key
     }
 
-    /// Signs the receipt, and returns it as the property list that StoreKit gave to apps.
+    /// Signs the receipt, and returns the property list that StoreKit gave to apps.
     package func signed() throws -> [UInt8] {
         let info = Array(Self.propertyList(purchaseInfo).utf8)
         let signature = try key.rsa(Insecure.SHA1.hash(data: signedBytes ?? [version] + info))

@@ -4,29 +4,29 @@ public import AppStoreModel
 
 /// A simulated App Store of one app: customers, their purchases, and a clock that the caller turns.
 ///
-/// A world is a value without sockets, wall clock or global randomness: a seed and the same calls give the same
-/// occurrences with the same identifiers, in every process. ``WorldSigner`` makes documents of them.
+/// A world is a value without sockets, wall clock or global randomness. Equal seeds and calls give equal occurrences
+/// with equal identifiers, in every process. ``WorldSigner`` signs the documents of the occurrences.
 public struct World: Sendable {
     /// The app and its products.
     public var catalogue: StoreCatalogue
-    /// How fast subscriptions of the sandbox run. Those of production run by the calendar.
+    /// The speed of sandbox subscriptions. Production subscriptions run by the calendar.
     public var sandboxSpeed = RenewalSpeed.fiveMinutes
     /// The world's time.
     public internal(set) var now: Timestamp
-    /// What happened, in order. All of it is kept until ``forgetOccurrences(keeping:)``.
+    /// The occurrences, oldest first. The world keeps all of them until ``forgetOccurrences(keeping:)``.
     public private(set) var occurrences: [Occurrence] = []
-    /// How many occurrences there were, with those that are forgotten.
+    /// The number of all occurrences, including forgotten ones.
     public private(set) var occurrenceCount = 0
     private var newestOccurrence: Timestamp?
-    /// By name.
+    /// The customers, by name.
     public internal(set) var customers: [String: StoreCustomer] = [:]
-    /// By original transaction id.
+    /// The subscriptions, by original transaction id.
     public internal(set) var subscriptions: [String: SubscriptionChain] = [:]
     /// Purchases of consumables, non-consumables and non-renewing subscriptions, by transaction id.
     public internal(set) var purchases: [String: JWSTransactionDecodedPayload] = [:]
-    /// Purchases that wait for a parent's approval, in the order in which they were asked for.
+    /// Purchases that wait for a parent's approval, in the order of the customers' requests.
     public internal(set) var waiting: [WaitingPurchase] = []
-    /// Refunds that were asked for and not yet decided, by transaction id.
+    /// Refund requests without a decision, by transaction id.
     public internal(set) var refundRequests: [String: RefundRequest] = [:]
     /// Transactions that the app has finished.
     var finished: Set<String> = []
@@ -34,18 +34,18 @@ public struct World: Sendable {
     public internal(set) var massExtensions: [String: MassExtension] = [:]
     /// Tokens for purchases outside the App Store, by `externalPurchaseId`.
     var externalTokens: [String: ExternalToken] = [:]
-    /// The purchaser's transaction of each that a family member has of a purchase.
+    /// The id of the purchaser's transaction, by the id of a family member's copy. Subscriptions are not among them.
     var sharedPurchases: [String: String] = [:]
-    /// The original transaction id that each transaction belongs to.
+    /// The original transaction id, by transaction id.
     private var chains: [String: String] = [:]
-    /// The customer of each original transaction id and each app transaction id.
+    /// The customer's name, by original transaction id and by app transaction id.
     private var owners: [String: String] = [:]
-    /// The number of the change that each transaction saw last; see ``history(of:)``.
+    /// The number of each transaction's last change; see ``history(of:)``.
     private var changes: [String: UInt64] = [:]
     private var changeCount: UInt64 = 0
-    /// Transactions by order id.
+    /// Transaction ids, by order id.
     private var orders: [String: [String]] = [:]
-    /// The order id of each transaction.
+    /// The order id, by transaction id.
     private var orderIds: [String: String] = [:]
     var identifiers: Identifiers
     var agenda = Agenda()
@@ -54,9 +54,9 @@ public struct World: Sendable {
     ///
     /// - Parameters:
     ///   - seed: Determines all identifiers.
-    ///   - run: How many worlds had the seed before. Each has other identifiers than those, so that one ledger can have
-    ///     the documents of all.
-    ///   - now: The clock's first time.
+    ///   - run: The number of earlier worlds with this seed. Each world has its own identifiers, so that a single
+    ///     ledger can keep the documents of all of them.
+    ///   - now: The first time of the clock.
     public init(seed: UInt64, run: UInt64 = 0, catalogue: StoreCatalogue, now: Timestamp) {
         self.catalogue = catalogue
         self.now = now
@@ -72,29 +72,29 @@ extension World {
         owners[chains[id] ?? id].flatMap { customers[$0] }
     }
 
-    /// The transaction of this id in its present state, without `signedDate`.
+    /// The present state of the transaction with this id, without `signedDate`.
     public func transaction(_ id: String) -> JWSTransactionDecodedPayload? {
         purchases[id] ?? chain(ofTransaction: id)?.transactions.last { $0.transactionId == id }
     }
 
-    /// The subscription that a transaction belongs to.
+    /// The subscription of a transaction.
     public func chain(ofTransaction id: String) -> SubscriptionChain? {
         chains[id].flatMap { subscriptions[$0] }
     }
 
-    /// A customer's transactions in the order of their last changes, each with the number of that change.
+    /// A customer's transactions in the order of their last changes, each with the number of the change.
     ///
     /// A purchase, an upgrade, an extension, a refund and its reversal change a transaction. Numbers ascend over the
-    /// whole world and are never used again.
+    /// whole world and are never reused.
     public func history(of name: String) -> [(change: UInt64, transaction: JWSTransactionDecodedPayload)] {
         let bought = (customers[name]?.purchases ?? []).compactMap { purchases[$0] }
         let all = subscriptions(of: name).flatMap { subscriptions[$0]?.transactions ?? [] } + bought
         let numbers = all.map { changes[$0.transactionId ?? ""] ?? 0 }
-        // Positions are sorted, since a transaction is large.
+        // The sort moves indices, because a transaction is large.
         return all.indices.sorted { numbers[$0] < numbers[$1] }.map { (numbers[$0], all[$0]) }
     }
 
-    /// The order id of a transaction: what a customer's receipt by mail shows.
+    /// The order id of a transaction. Apple's emailed receipt shows the order id to the customer.
     public func orderId(ofTransaction id: String) -> String? { orderIds[id] }
 
     /// The transactions of an order.
@@ -107,7 +107,7 @@ extension World {
         customers[name]?.subscriptions ?? []
     }
 
-    /// Where a subscription stands: the status that Apple signs.
+    /// The status of a subscription as Apple signs it.
     public func status(of subscription: String) -> SubscriptionStatus? {
         subscriptions[subscription]?.state.status
     }
@@ -116,15 +116,15 @@ extension World {
 // MARK: - Occurrences
 
 extension World {
-    /// What has happened since ``occurrenceCount`` was a number, but for what is forgotten.
+    /// The occurrences since ``occurrenceCount`` had the value `count`, without forgotten ones.
     public func occurrences(since count: Int) -> ArraySlice<Occurrence> {
         occurrences.suffix(max(0, occurrenceCount - count))
     }
 
-    /// Forgets all occurrences but the newest ones. Nothing in the world depends on those that have been read: a
-    /// simulator that runs for months calls this, so that its memory does not grow with all that ever happened.
+    /// Forgets all occurrences except the newest. The world itself does not need old occurrences. A simulator that runs
+    /// for months calls this function to bound its memory.
     ///
-    /// - Parameter count: How many to keep, 0 or more.
+    /// - Parameter count: The number of occurrences to keep, 0 or more.
     public mutating func forgetOccurrences(keeping count: Int) {
         occurrences.removeFirst(max(0, occurrences.count - max(0, count)))
     }
@@ -145,13 +145,13 @@ extension World {
         return chain
     }
 
-    /// Enters a new customer.
+    /// Adds a customer.
     mutating func enter(_ customer: StoreCustomer) {
         customers[customer.name] = customer
         owners[customer.appTransactionId] = customer.name
     }
 
-    /// Enters a purchase of what is no subscription, or its new state.
+    /// Adds a purchase other than a subscription, or updates its state.
     mutating func enter(_ purchase: JWSTransactionDecodedPayload, of name: String) {
         let id = purchase.transactionId ?? ""
         if purchases.updateValue(purchase, forKey: id) == nil {
@@ -163,7 +163,7 @@ extension World {
         noteChange(of: id)
     }
 
-    /// Enters a new subscription, or its new state, and plans what falls due next.
+    /// Adds a subscription or updates its state, and plans its next events.
     mutating func enter(_ chain: SubscriptionChain, _ id: String, of name: String) {
         var chain = chain
         let before = subscriptions[id]
@@ -186,9 +186,9 @@ extension World {
         agenda.plan(chain, id)
     }
 
-    /// Changes a subscription, records its notification, and lets the family's subscriptions follow.
+    /// Changes a subscription, records its notification, and updates the family's subscriptions.
     ///
-    /// - Parameter transaction: The transaction that the notification brings along; the newest one if `nil`.
+    /// - Parameter transaction: The id of the transaction in the notification; `nil` for the newest transaction.
     mutating func change(
         _ id: String, about transaction: String? = nil,
         _ event: (inout SubscriptionChain) throws(ImpossibleEvent) -> Notice
@@ -228,12 +228,12 @@ extension World {
         changes[transactionId] = changeCount
     }
 
-    /// Records what the App Store notifies about.
+    /// Records an event with its notification.
     mutating func occur(
         _ notice: Notice, _ subject: Occurrence.Subject, of name: String?, in environment: Environment
     ) {
-        // Of two documents with one signing date, no server can tell which is the newer. The App Store signs by a clock
-        // that goes on, so a world's clock moves by a millisecond, even if it stands still otherwise.
+        // A server cannot order two documents with equal signing dates. The real App Store's clock always moves on, so
+        // a world's clock moves by a millisecond too, even if the clock stands still otherwise.
         if let last = newestOccurrence, now <= last { now = Timestamp(milliseconds: last.milliseconds + 1) }
         newestOccurrence = now
         occurrenceCount += 1

@@ -8,9 +8,9 @@ extension World {
     /// Adds a customer who downloads the app now.
     ///
     /// - Parameters:
-    ///   - name: A text that no other customer of the world has.
+    ///   - name: A text that is unique among the customers of the world.
     ///   - hasAccount: Whether the app attaches an account token to the customer's purchases.
-    /// - Throws: ``ImpossibleEvent`` if there is such a customer.
+    /// - Throws: ``ImpossibleEvent`` if the name is taken.
     @discardableResult
     public mutating func addCustomer(
         _ name: String, environment: Environment = .production, storefront: Storefront? = nil,
@@ -27,18 +27,18 @@ extension World {
         return customer
     }
 
-    /// Lets the customer's charges fail from now on.
+    /// Makes the customer's charges fail from now on.
     public mutating func breakBilling(of name: String) throws(ImpossibleEvent) {
         _ = try customer(name)
         customers[name]?.canPay = false
     }
 
-    /// Lets the customer's charges succeed again. The App Store charges at once for what it could not renew.
+    /// Makes the customer's charges succeed again. The App Store immediately retries the failed renewals.
     public mutating func fixBilling(of name: String) throws(ImpossibleEvent) {
         _ = try customer(name)
         customers[name]?.canPay = true
         for id in subscriptions(of: name) {
-            // What is no longer for sale is not charged.
+            // The App Store does not charge for a product that is no longer for sale.
             guard let chain = subscriptions[id], chain.isInGrace || chain.isInRetry, chain.sharedFrom == nil,
                 let sale = try? nextSale(of: chain, name)
             else { continue }
@@ -49,19 +49,19 @@ extension World {
         }
     }
 
-    /// Lets a parent approve the customer's purchases from now on, or no longer (Ask to Buy).
+    /// Sets whether a parent must approve the customer's purchases from now on (Ask to Buy).
     public mutating func setAskToBuy(_ asks: Bool, for name: String) throws(ImpossibleEvent) {
         _ = try customer(name)
         customers[name]?.asksToBuy = asks
     }
 
-    /// Lets the customer shop in another country or region from now on.
+    /// Moves the customer to the App Store of a different country or region.
     public mutating func move(_ name: String, to storefront: Storefront) throws(ImpossibleEvent) {
         _ = try customer(name)
         customers[name]?.storefront = storefront
     }
 
-    /// The app gives its account of the customer after a purchase, as with Set App Account Token.
+    /// The app sets its account of the customer after a purchase, as with Set App Account Token.
     ///
     /// - Parameters:
     ///   - token: A UUID.

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// What customers and developers decide about subscriptions: renewal, prices, extensions.
+// The decisions of customers and developers about subscriptions: renewal, prices, extensions.
 
 extension World {
     /// The customer turns renewal off.
@@ -24,13 +24,13 @@ extension World {
         }
     }
 
-    /// The customer agrees to the price that was asked for.
+    /// The customer agrees to the higher price.
     public mutating func consent(_ subscription: String) throws(ImpossibleEvent) {
         try change(purchased(subscription)) { chain throws(ImpossibleEvent) in try chain.consent() }
     }
 
-    /// The subscription ends: EXPIRED; without subtype for `ExpirationIntent.other`. An active one ends with its
-    /// period, one whose charge failed ends now.
+    /// The subscription ends: EXPIRED; without subtype for `ExpirationIntent.other`. An active subscription ends with
+    /// its period. After a failed charge, the subscription ends now.
     public mutating func expire(
         _ subscription: String, _ intent: ExpirationIntent = .other
     ) throws(ImpossibleEvent) {
@@ -41,8 +41,8 @@ extension World {
         }
     }
 
-    /// The App Store charges again for a renewal that failed: DID_RENEW, BILLING_RECOVERY; or DID_FAIL_TO_RENEW again
-    /// if the customer still cannot pay.
+    /// The App Store retries the charge for a failed renewal: DID_RENEW, BILLING_RECOVERY. If the customer still cannot
+    /// pay: DID_FAIL_TO_RENEW again.
     public mutating func chargeAgain(_ subscription: String) throws(ImpossibleEvent) {
         let chain = try self.subscription(purchased(subscription))
         guard chain.isInGrace || chain.isInRetry, let name = customer(ofTransaction: subscription)?.name else {
@@ -54,17 +54,17 @@ extension World {
         }
     }
 
-    /// Why the App Store does not extend a subscription.
+    /// The reason why the App Store does not extend a subscription.
     public enum ExtensionRefusal: Hashable, Sendable {
-        /// Not active, or no period was paid before.
+        /// The subscription is unknown, not active or in a free trial, or the customer has not paid for any period.
         case ineligible
         /// Extended twice within 365 days.
         case tooOften
-        /// A family member's: only the purchaser's can be extended.
+        /// A family member's subscription. Only the purchaser's subscription can be extended.
         case familyShared
     }
 
-    /// Why a subscription cannot be extended now; `nil` if it can.
+    /// The reason why a subscription cannot be extended now; `nil` if an extension is possible.
     public func extensionRefusal(_ subscription: String) -> ExtensionRefusal? {
         guard let chain = subscriptions[subscription] else { return .ineligible }
         if chain.sharedFrom != nil { return .familyShared }
@@ -75,7 +75,7 @@ extension World {
         return chain.extensions.filter { $0 > year }.count >= 2 ? .tooOften : nil
     }
 
-    /// The developer moves the end of the running period by some days; the sandbox has shorter days.
+    /// The developer moves the end of the running period by some days. The sandbox has shorter days.
     ///
     /// - Parameter days: 1 to 90.
     /// - Throws: ``ImpossibleEvent`` if ``extensionRefusal(_:)`` has a reason or the days are out of range.
@@ -90,12 +90,13 @@ extension World {
         }
     }
 
-    /// The developer extends all active subscriptions of a product: RENEWAL_EXTENDED for each that is extended,
-    /// RENEWAL_EXTENSION, FAILURE for each that is not, and a SUMMARY.
+    /// The developer extends the subscriptions of a product. An extended subscription gets RENEWAL_EXTENDED. A
+    /// subscription in its grace or retry period, or with an ``ExtensionRefusal``, gets RENEWAL_EXTENSION, FAILURE. A
+    /// RENEWAL_EXTENSION, SUMMARY follows.
     ///
     /// - Parameters:
     ///   - request: `requestIdentifier`, a UUID.
-    ///   - countries: ISO 3166-1 alpha-3 codes; `nil` for all.
+    ///   - countries: ISO 3166-1 alpha-3 codes; `nil` for all countries.
     /// - Returns: The summary.
     @discardableResult
     public mutating func extendAll(

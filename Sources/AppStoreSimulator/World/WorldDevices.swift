@@ -3,13 +3,13 @@
 public import AppStoreModel
 import Crypto
 
-// What StoreKit gives the app on a customer's device. The App Store's own answers lack the members that bind it to the
-// device.
+// The documents that StoreKit gives the app on a customer's device. The App Store's own responses lack the members that
+// bind a document to the device.
 
 extension World {
-    /// A transaction as the device of its customer has it, before it is signed; `nil` if there is none of this id.
+    /// A transaction in the form that StoreKit gives its customer's device, before signing; `nil` if the id is unknown.
     ///
-    /// The nonce is another one each time.
+    /// Each call gives a new nonce.
     public mutating func transactionOnDevice(_ id: String) -> JWSTransactionDecodedPayload? {
         guard var transaction = transaction(id), let customer = customer(ofTransaction: id) else { return nil }
         let (nonce, proof) = deviceVerification(of: customer)
@@ -18,10 +18,10 @@ extension World {
         return transaction
     }
 
-    /// The customer's download of the app as the device has it, before it is signed; `nil` if there is no such
-    /// customer.
+    /// The customer's download of the app in the form that StoreKit gives the device, before signing; `nil` if the
+    /// world has no such customer.
     ///
-    /// The nonce is another one each time.
+    /// Each call gives a new nonce.
     public mutating func appTransactionOnDevice(of name: String) -> AppTransaction? {
         guard var app = appTransaction(of: name), let customer = customers[name] else { return nil }
         app.applicationVersion = catalogue.appVersion
@@ -33,7 +33,8 @@ extension World {
         return app
     }
 
-    /// A new nonce, and the base64 of SHA-384 over it and the device's verification id, both UUIDs in lower case.
+    /// A new nonce, and the base64 of SHA-384 over the nonce and the device's verification id, both UUIDs in lower
+    /// case.
     private mutating func deviceVerification(of customer: StoreCustomer) -> (nonce: String, proof: String) {
         let nonce = identifiers.uuid(.deviceNonce)
         let digest = SHA384.hash(data: Array((nonce + customer.deviceVerificationID).utf8))

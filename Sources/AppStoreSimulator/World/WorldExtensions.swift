@@ -2,18 +2,19 @@
 
 import AppStoreModel
 
-// Extensions of all subscriptions of a product: planned when they are asked for, carried out some time later.
+// Extensions of all subscriptions of a product. The request plans the extension, and the extension follows some time
+// later.
 
 extension World {
     /// Plans an extension of all subscriptions of a product.
     ///
-    /// - Parameter request: `requestIdentifier`, a UUID that was not used before.
+    /// - Parameter request: `requestIdentifier`, an unused UUID.
     mutating func extendAllLater(_ massExtension: MassExtension, request: String) {
         massExtensions[request] = massExtension
         agenda.add(massExtension.due(from: now), .massExtension, request)
     }
 
-    /// Carries out what was planned.
+    /// Extends the subscriptions of a planned extension.
     mutating func extendAll(by request: String) {
         guard let planned = massExtensions[request] else { return }
         let summary = extendAll(

@@ -2,10 +2,10 @@
 
 import AppStoreModel
 
-// Family Sharing: each member gets transactions of an own chain, which follows the purchaser's.
+// Family Sharing: each member gets transactions in a chain of the member's own, and the chain follows the purchaser's.
 
 extension World {
-    /// Makes customers one family: each gets what another bought of the products that can be shared.
+    /// Makes customers a family. Each member shares the others' purchases of shareable products.
     ///
     /// - Parameter names: Customers of one environment without a family.
     public mutating func makeFamily(of names: [String]) throws(ImpossibleEvent) {
@@ -19,7 +19,7 @@ extension World {
         }
     }
 
-    /// A member leaves the family, and what others share with it ends: REVOKE. So does what it shares with them.
+    /// A member leaves the family. The shares in both directions end: REVOKE.
     public mutating func leaveFamily(_ name: String) throws(ImpossibleEvent) {
         let family = try customer(name).family
         guard !family.isEmpty else { throw ImpossibleEvent(description: "\(name) is in no family") }
@@ -50,7 +50,7 @@ extension World {
         transaction.productId.flatMap { catalogue[$0]?.isFamilyShareable } == true
     }
 
-    /// Gives a member a transaction of its own for a purchase: ONE_TIME_CHARGE.
+    /// Gives a member a transaction of the member's own for a purchase: ONE_TIME_CHARGE.
     mutating func share(_ purchase: JWSTransactionDecodedPayload, with member: String) {
         guard let customer = customers[member] else { return }
         var shared = purchase
@@ -63,8 +63,8 @@ extension World {
         occur(Notice(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
     }
 
-    /// Gives a member a subscription of its own that follows the purchaser's: SUBSCRIBED, INITIAL_BUY; RESUBSCRIBE if
-    /// it had one before.
+    /// Gives a member a subscription that follows the purchaser's: SUBSCRIBED, INITIAL_BUY. If the member had such a
+    /// subscription before, the subtype is RESUBSCRIBE.
     private mutating func share(_ chain: SubscriptionChain, _ id: String, with member: String) {
         guard let customer = customers[member] else { return }
         let before = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
@@ -79,10 +79,10 @@ extension World {
         occur(Notice(.subscribed, before == nil ? .initialBuy : .resubscribe), of: own, shared)
     }
 
-    /// Lets the family's subscriptions follow the purchaser's after an event.
+    /// Updates the family's subscriptions after an event of the purchaser's subscription.
     ///
-    /// Members hear of periods, failed charges and ends. What only the purchaser decides (renewal, next plan, consent)
-    /// reaches them with the next of these.
+    /// Members get notifications about periods, failed charges and ends. The purchaser's own decisions (renewal, next
+    /// plan, consent) reach a member's renewal info without a notification.
     mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after notice: Notice) {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
@@ -103,7 +103,7 @@ extension World {
     ) {
         let hasNewPeriod = own.followed != chain.current.transactionId
         if chain.state == .revoked || hasNewPeriod && !isShareable(chain.current) {
-            // What is revoked already stays so.
+            // A revoked subscription stays revoked.
             guard let notice = try? own.revokeSharing(at: now) else { return }
             enter(own, id, of: customer.name)
             return occur(notice, of: id, own)
@@ -122,11 +122,12 @@ extension World {
         if let notice = Self.membersNotice(notice, hasNewPeriod, chain.state) { occur(notice, of: id, own) }
     }
 
-    /// What a member is notified about after an event of the purchaser's subscription; `nil` if nothing.
+    /// The member's notification after an event of the purchaser's subscription; `nil` for no notification.
     private static func membersNotice(
         _ notice: Notice, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
     ) -> Notice? {
-        // The purchaser may end it by turning renewal off, which is not the member's decision.
+        // The purchaser may end the subscription by turning renewal off. The member did not, so the member gets
+        // EXPIRED.
         if state == .expired { return notice.type == .expired ? notice : Notice(.expired, .voluntary) }
         let silent: [NotificationTypeV2] = [
             .didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed, .refundDeclined, .consumptionRequest,
@@ -138,7 +139,7 @@ extension World {
 
     private mutating func revokeShares(of purchaser: String, from member: String) {
         for id in subscriptions(of: member) {
-            // What is revoked already stays so.
+            // A revoked subscription stays revoked.
             guard var chain = subscriptions[id], let source = chain.sharedFrom,
                 customer(ofTransaction: source)?.name == purchaser, let notice = try? chain.revokeSharing(at: now)
             else { continue }
@@ -151,7 +152,7 @@ extension World {
         }
     }
 
-    /// Takes a member's access to a purchase: REVOKE.
+    /// Revokes a member's access to a purchase: REVOKE.
     mutating func revokeShare(_ id: String, from member: String) {
         guard var purchase = purchases[id], purchase.revocationDate == nil else { return }
         purchase.revokeSharing(at: now)
@@ -159,7 +160,7 @@ extension World {
         occur(Notice(.revoke), .purchase(purchase), of: member, in: customers[member]?.environment ?? .production)
     }
 
-    /// The family's transactions of a purchase, each with the member that has it.
+    /// The family's transactions of a purchase, each with its member.
     func shares(of id: String) -> [(id: String, member: String)] {
         sharedPurchases.filter { $0.value == id }.keys.sorted().compactMap { share in
             customer(ofTransaction: share).map { (share, $0.name) }
@@ -185,7 +186,8 @@ extension SubscriptionChain {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// Makes it a family member's: without what the purchaser paid, and without the purchaser's account in the app.
+    /// Turns the transaction into a family member's: without the purchaser's price, and without the purchaser's account
+    /// in the app.
     fileprivate mutating func belong(to customer: StoreCustomer) {
         inAppOwnershipType = Open(.familyShared)
         appTransactionId = customer.appTransactionId

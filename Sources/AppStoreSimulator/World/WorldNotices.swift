@@ -2,19 +2,19 @@
 
 public import AppStoreModel
 
-// Notifications that are not about a purchase in the App Store, and those of the Advanced Commerce API.
+// Notifications without a purchase in the App Store, and the notifications of the Advanced Commerce API.
 
 extension World {
     /// The app's server asks for a test notification: TEST.
     ///
-    /// - Returns: Its `notificationUUID`.
+    /// - Returns: `notificationUUID` of the notification.
     @discardableResult
     public mutating func sendTestNotification(in environment: Environment) -> String {
         occur(Notice(.test), .nothing, of: nil, in: environment)
         return occurrences.last?.id ?? ""
     }
 
-    /// A parent withdraws the consent that a child uses the app: RESCIND_CONSENT.
+    /// A parent withdraws the consent to a child's use of the app: RESCIND_CONSENT.
     public mutating func rescindConsent(of name: String) throws(ImpossibleEvent) {
         let customer = try customer(name)
         guard let app = appTransaction(of: name) else { return }
@@ -22,7 +22,8 @@ extension World {
     }
 
     /// The app gets a token for a customer's purchases outside the App Store: EXTERNAL_PURCHASE_TOKEN, CREATED.
-    /// Ten days later UNREPORTED follows, since nothing reports purchases, and every month a reminder.
+    /// UNREPORTED follows ten days later, because no app reports purchases to this store. A reminder follows every
+    /// month.
     ///
     /// - Returns: `externalPurchaseId`.
     @discardableResult
@@ -43,7 +44,8 @@ extension World {
         return id
     }
 
-    /// How many monthly reminders a token gets: a year of them, so that an endless clock comes to rest.
+    /// The number of a token's monthly reminders after the first reminder. The bound lets a clock without an end come
+    /// to rest.
     private static let reminders = 12
 
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {
@@ -56,13 +58,13 @@ extension World {
         agenda.add(now.adding(months: 1), .tokenReminder, id)
     }
 
-    /// A change that the developer makes with the Advanced Commerce API.
+    /// A developer's change of a subscription with the Advanced Commerce API.
     public enum AdvancedCommerceChange: Hashable, Sendable {
         /// Names and descriptions: METADATA_UPDATE.
         case metadata(displayName: String)
         /// The price from the next renewal on, in milliunits: PRICE_CHANGE.
         case price(Int64)
-        /// The subscription becomes one of the Advanced Commerce API: MIGRATION.
+        /// The migration of the subscription to the Advanced Commerce API: MIGRATION.
         case migration(taxCode: String)
     }
 

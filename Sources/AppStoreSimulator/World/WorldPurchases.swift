@@ -2,16 +2,17 @@
 
 import AppStoreModel
 
-// What customers buy: first purchases, returns, changes of plan.
+// The purchases of customers: first purchases, returns, changes of plan.
 
 extension World {
     /// A customer buys a product.
     ///
-    /// Of a subscription that is a first purchase, a return after the end, or a change of plan, by what the customer
-    /// has. A customer for whom a parent must approve gets nothing yet: see ``decide(_:approves:)``.
+    /// The purchase of a subscription is a first purchase, a return after the end, or a change of plan, depending on
+    /// the customer's subscription in the group. If a parent must approve the purchase, the customer gets nothing yet:
+    /// see ``decide(_:approves:)``.
     ///
-    /// - Returns: The transaction's id; the one of the running period if the change waits for the next renewal; `nil`
-    ///   if the purchase waits for approval.
+    /// - Returns: The id of the new transaction. If the change waits for the next renewal, the id of the running
+    ///   period's transaction. `nil` if the purchase waits for approval.
     @discardableResult
     public mutating func buy(
         _ product: String, by name: String, _ options: PurchaseOptions = PurchaseOptions()
@@ -24,9 +25,9 @@ extension World {
         return try complete(product, by: name, options)
     }
 
-    /// A parent approves or declines the first purchase that waits for approval (Ask to Buy).
+    /// A parent approves or declines the customer's first waiting purchase (Ask to Buy).
     ///
-    /// - Returns: The transaction's id; `nil` if it was declined.
+    /// - Returns: The transaction's id; `nil` if the parent declined.
     @discardableResult
     public mutating func decide(_ name: String, approves: Bool) throws(ImpossibleEvent) -> String? {
         guard let index = waiting.firstIndex(where: { $0.customer == name }) else {
@@ -43,7 +44,7 @@ extension World {
         guard try customer(name).canPay || options.hasNewCard || isLater(sale, for: name) else {
             throw ImpossibleEvent(description: "\(name) cannot pay")
         }
-        // If the card does not help, the purchase counts all the same.
+        // If the new card cannot fix the billing of other subscriptions, the purchase still counts.
         defer { if options.hasNewCard { try? fixBilling(of: name) } }
         guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
         let running = runningSubscription(of: name, in: plan.group)
@@ -53,7 +54,7 @@ extension World {
         return transaction
     }
 
-    /// What a customer is about to buy.
+    /// The sale of a product to a customer with the given options, after checks of all three.
     func sale(
         of id: String, to name: String, _ options: PurchaseOptions = PurchaseOptions()
     ) throws(ImpossibleEvent) -> Sale {
@@ -82,7 +83,7 @@ extension World {
         _ options: PurchaseOptions, of product: StoreProduct, for customer: StoreCustomer
     ) throws(ImpossibleEvent) -> StoreOffer? {
         guard let id = options.offer else {
-            // The catalogue's introductory offers are of the plan that is paid at once.
+            // The catalogue's introductory offers belong to the plan with payment in advance.
             guard !options.isMonthly else { return nil }
             return product.plan.flatMap { customer.groupsUsed.contains($0.group) ? nil : $0.introductoryOffer }
         }
@@ -143,11 +144,11 @@ extension World {
 
     private enum PlanChange { case resubscribe, upgrade, next }
 
-    /// What it means to buy a plan of a group in which the customer has a subscription.
+    /// The kind of the purchase of a plan, for a customer with a subscription in the plan's group.
     private func planChange(of chain: SubscriptionChain, to sale: Sale, _ plan: SubscriptionPlan) -> PlanChange {
         let isSame = sale.product.id == chain.current.productId
         let isUnchanged = isSame && chain.renewal.autoRenewProductId == sale.product.id && sale.offer == nil
-        // After grace, the same plan bought with a new card begins a new period.
+        // After the grace period, the purchase of the same plan with a new card begins a new period.
         if !chain.isRunning || chain.isInRetry && isUnchanged { return .resubscribe }
         guard !isSame, let present = chain.current.productId.flatMap({ catalogue[$0]?.plan }) else { return .next }
         let isHigher = plan.level < present.level || plan.level == present.level && plan.period == present.period

@@ -2,14 +2,14 @@
 
 public import AppStoreModel
 
-// Refunds: asked for, granted, declined, taken back.
+// Refunds: requested, granted, declined, reversed.
 
 extension World {
-    /// The customer asks for a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
+    /// The customer requests a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
     ///
-    /// The sandbox grants it five minutes later, wholly or in the share that the app prefers. With `declines` and the
-    /// reason `ConsumptionRequestReason.other` it declines, as if the customer had written the text DECLINE.
-    /// In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
+    /// The sandbox decides five minutes later: it grants a full refund, or the app's preferred share. With `declines`
+    /// and the reason `ConsumptionRequestReason.other`, the sandbox declines the request, as if the customer had
+    /// written the text DECLINE. In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
     public mutating func requestRefund(
         _ transactionId: String, _ reason: ConsumptionRequestReason = .unintendedPurchase, declines: Bool = false
     ) throws(ImpossibleEvent) {
@@ -27,7 +27,7 @@ extension World {
         }
     }
 
-    /// The App Store asks the app once more about a refund that it has not decided: another CONSUMPTION_REQUEST.
+    /// The App Store repeats its question to the app about an undecided refund: CONSUMPTION_REQUEST.
     public mutating func repeatConsumptionRequest(_ transactionId: String) throws(ImpossibleEvent) {
         guard let request = refundRequests[transactionId] else {
             throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
@@ -35,7 +35,7 @@ extension World {
         notify(Notice(.consumptionRequest, reason: request.reason), ofTransaction: transactionId)
     }
 
-    /// The App Store refuses the refund that the customer asked for: REFUND_DECLINED.
+    /// The App Store declines the customer's refund request: REFUND_DECLINED.
     public mutating func declineRefund(_ transactionId: String) throws(ImpossibleEvent) {
         guard refundRequests.removeValue(forKey: transactionId) != nil else {
             throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
@@ -43,7 +43,7 @@ extension World {
         notify(Notice(.refundDeclined), ofTransaction: transactionId)
     }
 
-    /// The App Store refunds a transaction: REFUND. Family members lose what they share: REVOKE.
+    /// The App Store refunds a transaction: REFUND. Family members lose their shares: REVOKE.
     public mutating func refund(_ transactionId: String, _ refund: Refund = Refund()) throws(ImpossibleEvent) {
         let now = now
         if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
@@ -62,12 +62,12 @@ extension World {
                 try chain.refund(transactionId, refund, at: now)
             }
             refundRequests[transactionId] = nil
-            // The App Store turns renewal off after a refund that was asked for in the app.
+            // The App Store turns renewal off after a refund requested in the app.
             if wasAskedFor, subscriptions[id]?.isRunning != true { try cancel(id) }
         }
     }
 
-    /// The App Store takes a refund back: REFUND_REVERSED.
+    /// The App Store reverses a refund: REFUND_REVERSED.
     public mutating func reverseRefund(_ transactionId: String) throws(ImpossibleEvent) {
         let now = now
         if var purchase = purchases[transactionId], let name = customer(ofTransaction: transactionId)?.name {
@@ -87,12 +87,13 @@ extension World {
 
     /// The app answers a consumption request.
     ///
-    /// - Parameter percentage: The share that it wants refunded, in thousandths of a percent; `nil` for all of it.
+    /// - Parameter percentage: The share that the app wants to refund, in thousandths of a percent; `nil` for a full
+    ///   refund.
     public mutating func answerConsumptionRequest(_ transactionId: String, refunds percentage: Int?) {
         refundRequests[transactionId]?.preferredPercentage = percentage
     }
 
-    /// The sandbox decides a refund request by itself.
+    /// The sandbox decides a refund request.
     mutating func decideRefund(_ transactionId: String) throws(ImpossibleEvent) {
         guard let request = refundRequests[transactionId] else { return }
         if request.declines {
@@ -102,13 +103,13 @@ extension World {
         }
     }
 
-    /// The original transaction id of the subscription that a transaction belongs to.
+    /// The original transaction id of a transaction's subscription.
     private func subscription(ofTransaction id: String) throws(ImpossibleEvent) -> String {
         guard let original = chain(ofTransaction: id)?.current.originalTransactionId else { throw .noTransaction(id) }
         return original
     }
 
-    /// Records a notification that changes nothing.
+    /// Records a notification without a change of state.
     mutating func notify(_ notice: Notice, ofTransaction id: String) {
         if let chain = chain(ofTransaction: id), let original = chain.current.originalTransactionId {
             occur(notice, of: original, chain, about: id)

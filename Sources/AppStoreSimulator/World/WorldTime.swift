@@ -2,13 +2,13 @@
 
 public import AppStoreModel
 
-// The clock, and what falls due when it is turned.
+// The world's clock, and the due events when the clock turns.
 
 extension World {
-    /// The next instant at which something may fall due; `nil` if nothing will.
+    /// The time of the next planned event, which may have become impossible by then; `nil` if no event is planned.
     public var nextDue: Timestamp? { agenda.nextDate }
 
-    /// Turns the clock forward. What falls due on the way happens at its own instant.
+    /// Turns the clock forward. Each due event on the way happens at its own time.
     ///
     /// - Parameter date: A time before ``now`` changes nothing.
     public mutating func advance(to date: Timestamp) {
@@ -17,7 +17,7 @@ extension World {
             do throws(ImpossibleEvent) {
                 try happen(entry)
             } catch {
-                // An event that became impossible meanwhile does not happen.
+                // An event that has become impossible does not happen.
             }
         }
         now = max(now, date)
@@ -37,7 +37,7 @@ extension World {
         }
     }
 
-    /// An entry about a period that is not the present one is out of date: nothing happens.
+    /// An entry that no longer fits the subscription's state is stale, and does nothing.
     private mutating func happen(
         _ entry: Agenda.Entry, _ chain: SubscriptionChain, _ name: String
     ) throws(ImpossibleEvent) {
@@ -57,12 +57,12 @@ extension World {
         }
     }
 
-    /// What the App Store charges for the next period; `nil` if it cannot or must not.
+    /// The sale that the App Store charges for the next period; `nil` if the App Store cannot or must not charge.
     private func payableSale(of chain: SubscriptionChain, _ name: String) -> Sale? {
         guard chain.plannedEnd == nil, chain.isRenewing, !chain.lacksConsent, customers[name]?.canPay == true,
             !hasRenewedEnough(chain)
         else { return nil }
-        // What is no longer for sale is not charged.
+        // The App Store does not charge for a product that is no longer for sale.
         return try? nextSale(of: chain, name)
     }
 
@@ -72,7 +72,7 @@ extension World {
         try change(id) { chain throws(ImpossibleEvent) in try chain.renew(sale, ids, speed) }
     }
 
-    /// The period ends without a next one.
+    /// The period ends without a next period.
     private mutating func end(_ id: String, _ chain: SubscriptionChain, _ name: String) throws(ImpossibleEvent) {
         let intent = intent(of: chain)
         guard let intent else { return try fail(id, chain) }
@@ -84,7 +84,7 @@ extension World {
         }
     }
 
-    /// Why a subscription ends; `nil` if it should renew, so that the charge must have failed.
+    /// The reason for a subscription's end. `nil` if the subscription should renew: the charge must have failed.
     private func intent(of chain: SubscriptionChain) -> ExpirationIntent? {
         if let planned = chain.plannedEnd { return planned }
         if hasRenewedEnough(chain) { return .other }
@@ -111,14 +111,14 @@ extension World {
         return ids.isEmpty ? nil : ids
     }
 
-    /// How often the sandbox renews a subscription before it ends.
+    /// The number of renewals after which the sandbox ends a subscription.
     private static let sandboxRenewals = 12
 
     private func hasRenewedEnough(_ chain: SubscriptionChain) -> Bool {
         chain.current.environment != .production && chain.isRenewing && chain.renewals >= Self.sandboxRenewals
     }
 
-    /// What the App Store charges for the next period of a subscription.
+    /// The sale of a subscription's next period.
     func nextSale(of chain: SubscriptionChain, _ name: String) throws(ImpossibleEvent) -> Sale {
         let isMonthly = chain.commitment != nil
         let id = chain.renewal.autoRenewProductId ?? ""
