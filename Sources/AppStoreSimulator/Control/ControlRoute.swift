@@ -7,9 +7,9 @@ struct ControlRoute: Sendable {
     var method: String
     /// The pattern of the path, with parameters in braces.
     var path: String
-    /// What it does, as `GET /commands` lists it.
+    /// The command's effect, for the list of `GET /commands`.
     var summary: String
-    /// The members of its body, each with its meaning.
+    /// The members of the body, each with its meaning.
     var members: [(name: String, meaning: String)]
     var act: @Sendable (inout Simulator, ControlArguments, _ wall: Timestamp) throws -> ControlResult
 
@@ -25,9 +25,9 @@ struct ControlRoute: Sendable {
     }
 }
 
-/// What a command gives back.
+/// The result of a command.
 enum ControlResult {
-    /// Something was done. The response shows which notifications it caused, and the customer afterwards.
+    /// The command changed the simulator. The response shows the resulting notifications, and the customer afterwards.
     case done(customer: String?, transactionId: String? = nil)
     case json(JSONValue)
     case file([UInt8], type: String)

@@ -3,17 +3,17 @@
 import AppStoreModel
 import Foundation
 
-// What App Store Connect has forms for: the URLs of notifications, their format, and the shared secret.
+// The settings of App Store Connect: the URLs of notifications, their format, and the shared secret.
 
 extension SimulatedStore {
-    /// The longest shared secret, in bytes. Apple's have 32.
+    /// The longest shared secret, in bytes. Apple's have 32 bytes.
     private static let maxSecretLength = 256
 
     private static let members: [(url: String, version: String, environment: Environment)] = [
         ("notify", "notifyVersion", .production), ("sandboxNotify", "sandboxNotifyVersion", .sandbox),
     ]
 
-    /// Whether a text is an HTTP URL with a host, and a port that exists.
+    /// Whether a text is an HTTP or HTTPS URL with a host and a valid port.
     public static func isNotificationURL(_ text: String) -> Bool {
         guard let url = URL(string: text), let host = url.host(), !host.isEmpty else { return false }
         return ["http", "https"].contains(url.scheme?.lowercased()) && (1...65_535).contains(url.port ?? 443)
@@ -31,7 +31,7 @@ extension SimulatedStore {
         return .object(notifications + [.init("sharedSecret", sharedSecret.map { .string($0) } ?? .null)])
     }
 
-    /// Sets what a command names. Nothing is changed if one of its members is invalid.
+    /// Applies the settings of a command. If a member is invalid, all settings stay as before.
     mutating func set(_ arguments: ControlArguments) throws(ControlError) {
         var changed = self
         for member in Self.members where arguments.has(member.url) {

@@ -2,14 +2,14 @@
 
 import AppStoreModel
 
-// What the control port shows of a world. Times are ISO 8601 in UTC, since people read them.
+// The JSON views of a world on the control port. Times are ISO 8601 in UTC, for people.
 
-/// The answer of `GET /clock`.
+/// The response of `GET /clock`.
 struct ClockState: Encodable {
     /// Milliseconds since 1970, as in signed documents.
     var now: Timestamp
     var date: String
-    /// Virtual seconds in a second.
+    /// Virtual seconds per second of the wall clock.
     var speed: Double
 
     init(_ now: Timestamp, speed: Double) {
@@ -19,14 +19,14 @@ struct ClockState: Encodable {
     }
 }
 
-/// The answer of `GET /state`.
+/// The response of `GET /state`.
 struct WorldState: Encodable {
     var clock: ClockState
     var bundleId: String
     var appAppleId: Int64
     var products: [ProductState]
     var customers: [CustomerState]
-    /// How many notifications the App Store has had to send so far.
+    /// The number of notifications in the world so far.
     var notifications: Int
 
     init(_ world: World, _ clock: ClockState) {
@@ -39,7 +39,7 @@ struct WorldState: Encodable {
     }
 }
 
-/// A product with what a customer can ask for.
+/// A product with the options of its purchase.
 struct ProductState: Encodable {
     var id: String
     var type: String
@@ -50,7 +50,7 @@ struct ProductState: Encodable {
     var introductoryOffer: String?
     /// The names of the other offers.
     var offers: [String]
-    /// Whether a commitment can be paid month by month.
+    /// Whether customers can pay a commitment monthly.
     var monthly: Bool
 
     init(_ product: StoreProduct) {
@@ -66,14 +66,14 @@ struct ProductState: Encodable {
     }
 }
 
-/// A customer with all purchases: the answer of `GET /customers/{name}`.
+/// A customer with all purchases: the response of `GET /customers/{name}`.
 struct CustomerState: Encodable {
     var name: String
     var environment: String
     var storefront: String
     var appAccountToken: String?
     var appTransactionId: String
-    /// What binds documents from the customer's device to it.
+    /// The id that binds documents from the customer's device to the device.
     var deviceVerificationID: String
     var canPay: Bool
     var asksToBuy: Bool
@@ -112,13 +112,13 @@ struct SubscriptionState: Encodable {
     /// Whether the App Store charges at the end of the period.
     var renews: Bool
     var nextProductId: String?
-    /// The purchaser's subscription, if a family member shares it.
+    /// The id of the purchaser's subscription, if this subscription is a family member's.
     var sharedFrom: String?
     var next: Due?
-    /// In the order in which they were bought.
+    /// The transactions in the order of their purchases.
     var transactions: [TransactionState]
 
-    /// What falls due next.
+    /// The next due event.
     struct Due: Encodable {
         var event: String
         var date: String
@@ -145,7 +145,6 @@ struct SubscriptionState: Encodable {
     }
 }
 
-/// A transaction.
 struct TransactionState: Encodable {
     var transactionId: String?
     var orderId: String?
@@ -159,9 +158,9 @@ struct TransactionState: Encodable {
     var price: Int64?
     var currency: String?
     var offerType: Int?
-    /// Whether a refund was asked for and not yet decided.
+    /// True if a refund request awaits a decision; otherwise `nil`.
     var isRefundRequested: Bool?
-    /// What StoreKit gives the app.
+    /// The signed transaction as StoreKit gives it to the app.
     var jwsRepresentation: String?
 
     init(_ transaction: JWSTransactionDecodedPayload, in world: World) {
@@ -181,10 +180,10 @@ struct TransactionState: Encodable {
     }
 }
 
-/// The app's own transaction: the answer of `GET /customers/{name}/app-transaction`.
+/// The app transaction: the response of `GET /customers/{name}/app-transaction`.
 struct AppTransactionState: Encodable {
     var appTransactionId: String
-    /// What StoreKit gives the app.
+    /// The signed app transaction as StoreKit gives it to the app.
     var jwsRepresentation: String
 }
 

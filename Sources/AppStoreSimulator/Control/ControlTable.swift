@@ -2,13 +2,13 @@
 
 public import AppStoreModel
 
-// All commands of the control port, and how a request finds its command.
+// The table of all commands of the control port, and the routing of requests to commands.
 
 extension ControlRoute {
     private static let subscription = ("subscription", "an original transaction id, if the customer has several")
     private static let transaction = ("transaction", "a transaction id, if several are possible")
 
-    /// A command that needs nothing but the customer of its path.
+    /// A command that needs only the customer in its path.
     private static func customerCommand(
         _ path: String, _ summary: String, _ body: @escaping @Sendable (inout World, _ name: String) throws -> Void
     ) -> ControlRoute {
@@ -17,7 +17,7 @@ extension ControlRoute {
         }
     }
 
-    /// A command that needs nothing but a subscription.
+    /// A command that needs only a subscription.
     private static func subscriptionCommand(
         _ path: String, _ summary: String, _ body: @escaping @Sendable (inout World, _ id: String) throws -> Void
     ) -> ControlRoute {
@@ -26,7 +26,7 @@ extension ControlRoute {
         }
     }
 
-    /// A file that a simulator has.
+    /// A command that returns a file of the simulator.
     private static func file(
         _ path: String, _ summary: String, type: String, _ bytes: @escaping @Sendable (Simulator) -> [UInt8]
     ) -> ControlRoute {
@@ -267,10 +267,10 @@ extension ControlRoute {
 }
 
 extension Simulator {
-    /// Does what a request to the control port asks for.
+    /// Performs a request to the control port.
     ///
     /// - Parameters:
-    ///   - path: Percent-encoded, without a query.
+    ///   - path: The path, percent-encoded and without a query.
     ///   - wall: The time of the wall clock.
     public mutating func control(
         _ method: String, _ path: String, _ body: [UInt8], at wall: Timestamp
@@ -292,7 +292,7 @@ extension Simulator {
         if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
         let first = store.world.occurrenceCount
         let result = try route.act(&self, arguments, wall)
-        // At once, since a version 1 notification has the receipt of its instant.
+        // Immediately, because a version 1 notification contains the receipt at the time of its event.
         try store.publish()
         switch result {
         case .json(let value): return ControlResponse(json: value)
@@ -316,7 +316,7 @@ extension Simulator {
         return found
     }
 
-    /// What a command did: the notifications that it caused, at most the newest ``reported``.
+    /// The effects of a command: the resulting notifications, at most the newest ``reported``.
     private mutating func report(
         since first: Int, _ customer: String?, _ transactionId: String?
     ) throws -> JSONValue {
@@ -329,13 +329,13 @@ extension Simulator {
         if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {
             members.append(.init("customer", try JSONValue(encoding: state)))
         }
-        // Last, since it is much longer than all others.
+        // At the end, because the JWS is much longer than all other members.
         if let jws = try transactionId.flatMap({ try jwsRepresentation(ofTransaction: $0) }) {
             members.append(.init("jwsRepresentation", .string(jws)))
         }
         return .object(members)
     }
 
-    /// How many notifications a response lists: a turn of the clock may cause thousands.
+    /// The most notifications in a response. A turn of the clock may cause thousands.
     private static let reported = 100
 }

@@ -2,21 +2,22 @@
 
 public import AppStoreModel
 
-/// A virtual clock that stands still, or runs faster or slower than the wall clock that the caller passes in.
+/// A virtual clock that stands still, or runs faster or slower than the wall clock. The caller passes the wall clock's
+/// time.
 public struct TurnableClock: Hashable, Sendable {
-    /// The highest speed: a year in a second. Beyond it a world has no time for what falls due.
+    /// The highest speed: a year in a second. At a higher speed, a world lacks the time for its due events.
     public static let topSpeed = 31_622_400.0
 
-    /// The most days of one turn. Ten years are more than any test needs; more is a slip of the keyboard, and would
+    /// The most days of a single turn. No test needs more than ten years. A larger number is a typing error, and would
     /// keep the world busy for minutes.
     public static let maxTurnDays: Int64 = 3660
 
-    /// The latest end of a clock, 2100-01-01: sums of periods beyond it would leave the calendar of certificates.
+    /// The latest end of a clock, 2100-01-01. Sums of periods after this date would leave the calendar of certificates.
     public static let latestEnd = Timestamp(milliseconds: 4_102_444_800_000)
 
-    /// Virtual seconds in a second of the wall clock, from 0 to ``topSpeed``; 0 stands still.
+    /// Virtual seconds per second of the wall clock, from 0 to ``topSpeed``; 0 stops the clock.
     public private(set) var speed: Double
-    /// The time at which it stops.
+    /// The time at which the clock stops.
     public let end: Timestamp
     private var start: Timestamp
     private var wallStart: Timestamp
@@ -24,9 +25,9 @@ public struct TurnableClock: Hashable, Sendable {
     /// Creates a clock.
     ///
     /// - Parameters:
-    ///   - start: Its first time.
-    ///   - end: Its last time, at most 2100-01-01.
-    ///   - speed: A number out of its range becomes the nearest in it.
+    ///   - start: The clock's first time.
+    ///   - end: The clock's last time, at most 2100-01-01.
+    ///   - speed: A number out of the range becomes the nearest number in the range.
     ///   - wall: The time of the wall clock.
     public init(start: Timestamp, end: Timestamp, speed: Double, at wall: Timestamp) {
         self.start = start
@@ -35,7 +36,8 @@ public struct TurnableClock: Hashable, Sendable {
         self.speed = Self.bounded(speed)
     }
 
-    /// The virtual time. A wall clock that was set back stops it until then.
+    /// The virtual time. If the wall clock is set back before the last change of this clock, the virtual time stands
+    /// still until the wall clock has caught up.
     public func now(at wall: Timestamp) -> Timestamp {
         let passed = Double(max(0, wall.milliseconds - wallStart.milliseconds)) * speed
         let left = max(0, end.milliseconds - start.milliseconds)
@@ -43,12 +45,12 @@ public struct TurnableClock: Hashable, Sendable {
         return Timestamp(milliseconds: start.milliseconds + Int64(passed))
     }
 
-    /// Runs at another speed from now on; a number out of its range becomes the nearest in it.
+    /// Changes the speed from now on. A number out of the range becomes the nearest number in the range.
     mutating func run(_ speed: Double, at wall: Timestamp) {
         self = TurnableClock(start: now(at: wall), end: end, speed: speed, at: wall)
     }
 
-    /// Turns it forward. A time before its own changes nothing.
+    /// Turns the clock forward. A time before the clock's own changes nothing.
     mutating func turn(to date: Timestamp, at wall: Timestamp) {
         self = TurnableClock(start: max(now(at: wall), min(date, end)), end: end, speed: speed, at: wall)
     }

@@ -2,17 +2,17 @@
 
 public import AppStoreModel
 
-// Answers a request: bearer token, route, faults, and then the route's own function.
+// Answers a request: checks the bearer token, finds the route, applies faults, and calls the route's function.
 
 extension SimulatedStore {
     /// Answers a request to the App Store Server API, or to verifyReceipt, which needs no bearer token.
     ///
-    /// Without a valid bearer token the answer is 401, for a path that the environment does not have 404, and for
-    /// another method than the path's 405, each without a body. Other refusals have Apple's numbered errors.
+    /// Without a valid bearer token the status is 401. For an unknown path of the environment the status is 404, and
+    /// for a wrong method 405. These three responses have no body. Other refusals have Apple's numbered errors.
     ///
     /// - Parameters:
     ///   - environment: The environment whose host was called.
-    ///   - wallClock: The real time, by which the client made its token.
+    ///   - wallClock: The real time. The client's token has times of the wall clock too.
     public mutating func respond(
         to request: StoreRequest, in environment: Environment, at wallClock: Timestamp
     ) -> StoreResponse {
@@ -46,12 +46,13 @@ extension SimulatedStore {
         } catch {
             response = StoreRefusal(.generalInternal, "The simulator failed: \(error)").response
         }
-        // The worst time-out is the one after the effect: the client must repeat the request without doing it twice.
+        // A timeout after the effect is the worst case: the client must repeat the request, and the request must not
+        // take effect twice.
         response.isWithheld = isWithheld
         return response
     }
 
-    /// The error that the next request to a route is to meet, or that chance decides.
+    /// The planned or random error of a request; `nil` for no error.
     private mutating func planned(_ route: StoreRoute, _ call: StoreCall) -> StoreRefusal? {
         if let code = faults.takeFailure(of: route) { return refusal(code, call) }
         if let scale = faults.rateLimitScale,
@@ -78,12 +79,12 @@ extension SimulatedStore {
 // MARK: - Lookups of several routes
 
 extension SimulatedStore {
-    /// The app's Apple ID, which answers about the sandbox do not have.
+    /// The app's Apple ID. Responses about the sandbox lack this id.
     func appAppleId(in environment: Environment) -> Int64? {
         environment == .production ? world.catalogue.appAppleId : nil
     }
 
-    /// The customer of any transaction id: of a transaction, an original one or an app transaction.
+    /// The customer of any id: of a transaction, an original transaction or an app transaction.
     func customer(ofAny id: String, in environment: Environment) throws(StoreRefusal) -> StoreCustomer {
         guard id.isTransactionId else { throw StoreRefusal(.invalidTransactionId) }
         guard let customer = world.customer(ofTransaction: id), customer.environment == environment else {
@@ -92,7 +93,7 @@ extension SimulatedStore {
         return customer
     }
 
-    /// The transaction of an id, of an endpoint that needs a purchase.
+    /// The transaction of an endpoint that needs a purchase.
     func purchase(_ call: StoreCall) throws(StoreRefusal) -> JWSTransactionDecodedPayload {
         let customer = try customer(ofAny: call.id, in: call.environment)
         guard customer.appTransactionId != call.id else { throw StoreRefusal(.appTransactionIdNotSupported) }
@@ -100,7 +101,7 @@ extension SimulatedStore {
         return transaction
     }
 
-    /// Signs transactions as they are now.
+    /// Signs the present state of transactions.
     func sign(_ transactions: some Sequence<JWSTransactionDecodedPayload>) throws -> [String] {
         try transactions.map { try signer.sign($0, at: world.now) }
     }

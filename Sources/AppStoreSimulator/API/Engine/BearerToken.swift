@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// Why a simulated App Store answers a request with 401. Apple's answer has no body, so only the simulator's log shows
-/// it.
+/// The reason for a 401 of a simulated App Store. Apple's response has no body, so only the simulator's log shows the
+/// reason.
 public enum TokenRefusal: String, CaseIterable, Sendable {
     case missing = "There is no header 'Authorization: Bearer …'"
     case malformed = "The bearer token is not a JWT"
@@ -21,20 +21,20 @@ public enum TokenRefusal: String, CaseIterable, Sendable {
 }
 
 extension StoreKey {
-    /// The longest time that a token may be valid: an hour, as Apple has it.
+    /// The longest validity of a token: Apple's hour.
     private static let maxSeconds = 3600.0
-    /// How far the clocks of client and simulator may differ. Apple's figure is not published.
+    /// The tolerated difference between the clocks of client and simulator. Apple's figure is not published.
     private static let clockTolerance = 60.0
 
-    /// Why a request is refused; `nil` if its token is valid.
+    /// The reason why a request is refused; `nil` if its token is valid.
     ///
     /// - Parameters:
     ///   - header: The header `Authorization`.
-    ///   - bundleId: The app.
-    ///   - now: The wall clock's time, since clients make tokens by theirs.
+    ///   - bundleId: The app's bundle identifier.
+    ///   - now: The wall clock's time. The client's token has times of the wall clock too.
     func refusal(ofAuthorization header: String?, app bundleId: String, at now: Timestamp) -> TokenRefusal? {
         guard let header, header.prefix(7).lowercased() == "bearer " else { return .missing }
-        // Whatever is wrong with its form, a token is malformed.
+        // A token with any fault in its form is malformed.
         guard let token = try? JWS(header.dropFirst(7).utf8), let head = try? token.header(),
             let claims = JSONValue(readable: token.payload)
         else { return .malformed }

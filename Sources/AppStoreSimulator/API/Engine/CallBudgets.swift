@@ -2,12 +2,12 @@
 
 public import AppStoreModel
 
-// Apple's rate limits: calls per second to each endpoint, enforced as the budget of an hour.
+// Apple's rate limits: calls per second to each endpoint, enforced as an hourly budget.
 
 extension StoreRoute {
-    /// How many calls per second an app may make to the endpoint in production: Apple's numbers.
+    /// The permitted calls per second of an app to the endpoint in production: Apple's numbers.
     ///
-    /// Apple's table has no row for ``extensionStatus``; it is treated as its neighbours are.
+    /// Apple's table has no row for ``extensionStatus``. The endpoint gets the number of its neighbours.
     public var callsPerSecond: Int {
         switch self {
         case .transactionInfo, .history, .historyV1, .statuses, .appTransactionInfo, .finish, .consumption,
@@ -22,16 +22,17 @@ extension StoreRoute {
         }
     }
 
-    /// How many calls an app may make in an hour: an hour of ``callsPerSecond``, in the sandbox a tenth of it.
+    /// The permitted calls of an app in an hour: an hour of ``callsPerSecond``, and a tenth of this number in the
+    /// sandbox.
     ///
-    /// - Parameter scale: The share of Apple's number. One call is always allowed.
+    /// - Parameter scale: The factor on Apple's number. At least one call is always permitted.
     public func callsPerHour(in environment: Environment, scale: Double = 1) -> Int {
         let calls = callsPerSecond * 3600 / (environment == .production ? 1 : 10)
         return max(1, Int(Double(calls) * min(max(scale, 0), Faults.maxScale)))
     }
 }
 
-/// The calls within one hour of the wall clock.
+/// The calls in an hour of the wall clock.
 struct CallBudgets: Hashable, Sendable {
     private struct Budget: Hashable {
         var route: StoreRoute
@@ -45,7 +46,7 @@ struct CallBudgets: Hashable, Sendable {
 
     /// Counts a call.
     ///
-    /// - Returns: `nil` if the call is within the budget, else when the next hour begins.
+    /// - Returns: `nil` if the call is within the budget, otherwise the start of the next hour.
     mutating func count(
         _ route: StoreRoute, in environment: Environment, at now: Timestamp, scale: Double
     ) -> Timestamp? {

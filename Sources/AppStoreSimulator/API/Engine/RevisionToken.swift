@@ -2,9 +2,10 @@
 
 import AppStoreModel
 
-/// A place in a customer's history, as the text that clients send for the next page. It never expires.
+/// A position in a customer's history. Clients send the text of the position to get the next page. A position never
+/// expires.
 struct RevisionToken: Hashable, Sendable {
-    /// The list that it is a place in.
+    /// The list of the position.
     enum List: String, Sendable {
         case ascending = "a"
         case descending = "d"
@@ -16,7 +17,7 @@ struct RevisionToken: Hashable, Sendable {
     var customer: String
     /// The date of the refund; 0 in other lists.
     var date: Int64 = 0
-    /// The number of the last change that was read; see `World.history(of:)`.
+    /// The number of the last change on the page; see `World.history(of:)`.
     var change: UInt64
 
     /// The opaque text.
@@ -24,16 +25,16 @@ struct RevisionToken: Hashable, Sendable {
         TokenPlan.base64URL(Array("\(list.rawValue).\(customer).\(date).\(change)".utf8))
     }
 
-    /// Creates a place at the beginning of a list.
+    /// Creates a position at the beginning of a list.
     init(_ list: List, of customer: StoreCustomer) {
         self.list = list
         self.customer = customer.appTransactionId
         change = list == .descending ? .max : 0
     }
 
-    /// Reads the parameter `revision`; without one, it is the beginning of the list.
+    /// Reads the parameter `revision`. Without the parameter, the position is the beginning of the list.
     ///
-    /// - Throws: The code if the text is of another list or another customer.
+    /// - Throws: The code if the text belongs to a different list or customer.
     init(_ call: StoreCall, _ list: List, of customer: StoreCustomer) throws(StoreRefusal) {
         self.init(list, of: customer)
         guard let text = call.value("revision") else { return }
@@ -46,8 +47,8 @@ struct RevisionToken: Hashable, Sendable {
     }
 }
 
-/// How lists are cut into pages.
+/// The division of lists into pages.
 enum Paging {
-    /// Transactions, refunds or notifications of a page: Apple's number.
+    /// The number of transactions, refunds or notifications on a page: Apple's number.
     static let pageLength = 20
 }

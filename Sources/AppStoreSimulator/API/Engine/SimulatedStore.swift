@@ -2,46 +2,47 @@
 
 public import AppStoreModel
 
-/// A simulated App Store as its clients see it: it answers the App Store Server API and notifies the app's server.
+/// A simulated App Store from its clients' view: the store answers the App Store Server API and notifies the app's
+/// server.
 ///
-/// It is a value without sockets: a server hands it requests, sends its answers, and sends the notifications that
-/// ``takeDeliveries(in:)`` returns. The time of all answers and notifications is the world's. Bearer tokens, pagination
-/// tokens and rate limits go by the wall clock, since clients make requests by theirs.
+/// The store is a value without sockets. A server passes requests to the store, sends its responses, and sends the
+/// notifications from ``takeDeliveries(in:)``. All responses and notifications have the world's time. Bearer tokens,
+/// pagination tokens and rate limits use the wall clock, because clients make requests by their wall clocks.
 public struct SimulatedStore: Sendable {
     /// Customers, purchases and the clock. Call ``publish()`` after changes.
     public var world: World
-    /// Signs answers and notifications.
+    /// Signs responses and notifications.
     public var signer: WorldSigner
     /// The key that signs requests.
     public package(set) var key: StoreKey
-    /// Where notifications go, by environment. Without a URL the App Store sends none and keeps none.
+    /// The URLs for notifications, by environment. Without a URL, the App Store neither sends nor keeps notifications.
     public var notificationURLs: [Environment: String] = [:]
-    /// The format that the URL of an environment is registered for; version 2 if none is given. Test notifications are
-    /// always version 2.
+    /// The format of notifications, by environment; version 2 by default. Test notifications always have version 2.
     public var notificationVersions: [Environment: NotificationVersion] = [:]
-    /// The app's shared secret: verifyReceipt demands it for receipts with subscriptions, and version 1 notifications
-    /// have it. If it is `nil`, any password passes.
+    /// The app's shared secret. verifyReceipt requires the secret for receipts with subscriptions, and version 1
+    /// notifications contain it. If the secret is `nil`, any password passes.
     public var sharedSecret: String?
-    /// How the store misbehaves.
+    /// The faults of the store.
     public var faults: Faults
     /// Notifications, with the attempts to send them.
     public package(set) var outbox = Outbox()
-    /// Transactions that the app, or its server, finished.
+    /// Transactions that the app or its server has finished.
     public var finished: Set<String> { world.finished }
-    /// Messages that keep customers who are about to cancel, by environment.
+    /// Messages that persuade customers not to cancel, by environment.
     var retention: [Environment: RetentionMessages] = [:]
-    /// The answers to extensions of one subscription that succeeded, so that a repeated request extends it once.
+    /// The responses to successful extensions of a subscription. A repeated request gets the same response, without a
+    /// second extension.
     var extensions: [ExtensionRequest: ExtendRenewalDateResponse] = [:]
-    /// How many of the world's occurrences have been published.
+    /// The number of the world's occurrences that the store has published.
     var published: Int
     /// Decides about faults.
     var random: SeededRandom
-    /// The calls of the present hour of the wall clock.
+    /// The calls in the present hour of the wall clock.
     var calls = CallBudgets()
 
-    /// Creates a store. What happened in the world before is not published.
+    /// Creates a store. The store does not publish earlier occurrences of the world.
     ///
-    /// - Parameter seed: Determines which requests and notifications meet a fault.
+    /// - Parameter seed: Determines the faulty requests and notifications.
     public init(_ world: World, _ signer: WorldSigner, _ key: StoreKey, faults: Faults = .none, seed: UInt64 = 0) {
         self.world = world
         self.signer = signer
@@ -52,7 +53,7 @@ public struct SimulatedStore: Sendable {
     }
 }
 
-/// An extension of a subscription, by the identifier that the app's server gives it.
+/// An extension of a subscription, by the identifier from the app's server.
 struct ExtensionRequest: Hashable, Sendable {
     var originalTransactionId: String
     var requestIdentifier: String

@@ -3,26 +3,28 @@
 public import AppStoreAPI
 public import AppStoreModel
 
-/// Lets a client of the App Store ask a simulated one in the same process, without sockets.
+/// Connects a client of the App Store to a simulated store in the same process, without sockets.
 public actor SimulatedTransport: AppStoreTransport {
-    /// The App Store. Change it with ``update(_:)``.
+    /// The App Store. ``update(_:)`` changes it.
     public private(set) var store: SimulatedStore
     private let wall: @Sendable () -> Timestamp
 
-    /// - Parameter wall: Returns the time of the client's wall clock, by which it makes its tokens.
+    /// Creates a transport to a store.
+    ///
+    /// - Parameter wall: Returns the time of the client's wall clock. The client's tokens have the same time.
     public init(_ store: SimulatedStore, wall: @escaping @Sendable () -> Timestamp) {
         self.store = store
         self.wall = wall
     }
 
-    /// Changes the store, or asks it for something, between two requests.
+    /// Changes or reads the store between two requests.
     public func update<Result: Sendable>(
         _ body: @Sendable (inout SimulatedStore) throws -> Result
     ) rethrows -> Result {
         try body(&store)
     }
 
-    /// Answers a request. One that is to run into the client's time limit throws at once.
+    /// Answers a request. If the response is withheld, the timeout error follows immediately.
     public func answer(
         to request: APIRequest, in environment: Environment, within timeout: Duration
     ) async throws -> APIAnswer {

@@ -3,25 +3,25 @@
 import AppStoreModel
 import Foundation
 
-/// A request to one route: what its path, query and body contain.
+/// A request to a route: the contents of its path, query and body.
 struct StoreCall: Sendable {
     var request: StoreRequest
     /// The environment whose host was called.
     var environment: Environment
-    /// The path's variable parts, in their order.
+    /// The variable parts of the path, in order.
     var parameters: [String]
     /// The wall clock's time.
     var wallClock: Timestamp
 
-    /// The path's only variable part, or the first of several.
+    /// The first variable part of the path.
     var id: String { parameters.first ?? "" }
 
-    /// The values of a parameter of the query.
+    /// The values of a query parameter.
     func values(_ name: String) -> [String] {
         request.query.filter { $0.name == name }.map(\.value)
     }
 
-    /// The value of a parameter of the query that does not repeat.
+    /// The value of a query parameter; the last value if the parameter repeats.
     func value(_ name: String) -> String? { values(name).last }
 
     /// The body as a JSON object.
@@ -33,45 +33,45 @@ struct StoreCall: Sendable {
 }
 
 extension JSONValue {
-    /// A member that is there and not null.
+    /// A member; `nil` if the member is absent or null.
     func member(_ name: String) -> JSONValue? {
         self[name].flatMap { $0 == .null ? nil : $0 }
     }
 
-    /// A member that is one of Apple's words.
+    /// A member with one of Apple's words as its value.
     ///
-    /// - Throws: The code if it is missing or no such word.
+    /// - Throws: The code if the member is missing or has no such value.
     func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word where Word.RawValue == String {
         try self[name].require(as: { $0.string.flatMap { Word(rawValue: $0) } }, else: StoreRefusal(code))
     }
 
-    /// A member that is a number within bounds.
+    /// A member with a number in a range as its value.
     ///
-    /// - Throws: The code if it is missing or no such number.
+    /// - Throws: The code if the member is missing or has no such value.
     func number(_ name: String, in range: ClosedRange<Int64>, else code: APIErrorCode) throws(StoreRefusal) -> Int {
         try self[name].require(as: { $0.integer(in: range).map { Int($0) } }, else: StoreRefusal(code))
     }
 
-    /// A member that is true or false.
+    /// A member with true or false as its value.
     ///
-    /// - Throws: The code if it is missing or neither.
+    /// - Throws: The code if the member is missing or has no such value.
     func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool {
         try self[name].require(as: \.bool, else: StoreRefusal(code))
     }
 
-    /// A member that is a time in milliseconds.
+    /// A member with a time in milliseconds as its value.
     ///
-    /// - Throws: The code if it is missing or no such time.
+    /// - Throws: The code if the member is missing or has no such value.
     func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp {
-        // Any fault of the time has the same code.
+        // Every fault of the time has the same code.
         try self[name].require(as: { try? $0.decode(Timestamp.self) }, else: StoreRefusal(code))
     }
 }
 
 extension String {
-    /// Whether it has the form of a transaction id: digits of a number of 64 bits.
+    /// Whether the text has the form of a transaction id: the digits of a signed 64-bit number.
     var isTransactionId: Bool {
         utf8.allSatisfy { (0x30...0x39).contains($0) } && Int64(self) != nil
     }

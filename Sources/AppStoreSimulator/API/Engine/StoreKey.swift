@@ -3,7 +3,7 @@
 public import AppStoreModel
 import Crypto
 
-/// The key with which an app's server signs its requests: an In-App Purchase key of App Store Connect.
+/// The key by which an app's server signs its requests: an In-App Purchase key of App Store Connect.
 public struct StoreKey: Sendable, CustomStringConvertible {
     /// `kid` of tokens: ten upper-case letters and digits.
     public let id: String
@@ -11,10 +11,10 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     public let issuer: String
     private let privateKey: P256.Signing.PrivateKey
 
-    /// Creates a key that a file holds.
+    /// Creates a key from the text of a file.
     ///
     /// - Parameter pem: The text of a `.p8` file: PKCS#8 of a key on the curve P-256.
-    /// - Throws: `SimulatorError` if it is no such key.
+    /// - Throws: `SimulatorError` if the text contains no such key.
     public init(id: String, issuer: String, pem: String) throws(SimulatorError) {
         do {
             privateKey = try P256.Signing.PrivateKey(pemRepresentation: pem)
@@ -25,7 +25,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
         self.issuer = issuer
     }
 
-    /// Creates a key of random numbers: the same numbers give the same key.
+    /// Creates a key from random numbers. Equal numbers give equal keys.
     public init(using generator: inout some RandomNumberGenerator) throws(SimulatorError) {
         let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
         id = String((0..<10).map { _ in letters[Int.random(in: 0..<letters.count, using: &generator)] })
@@ -43,15 +43,15 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     /// The text of the `.p8` file.
     public var pem: String { privateKey.pemRepresentation }
 
-    /// The key's id. Secrets are not printed.
+    /// The key's id. The description contains no secret.
     public var description: String { "StoreKey \(id)" }
 
-    /// A token as Apple's libraries make one for each request.
+    /// A token like the tokens of Apple's libraries, which make a token for each request.
     ///
     /// - Parameters:
-    ///   - bundleId: The app.
+    ///   - bundleId: The app's bundle identifier.
     ///   - now: The wall clock's time.
-    ///   - seconds: How long it is valid: at most 3,600.
+    ///   - seconds: The validity of the token in seconds: at most 3,600.
     public func bearerToken(
         for bundleId: String, at now: Timestamp, seconds: Int64 = 300
     ) throws -> String {
@@ -76,7 +76,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
 
     /// Whether this key signed a token.
     func signed(_ token: JWS) -> Bool {
-        // The library refuses a signature by its length alone.
+        // The library throws only for a signature of the wrong length.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: token.signature) else { return false }
         return privateKey.publicKey.isValidSignature(signature, for: Array(token.signingInput))
     }

@@ -2,33 +2,33 @@
 
 package import AppStoreModel
 
-/// A numbered error of the App Store Server API, as an answer to a request.
+/// A numbered error of the App Store Server API, as the response to a request.
 struct StoreRefusal: Error, Hashable {
     var code: APIErrorCode
     /// The sentence for developers.
     var message: String
-    /// When calls may resume: of 429 only.
+    /// The time at which calls may resume, for 429 only.
     var retryAfter: Timestamp?
 
     /// Creates an error.
     ///
-    /// - Parameter message: Another sentence than the one of the table.
+    /// - Parameter message: A sentence in place of the table's.
     init(_ code: APIErrorCode, _ message: String? = nil) {
         self.code = code
         self.message = message ?? code.message
     }
 
-    /// The answer: the status in the code's first digits, and the code with its text.
+    /// The response: the status in the code's first digits, and the code with its text.
     var response: StoreResponse {
         var error = APIErrorResponse()
         error.errorCode = Open(code)
         error.errorMessage = message
         let status = Open(code).httpStatus
-        // Cannot fail: the error has a text and a number.
+        // Encoding cannot fail: the error consists of a text and a number.
         guard var response = try? StoreResponse(status: status, encoding: error) else {
             return StoreResponse(status: status)
         }
-        // Apple's value is UNIX time in milliseconds: neither seconds nor a difference.
+        // Apple's value is a UNIX time in milliseconds: neither seconds nor a duration.
         if let retryAfter { response.headers["retry-after"] = "\(retryAfter.milliseconds)" }
         response.note = "\(code.rawValue) \(code.name): \(message)"
         return response
@@ -36,10 +36,11 @@ struct StoreRefusal: Error, Hashable {
 }
 
 extension APIErrorCode {
-    /// The text of an answer with this code. Clients branch on the number only.
+    /// The text of a response with this code. Clients must branch only on the number.
     var message: String { Self.messages[self] ?? "The request is refused." }
 
-    // The texts in Apple's words are those of 4000000, 4040001, 4040010, 4290000, 5000000 and 5000001.
+    // The texts of 4000000, 4040001, 4040010, 4290000, 5000000 and 5000001 are Apple's. All other texts are the
+    // simulator's.
     private static let messages: [APIErrorCode: String] = [
         .generalBadRequest: "Bad request.",
         .invalidAppIdentifier: "The app identifier is not valid.",
@@ -138,6 +139,6 @@ extension APIErrorCode {
         .generalInternalRetryable: "An unknown error occurred. Please try again.",
     ]
 
-    /// The codes that have a text of their own, for a test.
+    /// The codes that have a text, for a test.
     package static var codesWithText: Set<APIErrorCode> { Set(messages.keys) }
 }

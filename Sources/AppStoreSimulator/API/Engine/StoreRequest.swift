@@ -2,13 +2,13 @@
 
 import Foundation
 
-/// An HTTP request to a simulated App Store, without the connection that it came by.
+/// An HTTP request to a simulated App Store, without its connection.
 public struct StoreRequest: Hashable, Sendable {
-    /// A parameter of the query, with its escapes decoded.
+    /// A query parameter, with its escapes decoded.
     public struct QueryItem: Hashable, Sendable {
         /// The name.
         public var name: String
-        /// The value; empty if there is none.
+        /// The value; empty if the parameter has none.
         public var value: String
 
         /// Creates a parameter.
@@ -18,20 +18,20 @@ public struct StoreRequest: Hashable, Sendable {
         }
     }
 
-    /// In upper case, such as `GET`.
+    /// The method in upper case, such as `GET`.
     public var method: String
-    /// As received, with its percent escapes, such as `/inApps/v1/transactions/410000000000001`.
+    /// The path as received, with its percent escapes, such as `/inApps/v1/transactions/410000000000001`.
     public var path: String
-    /// In their order. A name may occur several times.
+    /// The parameters of the query in order. A name may occur several times.
     public var query: [QueryItem]
-    /// By name in lower case.
+    /// The headers, by name in lower case.
     public var headers: [String: String]
-    /// The body's bytes; empty if there is none.
+    /// The bytes of the body; empty if the request has none.
     public var body: [UInt8]
 
     /// Creates a request.
     ///
-    /// - Parameter target: The path, and after a question mark the query: what stands in the request's first line.
+    /// - Parameter target: The path, and after a question mark the query, as in the first line of the request.
     public init(_ method: String, _ target: String, headers: [String: String] = [:], body: [UInt8] = []) {
         let parts = target.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
         self.method = method
@@ -50,6 +50,6 @@ extension StoreRequest.QueryItem {
 }
 
 extension Substring {
-    /// The text with its percent escapes decoded; as it is if they are not UTF-8.
+    /// The text with its percent escapes decoded; unchanged if the escapes are not UTF-8.
     var unescaped: String { removingPercentEncoding ?? String(self) }
 }

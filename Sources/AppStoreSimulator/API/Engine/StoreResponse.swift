@@ -2,27 +2,27 @@
 
 import AppStoreModel
 
-/// A simulated App Store's answer to an HTTP request, without the connection that it goes by.
+/// A response of a simulated App Store to an HTTP request, without its connection.
 public struct StoreResponse: Hashable, Sendable {
     /// The HTTP status.
     public var status: Int
-    /// By name in lower case.
+    /// The headers, by name in lower case.
     public var headers: [String: String] = [:]
-    /// The body's bytes; empty if there is none.
+    /// The bytes of the body; empty if the response has none.
     public var body: [UInt8] = []
-    /// Whether the client must not get this answer: the server keeps the connection open and silent, so that the client
-    /// runs into its own time limit.
+    /// Whether the client must not get this response. The server keeps the connection open and silent until the client
+    /// times out.
     public var isWithheld = false
-    /// Why the request was refused, for the simulator's own log. The client does not get it.
+    /// The reason for a refusal, for the simulator's own log. The client does not get the reason.
     public var note: String?
 
-    /// Creates an answer without a body.
+    /// Creates a response without a body.
     public init(status: Int, note: String? = nil) {
         self.status = status
         self.note = note
     }
 
-    /// An answer with a body, of exactly the content type that Apple uses.
+    /// A response with a body, of exactly Apple's content type.
     ///
     /// - Throws: `EncodingError`.
     init(status: Int = 200, encoding value: some Encodable) throws {

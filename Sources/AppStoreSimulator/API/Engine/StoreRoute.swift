@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The endpoints of the App Store Server API that a simulated App Store answers, by short names.
+/// The endpoints of the App Store Server API in a simulated App Store, by short names.
 public enum StoreRoute: String, CaseIterable, Sendable {
     /// Get Transaction Info.
     case transactionInfo

@@ -2,9 +2,9 @@
 
 import AppStoreModel
 
-// What the app's server reports about a purchase that the customer wants refunded, member by member.
+// Send Consumption Information: checks the members of the app's report about a purchase with a refund request.
 //
-// Apple documents some errors by name only. Their numbers are not known, so they are 4000000 with a text here.
+// Apple documents some errors by name only, without their numbers. This store answers them with 4000000 and a text.
 
 extension SimulatedStore {
     mutating func consumption(_ call: StoreCall) throws -> StoreResponse {
@@ -23,8 +23,8 @@ extension SimulatedStore {
 
     /// The share to refund in thousandths of a percent, if the app wishes a prorated refund.
     ///
-    /// Of a subscription it is the time that is left. Of other purchases the sandbox refunds half, whatever was
-    /// consumed.
+    /// For a subscription, the share is the remaining time. For other purchases, production refunds the unconsumed
+    /// share, and the sandbox refunds half, regardless of the consumption.
     private func proration(of transaction: JWSTransactionDecodedPayload, consumed: Int?) -> Int {
         if let start = transaction.purchaseDate?.milliseconds, let end = transaction.expiresDate?.milliseconds,
             start < end
@@ -55,7 +55,7 @@ private struct ConsumptionReport {
 
     /// Reads the body of version 2.
     ///
-    /// - Throws: The code of the first member that is not valid.
+    /// - Throws: The code of the first invalid member.
     init(_ json: JSONValue, _ transaction: JWSTransactionDecodedPayload) throws(StoreRefusal) {
         try Self.checkConsent(json)
         let delivery: DeliveryStatus = try json.word("deliveryStatus", else: .invalidDeliveryStatus)
@@ -90,7 +90,7 @@ private struct ConsumptionReport {
         return Int(percentage)
     }
 
-    /// The numbers of version 1 with their highest values; the lowest is 0.
+    /// The numbers of version 1 with their highest values; the lowest value is 0.
     private static let numbersOfVersion1: [(name: String, highest: Int64, code: APIErrorCode)] = [
         ("consumptionStatus", 3, .invalidConsumptionStatus), ("platform", 2, .invalidPlatform),
         ("deliveryStatus", 5, .invalidDeliveryStatus), ("accountTenure", 7, .invalidAccountTenure),
@@ -98,9 +98,9 @@ private struct ConsumptionReport {
         ("lifetimeDollarsPurchased", 7, .invalidLifetimeDollarsPurchased), ("userStatus", 4, .invalidUserStatus),
     ]
 
-    /// Checks the body of version 1, of which only `refundPreference` may be missing.
+    /// Checks the body of version 1. Only `refundPreference` may be missing.
     ///
-    /// - Throws: The code of the first member that is not valid.
+    /// - Throws: The code of the first invalid member.
     static func checkVersion1(_ json: JSONValue) throws(StoreRefusal) {
         try checkConsent(json)
         _ = try json.flag("sampleContentProvided", else: .invalidSampleContentProvided)

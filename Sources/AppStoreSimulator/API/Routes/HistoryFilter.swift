@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The filters of Get Transaction History: different ones all apply, and of one that repeats any value.
+/// The filters of Get Transaction History. A transaction must pass all filters. A filter with several values passes any
+/// of the values.
 struct HistoryFilter: Sendable {
     var start: Timestamp?
     var end: Timestamp?
@@ -10,13 +11,13 @@ struct HistoryFilter: Sendable {
     var types: [ProductType]
     var groups: [String]
     var ownership: InAppOwnershipType?
-    /// Whether only revoked transactions count, or only others; `nil` if both do.
+    /// Whether only revoked transactions pass, or only other transactions; `nil` if both pass.
     var isRevoked: Bool?
     var sort = HistorySort.ascending
 
-    /// Reads the query. Parameters that Apple does not document are ignored.
+    /// Reads the query. Parameters without documentation by Apple are ignored.
     ///
-    /// - Throws: The code of the first parameter that is not valid.
+    /// - Throws: The code of the first invalid parameter.
     init(_ call: StoreCall, for catalogue: StoreCatalogue) throws(StoreRefusal) {
         start = try call.time("startDate", else: .invalidStartDate)
         end = try call.time("endDate", else: .invalidEndDate)
@@ -37,7 +38,7 @@ struct HistoryFilter: Sendable {
         if let isRevoked = try call.flag("revoked", else: .invalidRevoked) { self.isRevoked = isRevoked }
     }
 
-    /// Whether a transaction passes.
+    /// Whether a transaction passes all filters.
     func passes(_ transaction: JWSTransactionDecodedPayload) -> Bool {
         let date = transaction.purchaseDate ?? Timestamp(milliseconds: 0)
         if let start, date < start { return false }
@@ -51,7 +52,7 @@ struct HistoryFilter: Sendable {
 }
 
 extension HistoryProductType {
-    /// The same kind as transactions name it.
+    /// The product type in the terms of transactions.
     fileprivate var type: ProductType {
         switch self {
         case .autoRenewable: .autoRenewableSubscription
@@ -63,7 +64,7 @@ extension HistoryProductType {
 }
 
 extension StoreCall {
-    /// A parameter that is one of Apple's words; `nil` if it is not there.
+    /// A parameter with one of Apple's words as its value; `nil` if the parameter is absent.
     fileprivate func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word? where Word.RawValue == String {

@@ -4,15 +4,16 @@ import AppStoreModel
 
 // A customer's transactions in pages, in the order of their last changes.
 //
-// A page ends at the number of a change. So a client that reads on after the world changed gets what changed since, and
-// misses nothing in ascending order. In descending order it does: a transaction that changes moves to the beginning.
+// A page ends at the number of a change. If the world changes between two pages, a client in ascending order gets the
+// later changes too, and misses no transaction. In descending order, a changed transaction moves to the beginning, so
+// the client misses the change.
 
 extension SimulatedStore {
     func history(_ call: StoreCall) throws -> StoreResponse {
         try history(call) { _ in true }
     }
 
-    /// Version 1 leaves out consumables that were finished.
+    /// Version 1 leaves out finished consumables.
     func historyV1(_ call: StoreCall) throws -> StoreResponse {
         try history(call) { $0.type != .consumable || !world.finished.contains($0.transactionId ?? "") }
     }

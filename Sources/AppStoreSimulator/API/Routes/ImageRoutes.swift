@@ -20,7 +20,7 @@ extension SimulatedStore {
         return StoreResponse(status: 200)
     }
 
-    /// The size of a bullet point's image is not published.
+    /// Apple has not published the size of a bullet point's image.
     private static func isValid(_ image: PNGHeader, _ size: ImageSize) -> Bool {
         size == .bulletPoint || image.width == 3840 && image.height == 2160 && !image.hasAlpha
     }

@@ -2,10 +2,10 @@
 
 import AppStoreModel
 
-// The extension of all subscriptions of a product. The world carries it out some time later.
+// The extension of all subscriptions of a product. The world performs the extension some time later.
 
 extension SimulatedStore {
-    /// How many requests are remembered, so that clients cannot fill the memory. No test makes as many.
+    /// The most requests that the store keeps, so that clients cannot exhaust the memory. No test makes as many.
     private static let massExtensions = 10_000
 
     mutating func extendAll(_ call: StoreCall) throws -> StoreResponse {
@@ -16,7 +16,7 @@ extension SimulatedStore {
         }
         let product = try subscriptionProduct(json["productId"]?.string)
         let countries = try Self.countries(json)
-        // A repeated request gets the same answer, and nothing happens twice.
+        // A repeated request gets the same response, without a second extension.
         if world.massExtensions[identifier] == nil {
             guard world.massExtensions.count < Self.massExtensions else { throw StoreRefusal(.rateLimitExceeded) }
             world.extendAllLater(

@@ -2,12 +2,12 @@
 
 import AppStoreModel
 
-// Retention messages, and which of them is the default.
+// Retention messages and the default messages.
 
 extension SimulatedStore {
     mutating func uploadMessage(_ call: StoreCall) throws -> StoreResponse {
         let id = try Self.identifier(call)
-        // Apple's code says all that a client gets to know.
+        // Apple's code is the only detail for the client.
         guard let body = try? call.json().decode(UploadMessageRequestBody.self) else {
             throw StoreRefusal(.generalBadRequest)
         }
@@ -102,7 +102,7 @@ extension UploadMessageRequestBody {
         ([image?.imageIdentifier] + (bulletPoints ?? []).map(\.imageIdentifier)).compactMap { $0?.lowercased() }
     }
 
-    /// - Throws: The code of the first member that is not valid.
+    /// - Throws: The code of the first invalid member.
     fileprivate func check() throws(StoreRefusal) {
         guard let header, let body else { throw StoreRefusal(.generalBadRequest, "A message has a header and a body.") }
         if header.count > Self.headerLength { throw StoreRefusal(.headerTooLong) }

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Notifications that were sent, with the attempts, and test notifications.
+// The history of sent notifications with their attempts, and test notifications.
 
 extension SimulatedStore {
     mutating func notificationHistory(_ call: StoreCall) throws -> StoreResponse {
@@ -34,7 +34,7 @@ extension SimulatedStore {
         return try StoreResponse(encoding: answer)
     }
 
-    /// How many months a test notification's token works: Apple's number.
+    /// The validity of a test notification's token in months: Apple's number.
     private static let testTokenMonths = 6
 
     func testNotification(_ call: StoreCall) throws -> StoreResponse {
@@ -61,12 +61,12 @@ private struct NotificationFilter {
     var transactionId: String?
     var onlyFailures: Bool
 
-    /// How many days back the history goes: Apple's numbers.
+    /// The age of the oldest notifications in the history, in days: Apple's numbers.
     private static func days(in environment: Environment) -> Int { environment == .production ? 180 : 30 }
 
     /// Reads the body.
     ///
-    /// - Throws: The code of the first member that is not valid.
+    /// - Throws: The code of the first invalid member.
     init(_ json: JSONValue, in environment: Environment, now: Timestamp) throws(StoreRefusal) {
         start = try json.time("startDate", else: .invalidStartDate)
         end = min(try json.time("endDate", else: .invalidEndDate), now)
@@ -85,7 +85,8 @@ private struct NotificationFilter {
         if type != nil, transactionId != nil { throw StoreRefusal(.multipleFiltersSupplied) }
     }
 
-    /// Whether a notification passes. Only those of version 2 that were sent at least once are in the history.
+    /// Whether a notification passes all filters. The history contains only version 2 notifications with at least one
+    /// attempt.
     func passes(_ entry: Outbox.Entry) -> Bool {
         guard entry.signedPayload != nil, !entry.attempts.isEmpty else { return false }
         return entry.date >= start && entry.date <= end && !(onlyFailures && entry.isDelivered)
@@ -124,18 +125,19 @@ extension NotificationTypeV2 {
     }
 }
 
-/// The text that continues a notification history. It holds for the same body only, and expires.
+/// The text that continues a notification history. A token is valid only with the same body, and expires.
 private enum PaginationToken {
-    /// How long a token holds, by the wall clock, since clients read pages by theirs. Apple's figure is not published.
+    /// The validity of a token in milliseconds of the wall clock, because clients read pages by their wall clocks.
+    /// Apple's figure is not published.
     static let lifetime: Int64 = 600_000
 
-    /// The token of a place.
+    /// The token of a position.
     static func text(from number: Int, _ call: StoreCall, body: JSONValue) -> String {
         let expiry = call.wallClock.milliseconds + lifetime
         return TokenPlan.base64URL(Array("\(number).\(expiry).\(digest(body))".utf8))
     }
 
-    /// Reads the parameter `paginationToken`; 0 without one.
+    /// Reads the position in the parameter `paginationToken`; 0 without the parameter.
     static func read(_ call: StoreCall, body: JSONValue) throws(StoreRefusal) -> Int {
         guard let text = call.value("paginationToken") else { return 0 }
         let parts = String(decoding: Base64.decodeURL(Array(text.utf8)[...]) ?? [], as: UTF8.self).split(separator: ".")
@@ -147,7 +149,8 @@ private enum PaginationToken {
         return number
     }
 
-    /// A body's checksum (FNV-1a), whatever the order of its members. It protects from mistakes, not from attacks.
+    /// A body's checksum (FNV-1a), independent of the order of its members. The checksum protects from mistakes, not
+    /// from attacks.
     private static func digest(_ body: JSONValue) -> String {
         let members = (body.members ?? []).sorted { $0.name < $1.name }
         let hash = JSONValue.object(members).compactText.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {

@@ -3,7 +3,7 @@
 import AppStoreModel
 import Foundation
 
-// The URL to which the App Store sends its question which message to show, and the performance test of it.
+// The URL that the App Store asks for the retention message to show, and the performance test of this URL.
 
 extension SimulatedStore {
     /// The longest URL, in characters: Apple's number.
@@ -37,7 +37,8 @@ extension SimulatedStore {
 
     // MARK: - Performance test
 
-    /// The parameters of a test. Apple's are not published; the threshold is about Apple's time limit for an answer.
+    /// The parameters of a test. Apple's parameters are not published. The threshold is about Apple's time limit for a
+    /// response.
     private static let testConfig: PerformanceTestConfig = {
         var config = PerformanceTestConfig()
         config.maxConcurrentRequests = 10
@@ -48,12 +49,12 @@ extension SimulatedStore {
         return config
     }()
 
-    /// How many results of tests are kept. No test makes as many.
+    /// The most test results that the store keeps. The next test drops all of them. No client makes as many tests.
     private static let performanceTests = 1000
 
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
     mutating func startPerformanceTest(_ call: StoreCall) throws -> StoreResponse {
-        // Apple's code says all that a client gets to know.
+        // Apple's code is the only detail for the client.
         guard let id = try? call.json()["originalTransactionId"]?.string else {
             throw StoreRefusal(.invalidPerformanceTestRequest)
         }

@@ -2,10 +2,10 @@
 
 import AppStoreModel
 
-// A customer's granted refunds, in the order of their dates.
+// A customer's refunds, in the order of their dates.
 
 extension SimulatedStore {
-    /// Refunds of version 1 of the endpoint, which has no pages: Apple's number.
+    /// The most refunds in a response of version 1, which has no pages: Apple's number.
     private static let refundsOfVersion1 = 50
 
     func refunds(_ call: StoreCall) throws -> StoreResponse {
@@ -24,7 +24,7 @@ extension SimulatedStore {
         return try StoreResponse(encoding: answer)
     }
 
-    /// The newest refunds if there are more than the endpoint returns.
+    /// Answers with the newest refunds, if the customer has more than the limit.
     func refundsV1(_ call: StoreCall) throws -> StoreResponse {
         guard call.id.isTransactionId else { throw StoreRefusal(.invalidOriginalTransactionId) }
         guard world.transaction(call.id)?.originalTransactionId == call.id,
@@ -41,7 +41,7 @@ extension SimulatedStore {
         var transaction: JWSTransactionDecodedPayload
     }
 
-    /// What a family member loses is no refund.
+    /// The refunds of a customer. A family member's loss of access is not a refund.
     private func refunds(of customer: StoreCustomer) -> [GrantedRefund] {
         world.history(of: customer.name).compactMap { change, transaction -> GrantedRefund? in
             guard let date = transaction.revocationDate, transaction.inAppOwnershipType == .purchased else {

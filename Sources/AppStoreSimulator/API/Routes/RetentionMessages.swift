@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The retention messages of one environment: images, messages, defaults, the URL, and performance tests.
+/// The retention messages of an environment: images, messages, defaults, the URL, and performance tests.
 struct RetentionMessages: Sendable {
     struct Image: Hashable, Sendable {
         var size: ImageSize
@@ -10,12 +10,12 @@ struct RetentionMessages: Sendable {
     }
 
     struct StoredMessage: Hashable, Sendable {
-        /// The images that it shows.
+        /// The identifiers of the message's images.
         var images: [String]
         var approved: Timestamp
     }
 
-    /// What a default message is for.
+    /// The product and locale of a default message.
     struct DefaultKey: Hashable, Sendable {
         var product: String
         var locale: String
@@ -26,28 +26,29 @@ struct RetentionMessages: Sendable {
         var end: Timestamp
     }
 
-    /// By identifier, in lower case.
+    /// The images, by identifier in lower case.
     var images: [String: Image] = [:]
-    /// By identifier, in lower case.
+    /// The messages, by identifier in lower case.
     var messages: [String: StoredMessage] = [:]
-    /// Identifiers of messages.
+    /// The identifiers of the default messages.
     var defaults: [DefaultKey: String] = [:]
-    /// The URL to which the App Store sends its question.
+    /// The URL that the App Store asks for the message to show.
     var realtimeURL: String?
-    /// By request id.
+    /// The performance tests, by request id.
     var tests: [String: PerformanceTest] = [:]
 
-    /// Images and messages that an app can have of each: Apple's number.
+    /// The most images, and the most messages, of an app: Apple's number.
     static let capacity = 2000
 
-    /// When what is uploaded now is approved. The sandbox approves at once; production needs a day here.
+    /// The approval time of an image or message that is uploaded now. The sandbox approves immediately. Production
+    /// takes a day in this store.
     static func approval(at now: Timestamp, in environment: Environment) -> Timestamp {
         environment == .production ? now.adding(days: 1) : now
     }
 }
 
 extension Timestamp {
-    /// The state of what is approved at this time. The simulator rejects nothing.
+    /// The approval state of an image or message with this approval time. The simulator rejects nothing.
     func approval(at now: Timestamp) -> ApprovalState { self <= now ? .approved : .pending }
 }
 
@@ -55,10 +56,10 @@ extension Timestamp {
 struct PNGHeader: Hashable, Sendable {
     var width: UInt32
     var height: UInt32
-    /// Whether each pixel has a transparency of its own.
+    /// Whether the image has an alpha channel.
     var hasAlpha: Bool
 
-    /// Reads the beginning of a file; `nil` if it is not one of a PNG.
+    /// Reads the beginning of a file; `nil` if the file is not a PNG.
     init?(_ file: [UInt8]) {
         let beginning: [UInt8] = [0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10, 0, 0, 0, 13] + Array("IHDR".utf8)
         guard file.count >= 33, file.starts(with: beginning) else { return nil }

@@ -8,9 +8,9 @@ struct Route: Sendable {
 
     let name: StoreRoute
     let method: String
-    /// Texts, and `nil` for each variable part.
+    /// The parts of the path; `nil` for each variable part.
     let path: [Substring?]
-    /// Which host has the endpoint.
+    /// The environments whose hosts have the endpoint.
     let environments: Set<Environment>
     let answer: Answer
 
@@ -25,7 +25,7 @@ struct Route: Sendable {
         self.answer = answer
     }
 
-    /// The variable parts of a path, decoded; `nil` if it is not this route's.
+    /// The variable parts of a path, decoded; `nil` if the path does not match.
     func parameters(of path: [Substring]) -> [String]? {
         guard path.count == self.path.count else { return nil }
         var parameters: [String] = []
@@ -41,7 +41,7 @@ struct Route: Sendable {
 }
 
 extension Route {
-    /// All routes. One with a fixed part stands before those that have a variable one in its place.
+    /// All routes. A route with a fixed part precedes routes with a variable part in the same place.
     static let all = transactions + subscriptions + notifications + images + messages
 
     private static let transactions = [

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// All subscriptions of a customer with their statuses, and the extension of one.
+// All subscriptions of a customer with their statuses, and the extension of a subscription.
 
 extension SimulatedStore {
     func statuses(_ call: StoreCall) throws -> StoreResponse {
@@ -46,7 +46,7 @@ extension SimulatedStore {
 
     // MARK: - Extension
 
-    /// The longest `requestIdentifier`: Apple's number.
+    /// The longest `requestIdentifier`, in characters: Apple's number.
     private static let identifierLength = 128
 
     mutating func extend(_ call: StoreCall) throws -> StoreResponse {
@@ -77,9 +77,9 @@ extension SimulatedStore {
     }
 }
 
-/// The members that the bodies of both kinds of extension have.
+/// The members that the bodies of both kinds of extension share.
 enum ExtensionBody {
-    /// The days, if they and the reason are valid.
+    /// The days, if both the days and the reason are valid.
     static func days(_ json: JSONValue) throws(StoreRefusal) -> Int {
         let days = try json.number("extendByDays", in: 1...90, else: .invalidExtendByDays)
         _ = try json.number("extendReasonCode", in: 0...3, else: .invalidExtendReasonCode)

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Endpoints about one transaction: its info, the app transaction, the account token, finishing, the order.
+// Endpoints for a single transaction: its info, the app transaction, the account token, finishing, the order.
 
 extension SimulatedStore {
     func transactionInfo(_ call: StoreCall) throws -> StoreResponse {
@@ -43,7 +43,7 @@ extension SimulatedStore {
         return StoreResponse(status: 200)
     }
 
-    /// `status` of an order that exists, and of one that does not.
+    /// `status` of a known and of an unknown order.
     private static let knownOrder = 0
     private static let unknownOrder = 1
 

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// verifyReceipt over HTTP: the one endpoint outside the App Store Server API. Apple has deprecated it.
+// verifyReceipt over HTTP: the only endpoint outside the App Store Server API. Apple has deprecated it.
 
 extension SimulatedStore {
     static let verifyReceiptPath = "/verifyReceipt"
@@ -10,9 +10,10 @@ extension SimulatedStore {
     /// The longest body, in bytes: Apple's number.
     private static let maxBody = 3_145_728
 
-    /// Answers a request. Like Apple's endpoint, it says what is wrong in the body's `status`; the HTTP status is 200.
+    /// Answers a request. Like Apple's endpoint, the response has HTTP status 200, and the body's `status` names the
+    /// error. Only a body above the limit gets HTTP status 413.
     ///
-    /// Of the faults, internal errors and time-outs apply.
+    /// Of the faults, internal errors, retryable errors and timeouts apply.
     mutating func verifyReceipt(_ request: StoreRequest, in environment: Environment) -> StoreResponse {
         guard request.body.count <= Self.maxBody else { return StoreResponse(status: 413) }
         guard request.method == "POST" else { return Self.response(VerifyReceiptResponse(status: .unreadableRequest)) }
@@ -32,11 +33,11 @@ extension SimulatedStore {
         return response
     }
 
-    /// The answer about an old transaction receipt; `nil` for all other requests.
+    /// The response about an old transaction receipt; `nil` for all other requests.
     private func answerOldReceipt(
         _ body: [UInt8], in environment: Environment
     ) -> VerifyTransactionReceiptResponse? {
-        // What is no request is answered as one about an app receipt.
+        // A malformed request gets the response for app receipts.
         guard let request = try? VerifyReceiptRequest(parsing: body), let document = request.receipt else { return nil }
         return world.verifyTransactionReceipt(
             document, in: environment, password: request.password, secret: sharedSecret, signer: signer)
