@@ -4,7 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
 
-/// The auditor knows every sale, and derives from the sales each customer's entitlements. The auditor and the ledger
+/// The auditor knows every sale, and derives each customer's entitlements from the sales. The auditor and the ledger
 /// share no rule: the auditor reads the state of the simulated App Store itself, not the documents signed by the store.
 struct Auditor {
     /// The names of a customer's entitlements at the present time of a world.
@@ -140,9 +140,8 @@ struct Auditor {
         return requests
     }
 
-    /// The names of customers with notifications that the ledger may not have received yet. The ledger learns of a late
-    /// notification when the server next reads the last days of the history again: within a day after the first
-    /// attempt.
+    /// The names of customers with notifications that the ledger may lack. The ledger learns of a late notification
+    /// when the server next reads the last days of the history again: within a day after the first attempt.
     ///
     /// - Parameter late: The numbers of the notifications that the App Store did not send at once.
     static func unheard(in outbox: Outbox, _ late: Set<Int>, at now: Timestamp) -> Set<String> {

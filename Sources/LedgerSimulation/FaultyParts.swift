@@ -15,7 +15,7 @@ final class FaultInjection: Sendable {
         var storage = 0.0
         var refusesWrites = false
         var isAPIDown = false
-        /// The false answer to requests. About half of the requests get it, if it fits.
+        /// The false answer to requests; `nil` for none. About half of the suitable requests get the false answer.
         var lie: Lie?
         var lies = 0
         var requests = 0
@@ -57,7 +57,7 @@ final class FaultInjection: Sendable {
         }
     }
 
-    /// The number of requests that got a false answer.
+    /// The number of requests with a false answer.
     var lies: Int { state.withLock { $0.lies } }
 
     /// The false answer to a request; `nil` if the request reaches the App Store.

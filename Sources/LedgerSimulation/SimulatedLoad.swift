@@ -51,7 +51,8 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Customers who buy without a pause, and a server that receives their notifications and asks for the lost ones.
+/// Customers without a pause between their purchases, and a server. The server receives the customers' notifications
+/// and asks for the lost notifications.
 ///
 /// The time is virtual, and the App Store is simulated in the same process. A load therefore shows whether work piles
 /// up, not how fast the server is.

@@ -21,7 +21,8 @@ public struct SimulationPlan: Hashable, Sendable {
     public var isUnkind = true
     /// Whether all notifications are lost.
     public var losesAll = false
-    /// Whether the server asks the App Store. Otherwise a simulation must fail as soon as a notification is lost.
+    /// Whether the server asks the App Store. A simulation without requests must fail as soon as a notification is
+    /// lost.
     public var asks = true
 
     public init(seed: UInt64, days: Int, customers: Int) {
@@ -44,11 +45,11 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     public var requests = 0
     /// The fewest requests that would have brought all notifications, in pages of 20 for each environment.
     public var fewestRequests = 0
-    /// The number of requests that got a false answer.
+    /// The number of requests with a false answer.
     public var lies = 0
     /// The number of times that the server's work failed, because its storage stopped or a document was refused.
     public var stops = 0
-    /// The number of comparisons of a customer's entitlements with the sales.
+    /// The number of comparisons between a customer's entitlements and the sales.
     public var comparisons = 0
     /// The number of events in the ledger.
     public var events = 0
@@ -67,7 +68,7 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A fault that a simulation found. The same plan, with its seed, reproduces the fault.
+/// A fault in a simulation. The same plan, with its seed, reproduces the fault.
 public struct SimulationFailure: Error, CustomStringConvertible {
     /// The plan of the simulation.
     public var plan: SimulationPlan
@@ -76,14 +77,14 @@ public struct SimulationFailure: Error, CustomStringConvertible {
     /// The expected and the found state.
     public var sentence: String
 
-    /// The fault with the plan that reproduces it.
+    /// The fault, and the plan to reproduce the fault.
     public var description: String {
         "Seed \(plan.seed), \(plan.days) days, \(plan.customers) customers, day \(day): \(sentence)"
     }
 }
 
-/// Customers of a simulated App Store, a ledger that learns of them by notifications and requests, and an auditor who
-/// compares the two every day.
+/// Customers of a simulated App Store, a ledger, and an auditor. The ledger learns of the customers by notifications
+/// and requests. The auditor compares the ledger with the App Store every day.
 ///
 /// The whole simulation runs in one task, at the time of the simulated App Store. The storage makes each decision
 /// twice, and stops between any two steps. After a stop, the whole process except its storage starts again.
@@ -100,7 +101,7 @@ public struct Simulation {
     private let life: SimulatedLife
     private var random: SeededRandom
     private var acknowledged: Set<Provenance> = []
-    /// The original transaction ids of family-shared transactions that the members' apps presented.
+    /// The original transaction ids of the family-shared transactions presented so far.
     private var presented: Set<String> = []
     /// The numbers of the notifications that the App Store did not send at once.
     private var late: Set<Int> = []
@@ -192,7 +193,7 @@ extension InAppPurchaseKey {
     }
 }
 
-/// A fault that the auditor found, as a sentence.
+/// A fault in the auditor's words.
 private struct Finding: Error {
     var text: String
 }
@@ -255,7 +256,7 @@ extension Simulation {
         }
     }
 
-    /// The app of each customer presents the family's shared transactions that no app has presented yet.
+    /// The app of each customer presents the family's shared transactions, if no app has presented them yet.
     private mutating func present() async {
         let world = await transport.store.world
         for name in life.names {

@@ -5,14 +5,14 @@ package import AppStoreSimulator
 /// The due notifications of an environment, and the notifications on their way. The queue decides the next delivery and
 /// its time.
 ///
-/// At most ``SimulatorBounds/deliveriesAtOnce`` notifications are on their way. A queue that keeps the order sends one
-/// notification at a time. If the server under test does not answer within ``SimulatorBounds/orderTimeout``, the next
-/// notification overtakes the silent delivery, so that a single silent delivery does not delay the rest.
+/// At most ``SimulatorBounds/deliveriesAtOnce`` notifications are on their way. A queue that keeps the order sends a
+/// single notification at a time. If the server under test does not answer within ``SimulatorBounds/orderTimeout``, the
+/// next notification overtakes the silent delivery. A single silent delivery therefore does not delay the rest.
 package struct DeliveryQueue {
     private var waiting: ArraySlice<Outbox.Delivery> = []
     private var sent = 0
     private var onTheWay: Set<Int> = []
-    /// The ticket of the delivery that all later deliveries wait for, in a queue that keeps the order.
+    /// The ticket of the delivery that blocks all later deliveries, in a queue that keeps the order.
     private var awaited: Int?
 
     package init() {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The shared parts of a simulator's listeners: the context of a request, the report that all listeners are ready, and
-// errors that name the listener.
+// The shared parts of a simulator's listeners: the context of a request, the report about ready listeners, and errors
+// with the listener's name.
 
 import Foundation
 import Hummingbird
@@ -9,7 +9,7 @@ import NIOCore
 import ServiceLifecycle
 import Synchronization
 
-/// A port that a simulator listens on.
+/// A port of a simulator.
 public enum SimulatorListener: String, CaseIterable, Sendable {
     /// The App Store's production environment.
     case production
@@ -50,7 +50,7 @@ final class ListeningPorts: Sendable {
 
 /// The reason why a simulator cannot listen on a port.
 public struct SimulatorListeningError: Error, CustomStringConvertible {
-    /// The listener that cannot listen.
+    /// The failed listener.
     public let listener: SimulatorListener
     /// Whether the hostname is the reason, and not the port.
     public let isAboutHostname: Bool

@@ -20,7 +20,7 @@ package struct NotificationDeliverer: Service {
     private static let client = HTTPClient.plain(
         timeout: SimulatorBounds.delivery, redirects: SimulatorBounds.redirects)
 
-    /// An event that the delivery loop waits for.
+    /// An event of the delivery loop.
     private enum Event {
         /// The time for the next search for due notifications.
         case tick

@@ -11,7 +11,7 @@ extension Request {
     /// A site whose name resolves to this machine is refused too (DNS rebinding): no site of the Internet may be able
     /// to have the request's host name.
     ///
-    /// - Parameter hostname: The name to which the port is bound. This name is always accepted.
+    /// - Parameter hostname: The hostname to which the port is bound. This name is always accepted.
     func hasOwnOrigin(hostname: String) -> Bool {
         let isOtherSite = Self.site.flatMap { headers[$0] }.map { ["cross-site", "same-site"].contains($0) } ?? false
         // Any site may link to the page.
@@ -24,9 +24,9 @@ extension Request {
 
     private static let site = HTTPField.Name("Sec-Fetch-Site")
 
-    /// Whether no site of the Internet can have this name. Such names are addresses, names without a dot like those of
-    /// containers, and names reserved for a machine (`localhost`, RFC 6761 section 6.3) or for private networks
-    /// (`internal`, by ICANN's board).
+    /// Whether no site of the Internet can have this name. Addresses are such names, and names without a dot, like the
+    /// names of containers. So are the names reserved for a machine (`localhost`, RFC 6761 section 6.3) and for private
+    /// networks (`internal`, by ICANN's board).
     private static func isPrivate(_ name: String) -> Bool {
         guard !name.isEmpty, !name.hasPrefix("[") else { return name.hasSuffix("]") }
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)

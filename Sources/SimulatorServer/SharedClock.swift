@@ -4,8 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import Synchronization
 
-/// The virtual time of a simulator, for callers that cannot wait for the actor with the simulator. The time never goes
-/// back.
+/// The virtual time of a simulator, for callers that cannot wait for the simulator's actor. The time never goes back.
 final class SharedClock: Sendable {
     private struct State {
         var clock: TurnableClock

@@ -26,15 +26,15 @@ package enum SimulatorBounds {
     /// The longest time until the response to a notification has arrived. Apple documents no number.
     package static let delivery = TimeAmount.seconds(30)
 
-    /// The most redirects of a notification that the simulator follows, as a browser does.
+    /// The most redirects of a notification: the number that browsers follow.
     static let redirects = 20
 
-    /// The most notifications of an environment that are on their way at once. A silent server frees its slots after
+    /// The most notifications of an environment on their way at once. A silent server frees its slots after
     /// ``delivery``.
     package static let deliveriesAtOnce = 16
 
-    /// The time for which later notifications wait for an unanswered one on a network that keeps the order. A working
-    /// server answers in milliseconds. A server in a debugger is overtaken.
+    /// The time for which later notifications wait for an unanswered notification, on a network that keeps the order. A
+    /// working server answers in milliseconds. A server in a debugger is overtaken.
     static let orderTimeout = Duration.seconds(1)
 
     /// The seconds of the wall clock by which a kept time is ahead. A simulator that starts after a crash skips up to

@@ -44,15 +44,16 @@ package actor SimulatorHost {
         (simulator.store.notificationURLs[environment], simulator.store.faults.keepOrder)
     }
 
-    /// The time that the simulator has reached. The simulator has signed no document with a later time.
+    /// The time that the simulator has reached. No signed document has a later time.
     package func reachedTime() -> Timestamp { max(simulator.store.world.now, clock.now()) }
 
-    /// Shares the turned clock, and keeps the time before the simulator sends any document signed at that time.
+    /// Shares the turned clock, and keeps the time before the simulator sends any document signed at the new time.
     private func noteTime() {
         clock.set(simulator.clock)
         let now = simulator.store.world.now
         guard now > kept else { return }
-        // At least a minute for a slow or stopped clock too, so that the host does not keep a time with each request.
+        // A minute at the clock's speed, and at least a virtual minute for a slow or stopped clock. The host therefore
+        // does not keep a time with each request.
         let seconds = min(max(simulator.clock.speed, 1) * SimulatorBounds.keptAhead, SimulatorBounds.maxKeptAhead)
         let ahead = now.advanced(by: .seconds(seconds))
         kept = max(now, min(ahead, Timestamp(milliseconds: simulator.clock.end.milliseconds - 1)))

@@ -17,7 +17,7 @@ package struct CertificatePlan: Sendable {
     package var serialNumber: [UInt8]?
     /// Apple's marker OIDs: extensions with the value NULL.
     package var markerOIDs: [ASN1ObjectIdentifier] = []
-    /// Critical extensions that no verifier knows.
+    /// Critical extensions that are unknown to all verifiers.
     package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
     /// The URL of the OCSP responder in the certificate.
@@ -29,7 +29,7 @@ package struct CertificatePlan: Sendable {
     package var heldKey: Certificate.PublicKey?
     /// The issuer's key that the certificate names, if different from ``issuerKey``: for tests of verifiers.
     package var namedIssuerKey: Certificate.PublicKey?
-    /// The key that signs the certificate.
+    /// The key to sign the certificate with.
     package var issuerKey: SigningKey
 
     package init(

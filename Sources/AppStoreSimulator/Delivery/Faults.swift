@@ -22,8 +22,8 @@ public struct Faults: Hashable, Sendable {
     public var unknownMembers = 0.0
     /// The share of requests that the store answers with 429.
     public var rateLimits = 0.0
-    /// The pause after a random 429, in seconds of real time. A 429 for an exhausted budget names the start of the next
-    /// hour instead.
+    /// The pause after a random or planned 429, in seconds of real time. A 429 for an exhausted budget names the start
+    /// of the next hour instead.
     public var retryAfter: Int64 = 1
     /// The factor on Apple's hourly budgets, from 0 to 1,000: 1 for Apple's own numbers; `nil` for no budgets. See
     /// ``StoreRoute/callsPerHour(in:scale:)``.

@@ -47,8 +47,8 @@ extension SubscriptionChain {
         return Notice(.didRenew, .billingRecovery)
     }
 
-    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if the app has a grace period. A
-    /// further failure changes nothing.
+    /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if a grace period begins. A further
+    /// failure changes nothing.
     mutating func failToRenew(
         graceUntil grace: Timestamp?, retryUntil retry: Timestamp
     ) throws(ImpossibleEvent) -> Notice {

@@ -90,8 +90,8 @@ extension World {
         }
     }
 
-    /// The developer extends the subscriptions of a product. An extended subscription gets RENEWAL_EXTENDED. A
-    /// subscription in its grace or retry period, or with an ``ExtensionRefusal``, gets RENEWAL_EXTENSION, FAILURE. A
+    /// The developer extends all running subscriptions of a product, including subscriptions in a grace or retry
+    /// period. An extended subscription gets RENEWAL_EXTENDED. A refused extension gets RENEWAL_EXTENSION, FAILURE. A
     /// RENEWAL_EXTENSION, SUMMARY follows.
     ///
     /// - Parameters:

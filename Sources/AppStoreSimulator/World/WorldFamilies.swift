@@ -82,7 +82,7 @@ extension World {
     /// Updates the family's subscriptions after an event of the purchaser's subscription.
     ///
     /// Members get notifications about periods, failed charges and ends. The purchaser's own decisions (renewal, next
-    /// plan, consent) reach a member's renewal info without a notification.
+    /// plan, consent) change a member's renewal info without a notification. The next notification shows them.
     mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after notice: Notice) {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
