@@ -37,12 +37,12 @@ package enum SimulatorBounds {
     /// working server answers in milliseconds. A server in a debugger is overtaken.
     static let orderTimeout = Duration.seconds(1)
 
-    /// The seconds of the wall clock by which a kept time is ahead. A simulator that starts after a crash skips up to
-    /// this much of the virtual time.
+    /// The distance of a kept time from the present, in seconds of the wall clock. A simulator that starts after a
+    /// crash skips up to this much virtual time.
     static let keptAhead = 60.0
 
-    /// The most virtual seconds by which a kept time is ahead: two months. At the highest speed, a minute of the wall
-    /// clock would be longer than the validity of the certificates.
+    /// The longest distance of a kept time from the present, in virtual seconds: two months. At the highest speed, a
+    /// minute of the wall clock would be longer than the validity of the certificates.
     static let maxKeptAhead = 60.0 * 86_400
 
     /// The interval at which the virtual clock moves and due notifications are sent, and therefore the longest delay of

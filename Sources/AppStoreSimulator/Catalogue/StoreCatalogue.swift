@@ -12,7 +12,7 @@ public struct StoreCatalogue: Hashable, Sendable {
     public private(set) var products: [StoreProduct] = []
     /// The length of the billing grace period after a failed charge; `nil` for an app without a grace period.
     public var graceDays: GraceDays?
-    /// The storefront of customers who are added without a storefront.
+    /// The default storefront of a new customer.
     public var storefront = Storefront.usa
 
     /// Creates a catalogue without products.

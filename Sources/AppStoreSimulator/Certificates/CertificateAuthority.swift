@@ -4,7 +4,7 @@ public import AppStoreModel
 import SwiftASN1
 package import X509
 
-/// A certificate authority with the structure of Apple's, for tests. Only verifiers with trust in its roots accept its
+/// A certificate authority with the structure of Apple's, for tests. Only verifiers that trust its roots accept its
 /// signatures.
 ///
 /// The authority contains no key or certificate of Apple's, as the names in its certificates say. Every instance has

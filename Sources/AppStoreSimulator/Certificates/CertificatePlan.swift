@@ -29,7 +29,7 @@ package struct CertificatePlan: Sendable {
     package var heldKey: Certificate.PublicKey?
     /// The issuer's key that the certificate names, if different from ``issuerKey``: for tests of verifiers.
     package var namedIssuerKey: Certificate.PublicKey?
-    /// The key to sign the certificate with.
+    /// The issuer's key, which signs the certificate.
     package var issuerKey: SigningKey
 
     package init(

@@ -6,7 +6,7 @@ import Foundation
 import Synchronization
 package import X509
 
-/// A private key of a kind in the App Store's certificates.
+/// A private key of a type used in the App Store's certificates.
 package enum SigningKey: Sendable {
     case p256(P256.Signing.PrivateKey)
     case p384(P384.Signing.PrivateKey)

@@ -23,7 +23,7 @@ public struct Simulator: Sendable {
         clock = TurnableClock(start: store.world.now, end: roots.validity.upperBound, speed: speed, at: wall)
     }
 
-    /// The least number of the world's newest occurrences that the simulator keeps. No command reports more.
+    /// The minimum number of newest occurrences that the simulator keeps. No command reports more.
     package static let keptOccurrences = 1000
 
     /// Performs all due events, and adds their notifications to the outbox.

@@ -14,9 +14,9 @@ public struct Faults: Hashable, Sendable {
     public var longestDelay: Int64 = 900
     /// The share of attempts that are lost on the way. The history shows NO_RESPONSE for a lost attempt.
     public var losses = 0.0
-    /// The share of notifications that an additional notification with an unknown type follows.
+    /// The share of notifications followed by an additional notification with an unknown type.
     public var unknownTypes = 0.0
-    /// The share of notifications that an additional notification with an unknown subtype follows.
+    /// The share of notifications followed by an additional notification with an unknown subtype.
     public var unknownSubtypes = 0.0
     /// The share of notifications with a member that no version of the API has.
     public var unknownMembers = 0.0

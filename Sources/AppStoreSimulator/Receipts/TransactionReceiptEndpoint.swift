@@ -36,7 +36,7 @@ extension World {
         return response
     }
 
-    /// Adds the newest renewal, or status 21006 if the subscription has expired.
+    /// Adds the newest renewal. A subscription without access gets status 21006.
     private func add(
         _ chain: SubscriptionChain, to response: inout VerifyTransactionReceiptResponse, _ signer: WorldSigner
     ) {

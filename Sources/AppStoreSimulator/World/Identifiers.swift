@@ -13,8 +13,8 @@ struct Identifiers: Sendable {
         case deviceVerification, deviceNonce
     }
 
-    /// The number of identifiers of a kind that are reserved for a run, before the next run's begin. The memory of no
-    /// machine holds as many transactions.
+    /// The number of identifiers of each kind that are reserved for a run. The next run's identifiers begin after them.
+    /// No machine has the memory for as many transactions.
     private static let ofRun: UInt64 = 100_000_000
 
     private let seed: UInt64

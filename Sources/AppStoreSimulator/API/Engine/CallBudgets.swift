@@ -5,7 +5,7 @@ public import AppStoreModel
 // Apple's rate limits: calls per second to each endpoint, enforced as an hourly budget.
 
 extension StoreRoute {
-    /// The permitted calls per second of an app to the endpoint in production: Apple's numbers.
+    /// The number of calls per second that Apple permits an app to make to the endpoint in production.
     ///
     /// Apple's table has no row for ``extensionStatus``. The endpoint gets the number of its neighbours.
     public var callsPerSecond: Int {
@@ -22,8 +22,8 @@ extension StoreRoute {
         }
     }
 
-    /// The permitted calls of an app in an hour: an hour of ``callsPerSecond``, and a tenth of this number in the
-    /// sandbox.
+    /// The number of calls that an app may make in an hour: 3,600 times ``callsPerSecond``, and a tenth of this number
+    /// in the sandbox.
     ///
     /// - Parameter scale: The factor on Apple's number. At least one call is always permitted.
     public func callsPerHour(in environment: Environment, scale: Double = 1) -> Int {

@@ -17,7 +17,7 @@ struct RevisionToken: Hashable, Sendable {
     var customer: String
     /// The date of the refund; 0 in other lists.
     var date: Int64 = 0
-    /// The number of the last change on the page; see `World.history(of:)`.
+    /// The number of the last change that the client has read; see `World.history(of:)`.
     var change: UInt64
 
     /// The opaque text.

@@ -53,7 +53,7 @@ public struct SimulatedStore: Sendable {
     }
 }
 
-/// An extension of a subscription, by the identifier from the app's server.
+/// An extension request, identified by the subscription and by the app server's request identifier.
 struct ExtensionRequest: Hashable, Sendable {
     var originalTransactionId: String
     var requestIdentifier: String

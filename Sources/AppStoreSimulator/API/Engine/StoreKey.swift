@@ -3,7 +3,7 @@
 public import AppStoreModel
 import Crypto
 
-/// The key by which an app's server signs its requests: an In-App Purchase key of App Store Connect.
+/// The key with which an app's server signs its requests: an In-App Purchase key of App Store Connect.
 public struct StoreKey: Sendable, CustomStringConvertible {
     /// `kid` of tokens: ten upper-case letters and digits.
     public let id: String
@@ -46,7 +46,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     /// The key's id. The description contains no secret.
     public var description: String { "StoreKey \(id)" }
 
-    /// A token like the tokens of Apple's libraries, which make a token for each request.
+    /// A token in the form of Apple's libraries, which make a token for each request.
     ///
     /// - Parameters:
     ///   - bundleId: The app's bundle identifier.

@@ -5,7 +5,8 @@ import AppStoreModel
 // The extension of all subscriptions of a product. The world performs the extension some time later.
 
 extension SimulatedStore {
-    /// The most requests that the store keeps, so that clients cannot exhaust the memory. No test makes as many.
+    /// The most requests that the store keeps, so that clients cannot exhaust the memory. No test makes as many
+    /// requests.
     private static let massExtensions = 10_000
 
     mutating func extendAll(_ call: StoreCall) throws -> StoreResponse {

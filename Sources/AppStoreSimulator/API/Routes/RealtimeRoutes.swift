@@ -49,7 +49,7 @@ extension SimulatedStore {
         return config
     }()
 
-    /// The most test results that the store keeps. The next test drops all of them. No client makes as many tests.
+    /// The most test results that the store keeps. The next test drops all of them. No client starts as many tests.
     private static let performanceTests = 1000
 
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
