@@ -34,9 +34,9 @@ struct Auditor {
 
     /// The first contradiction in the events of an app; `nil` if there is none.
     ///
-    /// Each event must begin with the state in which the chain's previous event ended. Two events of one change are an
-    /// exception: both have the same state before and after. The last event of a chain must end with the state in the
-    /// chain's report.
+    /// Each event must begin with the state in which the chain's previous event ended. Events of the same change are an
+    /// exception: their `before` states are equal, and so are their `after` states. The last event of a chain must end
+    /// with the state in the chain's report.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
         var last: [ChainKey: (event: LedgerEvent, content: EventContent)] = [:]
         for event in events {

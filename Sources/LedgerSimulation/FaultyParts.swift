@@ -152,6 +152,6 @@ final class SimulationClock: Sendable {
     /// Sets the correct time.
     func set(_ time: Timestamp) { state.withLock { $0.time = time } }
 
-    /// Lets the clock jump. `error` is its distance from the correct time, in milliseconds.
+    /// Lets the clock jump to `error` milliseconds from the correct time.
     func jump(by error: Int64) { state.withLock { $0.error = error } }
 }

@@ -218,9 +218,9 @@ extension Simulation {
     /// The days of a fortnight on which the App Store is unreachable: two days, and four in every third fortnight.
     private static func outage(around day: Int) -> Range<Int> { 8..<(day / 14 % 3 == 2 ? 12 : 10) }
 
-    /// Whether a false answer hides a part of the history. The day after an outage, the server reads a history that
-    /// starts longer ago than usual, and so believes a false "too early". The server asks for the hidden part again a
-    /// day later.
+    /// Whether a false answer hides a part of the history. On the day after an outage, the server reads a history that
+    /// starts earlier than usual, and so believes ``Lie/tooEarly``. The server asks for the hidden part again a day
+    /// later.
     private static func isHistoryHidden(on day: Int) -> Bool { day % 14 == outage(around: day).upperBound }
 
     /// Sets the faults of a step.

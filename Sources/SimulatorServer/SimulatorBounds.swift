@@ -4,8 +4,7 @@ package import NIOCore
 
 /// The bounds on the use of a simulator. A simulator is a tool on one machine: the bounds stop mistakes, not attackers.
 package enum SimulatorBounds {
-    /// The longest body of a request to the App Store, in bytes. A verifyReceipt request with the longest receipt (3
-    /// MiB) fits.
+    /// The longest body of a request to the App Store, in bytes. The limit of verifyReceipt, 3 MiB, is lower.
     static let storeBody = 4 << 20
 
     /// The longest body of a control command, in bytes. The longest command names the members of a family.

@@ -6,7 +6,7 @@ package import AppStoreSimulator
 /// The owner of a simulator. Requests, commands and deliveries change the simulator one at a time.
 ///
 /// A ``Simulator`` is a value without a clock, and its owner moves its time. This actor holds the wall clock and the
-/// last kept time.
+/// last kept time: the earliest start of a simulator that continues this one.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp
@@ -44,7 +44,7 @@ package actor SimulatorHost {
         (simulator.store.notificationURLs[environment], simulator.store.faults.keepOrder)
     }
 
-    /// The time that the simulator has reached. No signed document has a later time.
+    /// The time that the simulator has reached. The simulator has signed no document with a later time.
     package func reachedTime() -> Timestamp { max(simulator.store.world.now, clock.now()) }
 
     /// Shares the turned clock, and keeps the time before the simulator sends any document signed at the new time.

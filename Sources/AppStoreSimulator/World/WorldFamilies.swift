@@ -126,8 +126,8 @@ extension World {
     private static func membersNotice(
         _ notice: Notice, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
     ) -> Notice? {
-        // The purchaser may end the subscription by turning renewal off. The member did not, so the member gets
-        // EXPIRED.
+        // The purchaser may end the subscription by turning renewal off. A member has not turned renewal off, and so
+        // gets EXPIRED.
         if state == .expired { return notice.type == .expired ? notice : Notice(.expired, .voluntary) }
         let silent: [NotificationTypeV2] = [
             .didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed, .refundDeclined, .consumptionRequest,

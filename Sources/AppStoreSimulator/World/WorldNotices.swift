@@ -44,8 +44,8 @@ extension World {
         return id
     }
 
-    /// The number of a token's monthly reminders after the first reminder. The bound lets a clock without an end come
-    /// to rest.
+    /// The number of a token's monthly reminders after the first reminder. The bound ensures that the world runs out of
+    /// events.
     private static let reminders = 12
 
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {
