@@ -3,14 +3,14 @@
 import GRDB
 import PurchaseLedger
 
-/// Translates SQLite's errors into those of a ledger.
+/// Translates SQLite's errors into a ledger's errors.
 enum SQLiteErrors {
-    /// Translates an error of SQLite. Any other error, such as one that a decision threw, stays as it is.
+    /// Translates an error of SQLite. Any other error, such as an error thrown by a decision, stays unchanged.
     static func translate(_ error: any Error) -> any Error {
         (error as? DatabaseError).map(storageError) ?? error
     }
 
-    /// Translates any error. One that is neither SQLite's nor a `LedgerStorageError` becomes `unavailable`.
+    /// Translates any error. An error that is neither SQLite's nor a `LedgerStorageError` becomes `unavailable`.
     static func storageError(_ error: any Error) -> LedgerStorageError {
         translate(error) as? LedgerStorageError ?? LedgerStorageError(.unavailable, "\(error)")
     }
@@ -26,7 +26,7 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
-        // Others may give a lock back. An error of the disk stays, such as that of a user whose quota is used up.
+        // Another connection may release its lock. A disk error persists, for example if the user's quota is used up.
         let isPassing = [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode)
         // The error's own description would quote the SQL statement.
         return LedgerStorageError(

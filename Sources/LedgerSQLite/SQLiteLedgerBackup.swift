@@ -3,23 +3,22 @@
 import GRDB
 import PurchaseLedger
 
-/// Copies a ledger into one file, even while a server writes it.
+/// Copies a ledger into one file, even while a server writes the ledger.
 public enum SQLiteLedgerBackup {
-    /// The pages that are copied between two reports of progress: 16 MiB.
+    /// The number of pages copied between two progress reports: 16 MiB.
     private static let step: Int32 = 4096
 
-    /// Copies one state of a ledger: everything that was committed before this began, and nothing that is committed
-    /// later.
+    /// Copies a snapshot of a ledger: all commits before the copy begins, and no later commit.
     ///
-    /// Reads all pages in one transaction. A copy that reads each part in a transaction of its own, as `sqlite3
-    /// .backup` does, begins again whenever the ledger was written in between. The ledger itself is only read.
+    /// All pages are read in one transaction. A copy with a transaction per part, such as `sqlite3 .backup`, restarts
+    /// after each write to the ledger. The ledger is only read.
     ///
     /// - Parameters:
     ///   - source: The path of the ledger.
-    ///   - target: The path of an empty file, so that the caller decides who may read it.
-    ///   - onProgress: Called with the number of bytes that were copied, and with the total number. An error that it
-    ///     throws ends the copy.
-    /// - Returns: How many documents the ledger has in the state that was copied.
+    ///   - target: The path of an empty file. The caller creates the file, and thereby decides its permissions.
+    ///   - onProgress: Called with the number of bytes copied so far and the total number of bytes. If `onProgress`
+    ///     throws an error, the copy ends.
+    /// - Returns: The number of documents in the copied snapshot.
     /// - Throws: `LedgerStorageError`: `full` if the disk of the copy is full, `damaged` if `source` is no ledger.
     public static func copy(
         _ source: String, to target: String,
@@ -29,7 +28,7 @@ public enum SQLiteLedgerBackup {
             let ledger = try open(source)
             let copy = try DatabaseQueue(path: target)
             let documents = try copy.writeWithoutTransaction { copy in
-                // The caller flushes the copy once it is complete, and deletes it otherwise.
+                // The caller flushes a complete copy, and deletes an incomplete copy.
                 try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
                 let documents = try ledger.read { ledger in
                     let documents = try count(ledger)
@@ -39,7 +38,8 @@ public enum SQLiteLedgerBackup {
                     }
                     return documents
                 }
-                // What the ledger commits from now on is not in the copy, which gives the same numbers to other events.
+                // Later commits of the ledger are not in the copy. The copy will give the same sequence numbers to
+                // different events.
                 for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
                 // The copied header says WAL mode. A backup is a single file.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
@@ -56,7 +56,7 @@ public enum SQLiteLedgerBackup {
     /// Checks a copy as ``SQLiteLedgerStorage/faults()`` does, and compares its number of documents. `Ledger.check`
     /// verifies the signatures.
     ///
-    /// - Returns: A sentence for each fault.
+    /// - Returns: A sentence per fault.
     /// - Throws: `LedgerStorageError` if the copy cannot be opened.
     public static func faults(_ path: String, documents: Int) throws -> [String] {
         do {

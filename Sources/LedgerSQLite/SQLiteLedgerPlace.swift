@@ -3,27 +3,27 @@
 import Foundation
 import PurchaseLedger
 
-/// The place of a ledger's file, locked so that no server uses it while the file is replaced.
+/// The place of a ledger's file. A lock keeps servers from using the ledger while the file is replaced.
 public final class SQLiteLedgerPlace {
-    /// The path of the ledger. There may be no file.
+    /// The path of the ledger. The file need not exist.
     public let path: String
     private let lock: ServerLock
 
-    /// What SQLite and this program keep beside a ledger, by the ends of their names. The journal of erasures, which
-    /// outlives the ledger, is not among them.
+    /// The endings of the names of a ledger's files: the ledger itself, and the files SQLite keeps beside the ledger.
+    /// The journal of erasures is not listed, because the journal outlives the ledger.
     private static let files = ["", "-wal", "-shm"]
 
-    /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if there can be none at the path.
+    /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if no ledger can be at the path.
     public init(_ path: String) throws {
         self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         try LedgerFile.requirePlace(self.path)
         lock = try ServerLock(self.path)
     }
 
-    /// Why servers cannot be kept from the ledger; `nil` if they are.
+    /// Why servers cannot be locked out of the ledger; `nil` if servers are locked out.
     public var lockFailure: String? { lock.failure }
 
-    /// A path to which a ledger can be moved without replacing another: this one, or one with a number behind it.
+    /// A path to which a ledger can be moved without replacing any ledger: `path`, or `path` with a number appended.
     public func unusedPath(_ path: String) -> String {
         var candidate = path
         var number = 1
@@ -36,18 +36,19 @@ public final class SQLiteLedgerPlace {
 
     /// Moves the ledger's files away, and puts another file in their place.
     ///
+    /// The new file gets the owner and the group of the old file, if this process may change them.
+    ///
     /// - Parameters:
     ///   - new: The path of a closed ledger in the same folder.
     ///   - old: The path to which the ledger is moved.
-    /// The new file belongs to the owner of the old one, as far as this user may give it away.
-    ///
-    /// - Throws: `LedgerStorageError`. The ledger's files are where they were then.
+    /// - Throws: `LedgerStorageError` if a file cannot be renamed. The ledger's files are moved back first.
     public func replace(by new: String, movingTo old: String) throws {
         var moved: [String] = []
         var status = stat()
         if stat(path, &status) == 0 { _ = chown(new, status.st_uid, status.st_gid) }
         do {
-            // The file first: a log beside no file is no ledger, but a file without its log is an older one.
+            // The ledger's file is moved first. After an interruption, a log without its file is no ledger, but a file
+            // without its log would look like an older ledger.
             for ending in Self.files where FileManager.default.fileExists(atPath: path + ending) {
                 try Self.move(path + ending, to: old + ending)
                 moved.append(ending)
@@ -59,7 +60,7 @@ public final class SQLiteLedgerPlace {
         }
     }
 
-    /// Lets servers use the place.
+    /// Unlocks the place, so that servers can use the ledger again.
     public func release() { lock.release() }
 
     private static func move(_ path: String, to target: String) throws {

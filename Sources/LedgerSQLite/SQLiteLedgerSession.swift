@@ -5,25 +5,26 @@ import DocumentPacking
 import GRDB
 import PurchaseLedger
 
-/// A connection within one transaction: loads records, and writes what was decided about them.
+/// A connection within one transaction: loads records, and writes the changes decided from those records.
 ///
-/// What it loaded is valid only within that transaction; ``cache`` is valid also later. After a rollback the session is
-/// discarded.
+/// Loaded records are valid only within the transaction. ``cache`` stays valid for later transactions. After a rollback
+/// the session is discarded.
 final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
     var cache: Cache
-    /// Documents that were encoded before this transaction began, so that other writes do not wait for it.
+    /// Documents encoded before the transaction began, so that other writes do not wait for the encoding.
     var encoded: [DocumentDigest: DocumentCodec] = [:]
-    /// The chains that the decision loaded; `nil` for one that is not stored. Only what differs from them is written.
+    /// The chains loaded for the decision; `nil` for a chain without a row. Only differences from these chains are
+    /// written.
     var chains: [ChainKey: StoredChain?] = [:]
-    /// The customers that the decision loaded; `nil` for one that is not stored.
+    /// The customers loaded for the decision; `nil` for a customer without a row.
     var customers: [Customer: CustomerRecord?] = [:]
-    /// The names that the decision asked for and that no document has.
+    /// The names in the decision's read set that no document has.
     var freeNames: Set<Provenance> = []
-    /// The documents that the decision looked up or added. The next decision must look them up again, since this one
-    /// may erase them.
+    /// The documents that the decision looked up or added. The next decision repeats its lookups, because this decision
+    /// may erase documents.
     var documents = BlobCache()
-    /// The last event's sequence number, by the number of the app.
+    /// The sequence number of the last event, by the number of the app.
     var lastSequences: [Int64: Int64] = [:]
 
     init(_ connection: Database, _ cache: Cache) {
@@ -42,7 +43,7 @@ final class SQLiteLedgerSession: StatementRunner {
 // MARK: - Loading
 
 extension SQLiteLedgerSession: SnapshotSource {
-    /// Loads all that a query names.
+    /// Loads the read set named by a query.
     ///
     /// - Parameter numbersCustomers: Whether the load is for a decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
@@ -61,10 +62,10 @@ extension SQLiteLedgerSession: SnapshotSource {
 // MARK: - Writing
 
 extension SQLiteLedgerSession {
-    /// Writes what was decided about what was loaded last.
+    /// Writes the changes decided from the last load.
     ///
-    /// Writes rows after the rows that they refer to. Removes the ids of erased customers first, since another customer
-    /// may have them from now on.
+    /// A row is written after the rows it refers to. The ids of erased customers are removed first, because the same
+    /// decision may give an id to a different customer.
     func write(_ changes: LedgerChanges) throws {
         for customer in changes.erasedCustomers { try removeIDs(of: customer) }
         for record in changes.customers { try put(record) }
@@ -84,7 +85,7 @@ extension SQLiteLedgerSession {
         try first("SELECT count(*) FROM documents", []) { try $0.next(Int.self) } ?? 0
     }
 
-    /// Writes a row that nothing reads.
+    /// Writes a row that is never read.
     func proveWritable() throws {
         try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }

@@ -10,13 +10,13 @@ import Synchronization
 
 /// A ledger in one SQLite file.
 ///
-/// A write is durable when it returns. Writes use one connection, and concurrent writes share a flush. Reads have
-/// connections of their own, never wait for a write, and each sees one consistent state. Only one process at a time
-/// should write.
+/// A write is durable when it returns. Writes use one connection, and concurrent writes share a flush. Reads use
+/// separate connections and never wait for a write. Each read sees one snapshot. Only one process at a time should
+/// write.
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for a ledger in memory.
     private let file: LedgerFile?
-    /// `nil` for one that is not served.
+    /// `nil` if the ledger is not served.
     private let lock: ServerLock?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
@@ -32,28 +32,29 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     private struct Connection {
         var database: any DatabaseWriter
-        /// Set after a write failed because the connection is read-only. It stays read-only even after the file becomes
-        /// writable.
+        /// Set after a write failed because the connection is read-only. The connection stays read-only even after the
+        /// file becomes writable.
         var mayBeReadOnly = false
         var isReadOnly: Bool { database.configuration.readonly }
     }
 
     /// Opens a ledger.
     ///
-    /// A file that cannot be written is opened for reading. Writes then throw `readOnly` until the file becomes
-    /// writable. A damaged log is copied before SQLite overwrites it; see ``condition``.
+    /// If the file cannot be written, the ledger is opened for reading. Writes then throw `readOnly` until the file
+    /// becomes writable. A damaged log is copied before SQLite overwrites the log; see ``condition``.
     ///
     /// - Parameters:
     ///   - path: The path of the file.
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     the new file.
     ///   - upgrades: Whether to upgrade the tables of an older version.
-    ///   - isServed: Whether to refuse the ledger if another storage serves it, also of another process, and to keep
-    ///     others from serving it until this one is closed.
-    ///   - continuesCopy: Whether to open half a copy too, to go on with it.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is of
-    ///   an older version and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if another
-    ///   storage serves it, `full` or `unavailable` if a damaged log cannot be copied. The file is not changed then.
+    ///   - isServed: Whether to lock the ledger, so that only one storage on the machine serves the ledger at a time.
+    ///     The lock is held until the storage is closed.
+    ///   - continuesCopy: Whether to open half a copy too, to continue copying.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
+    ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is half a copy,
+    ///   `unavailable` if another storage serves the ledger, `full` or `unavailable` if a damaged log cannot be copied.
+    ///   After an error the file is unchanged.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
         continuesCopy: Bool = false
@@ -65,7 +66,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         if createIfMissing { LedgerFile.createPrivately(path) }
         try Self.requireNoOtherDatabase(
             path, mayBeNew: createIfMissing, mayBeOld: upgrades, mayBeHalf: continuesCopy)
-        // Before the file is opened: a server of a newer version would change its tables.
+        // The lock is taken before the file is opened, because a server of a newer version would change the tables.
         let lock = try isServed ? ServerLock(path) : nil
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
@@ -73,11 +74,11 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         self.init(database, try LedgerFile(path: path), log, condition, lock, continuesCopy: continuesCopy)
     }
 
-    /// Opens a ledger for reading. The file is never changed, even if it is damaged.
+    /// Opens a ledger for reading. The file is never changed, even if the ledger is damaged.
     ///
     /// - Parameter path: The path of the file.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if it is
-    ///   of an older version, `unfinishedCopy` if it is half a copy.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
+    ///   ledger is of an older version, `unfinishedCopy` if the ledger is half a copy.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
@@ -100,7 +101,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         groups = GroupCommit { try file?.requireInPlaceWithLog() }
     }
 
-    /// Makes a ledger in memory.
+    /// Creates a ledger in memory.
     public static func inMemory() throws -> SQLiteLedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
@@ -111,16 +112,16 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         }
     }
 
-    /// Waits for reads and writes that have begun, and closes the file. All later ones throw `unavailable`.
+    /// Waits for running reads and writes, and closes the file. Later reads and writes throw `unavailable`.
     public func close() throws {
-        // The lock is not held here, since a running write may need it.
+        // The mutex of `connection` is not held here, because a running write may need the mutex.
         let database = connection.withLock { $0.database }
         defer { lock?.release() }
         do {
             // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
-            // the log, where they are just as safe.
+            // the log, and are just as safe there.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
@@ -132,10 +133,11 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 // MARK: - Permissions
 
 extension SQLiteLedgerStorage {
-    /// What to do if other users of the machine may read or write the files of a ledger, as a sentence; `nil` if they
-    /// may not.
+    /// A sentence of advice if other users of the machine may read or write the files of a ledger; `nil` if the files
+    /// are private.
     ///
-    /// The ledger works all the same, and its files stay as they are: the operator may have meant it.
+    /// The ledger works with such permissions too, and the files are not changed, because the permissions may be the
+    /// operator's intention.
     public static func exposure(of path: String) -> String? {
         let files = LedgerFile.exposed(path)
         guard let first = files.first else { return nil }
@@ -147,18 +149,20 @@ extension SQLiteLedgerStorage {
 // MARK: - Integrity
 
 extension SQLiteLedgerStorage {
-    /// What a ledger has lost by damage of its log, now or earlier, and what to do, as sentences; `nil` if nothing.
+    /// The loss caused by past or present damage of a ledger's log, and the remedy, as sentences; `nil` if nothing was
+    /// lost.
     public static func loss(at path: String) -> String? {
         let log = LedgerLog(ofLedger: path)
         if let concern = log.concern { return concern }
-        // A log that cannot be read is reported by the next write.
+        // The next write reports an unreadable log.
         guard case .damaged(let damage)? = try? log.condition() else { return nil }
         return log.sentence(about: damage)
     }
 
-    /// Checks the structure of the file and its foreign keys by SQLite's own means, and whether its log was damaged.
+    /// Checks the structure of the file and its foreign keys by SQLite's own means, and reports past or present damage
+    /// of the log.
     ///
-    /// - Returns: A sentence for each fault.
+    /// - Returns: A sentence per fault.
     public func faults() async throws -> [String] {
         let database = connection.withLock { $0.database }
         let damage = [logDamage].compactMap(\.self)
@@ -169,17 +173,18 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// What the operator must know about a damaged log, as a sentence: as long as its copy lies beside the ledger, or
-    /// if it was in its place when the ledger was opened. `nil` if there is none.
+    /// A message for the operator about a damaged log, as a sentence. The message stays while a copy of a damaged log
+    /// lies beside the ledger. A ledger opened for reading reports the damage found at opening. `nil` if there is no
+    /// damage.
     private var logDamage: String? {
         if let concern = log?.concern { return concern }
-        // Of a ledger that may only be read there is no copy.
+        // A ledger opened only for reading has no copy of its damaged log.
         guard case .damaged(let damage) = logCondition, connection.withLock({ $0.isReadOnly }) else { return nil }
         return log?.sentence(about: damage)
     }
 
-    /// The faults that each check finds. If damage makes a check fail, its error counts as a fault and the other checks
-    /// still run.
+    /// The faults found by each check. If damage makes a check fail, its error counts as a fault, and the remaining
+    /// checks still run.
     static func faults(_ connection: Database) -> [String] {
         let references = """
             SELECT 'A row of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
@@ -195,21 +200,22 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// How many faults each check lists: enough to see what happened to the file.
+    /// The maximum number of faults listed per check: enough to diagnose the file.
     private static let maxFaults = 100
 }
 
 // MARK: - LedgerStorage
 
 extension SQLiteLedgerStorage {
-    /// The concern is a log that grows, or that was damaged so that acknowledged writes are lost. The latter stays
+    /// The concern is a growing log, or a damaged log whose acknowledged writes are lost. The second concern stays
     /// until the operator has moved the copy of the log away.
     public var condition: StorageCondition {
         let concerns = [logDamage, file?.concern].compactMap(\.self)
         return StorageCondition(concern: concerns.isEmpty ? nil : concerns.joined(separator: " "))
     }
 
-    /// Who else may open the file, and whether the last write was interrupted before the ledger was opened.
+    /// Reports whether the ledger could be locked, whether other users may open the files, and whether the last write
+    /// before the ledger was opened was interrupted.
     public func report() async throws -> StorageReport {
         var report = StorageReport()
         report.lockFailure = lock?.failure
@@ -292,7 +298,7 @@ extension SQLiteLedgerStorage {
 // MARK: - Reading and writing
 
 extension SQLiteLedgerStorage {
-    /// Commits what `body` writes, in a group with other writes. `body` may run several times.
+    /// Commits the writes of `body` in a group with other writes. `body` may run several times.
     private func write<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
@@ -305,8 +311,8 @@ extension SQLiteLedgerStorage {
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
-            // Yields to the writer's thread, for which every caller waits. Otherwise the writer sometimes got no core
-            // for up to four milliseconds after its flush.
+            // Yields to the writer's thread, because every caller waits for that thread. Without the yield, the writer
+            // sometimes got no core for up to four milliseconds after its flush.
             sched_yield()
         }
     }
@@ -314,7 +320,7 @@ extension SQLiteLedgerStorage {
     private func read<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {
-        // A waiting read cannot be cancelled, but does not wait long.
+        // A waiting read cannot be cancelled, but the wait is short.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
             reads.add { [self] connection in
@@ -328,7 +334,7 @@ extension SQLiteLedgerStorage {
     /// Lends a connection for reading.
     private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // A connection that is opened now may open another file, which replaced the ledger.
+        // If another file replaced the ledger, a connection opened now would open the replacement.
         if let loss = groups.loss { throw loss }
         do {
             try database.unsafeRead(use)
@@ -355,48 +361,49 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Writes all groups, each in a task of its own on the connection's queue. Reads of a ledger in memory, which use
-    /// the same connection, run in between.
+    /// Writes all groups, each in a separate task on the connection's queue. For a ledger in memory, reads use the same
+    /// connection and run between the groups.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
             let mustGoOn = groups.writeNext(to: connection)
             if file != nil { keeper.noteCommit { [weak self] done in self?.bringInLog(done) } }
             if mustGoOn { beginWriting() }
-            // If it returned false, the next write may already hold the lock of `connection` and wait for this queue,
-            // so nothing here may take that lock.
+            // If `writeNext` returned false, the next write may already hold the mutex of `connection` and wait for
+            // this queue, so nothing here may take that mutex.
         }
     }
 
-    /// Brings the whole log into the file and empties it, between writes.
+    /// Moves the log into the file and empties the log, between writes.
     ///
-    /// A write that comes meanwhile waits for ``LogKeeper/patience`` and for the pages in the log. There are no more of
-    /// them than `checkpoint`, for which a write of a busy server waits too.
+    /// A write meanwhile waits up to ``LogKeeper/timeout`` and for the transfer of the log's pages. The log usually
+    /// holds at most `checkpoint` pages, a transfer for which a write of a busy server also waits.
     ///
-    /// - Parameter done: Called with whether nothing is left to try.
+    /// - Parameter done: Called with whether a further try is useless before the next commit.
     private func bringInLog(_ done: @escaping @Sendable (Bool) -> Void) {
         connection.withLock { $0.database }.asyncWriteWithoutTransaction { [file] connection in
             do {
-                // If it was closed, it has done that.
+                // A closed connection has emptied the log already.
                 guard connection.sqliteConnection != nil else { return }
                 try file?.requireInPlace()
                 try Self.emptyLog(connection)
                 done(true)
             } catch {
-                // After another error there is nothing to hope for until the next commit.
+                // Only a busy reader is worth a retry. After any other error, the next commit starts the next try.
                 done((error as? DatabaseError)?.resultCode != .SQLITE_BUSY)
             }
         }
     }
 
-    /// Brings the log into the file and empties it, unless a reader that needs the log is not done in a moment.
+    /// Moves the log into the file and empties the log. Fails if a read still needs the log after
+    /// ``LogKeeper/timeout``.
     private static func emptyLog(_ connection: Database) throws {
         sqlite3_busy_timeout(connection.sqliteConnection, LogKeeper.timeout)
         defer { sqlite3_busy_timeout(connection.sqliteConnection, Int32(busyTimeout * 1000)) }
         try connection.checkpoint(.truncate)
     }
 
-    /// Starts the writer. If the file must be reopened, uses another queue: reopening takes a while, and closes a
-    /// connection, which cannot be done on that connection's own queue.
+    /// Starts the writer. If the file must be reopened, the writer starts on another queue: reopening takes a while and
+    /// closes a connection, and a connection cannot be closed on its own queue.
     private func beginWriting() {
         guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
         DispatchQueue.global().async { self.writeGroups() }
@@ -409,12 +416,12 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Reopens the file if permissions allow writing it now. Reads wait meanwhile.
+    /// Reopens the file if the permissions now allow writing. Reads wait meanwhile.
     ///
-    /// Closes the old connections first. SQLite shares the index of the write-ahead log among all connections of a
-    /// process. As long as the index is open for reading only, new connections cannot write either.
+    /// The old connections are closed first, because SQLite shares the index of the write-ahead log among all
+    /// connections of a process. While the index is open for reading only, new connections cannot write either.
     private func reopen(_ connection: inout Connection) {
-        // After any error here the next write finds the connection closed or read only, and says so.
+        // After any error here, the next write fails with the reason, because its connection is closed or read-only.
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
         guard let log, let condition = try? log.condition() else { return }
@@ -426,26 +433,27 @@ extension SQLiteLedgerStorage {
 // MARK: - Opening
 
 extension SQLiteLedgerStorage {
-    /// How long to wait for another process that writes, such as one that makes a copy.
+    /// How long to wait for another process that holds a lock on the file, in seconds.
     private static let busyTimeout: TimeInterval = 5
 
-    /// The number of connections for reading. More would help only if the disk is slow.
+    /// The number of connections for reading. More connections would help only with a slow disk.
     private static let readers = 5
 
-    /// The page cache of each connection in KiB. It holds the upper levels of the indexes of some million transactions.
+    /// The page cache of each connection in KiB. This size holds the upper levels of the indexes of some million
+    /// transactions.
     private static let cache = 32 << 10
 
-    /// How many bytes of the file readers map into memory instead of copying pages: SQLite's maximum. With millions of
-    /// customers hardly a page is read twice, so a page cache would not help. If the disk fails to read a mapped page,
-    /// the process ends.
+    /// The number of bytes of the file that readers map into memory instead of copying pages: SQLite's maximum. With
+    /// millions of customers, few pages are read twice, so a page cache would not help. If the disk fails to read a
+    /// mapped page, the process ends.
     private static let mapped = 0x7fff_0000
 
-    /// The number of pages in the log that causes a checkpoint: 64 MiB. With SQLite's default of 1,000 pages, a busy
-    /// server would do little else.
+    /// The number of pages in the log that causes a checkpoint: 62.5 MiB. With SQLite's default of 1,000 pages, a busy
+    /// server would spend most of its time on checkpoints.
     private static let checkpoint = 16_000
 
-    /// The size in bytes to which SQLite truncates the log after a long read made it grow. It is above the log's usual
-    /// size, so that the log is not truncated and extended repeatedly.
+    /// The size in bytes to which SQLite truncates the log after a long read made the log grow. This size is above the
+    /// log's usual size, so that the log is not truncated and extended repeatedly.
     private static let keptLog = 96 << 20
 
     private static var configuration: Configuration {
@@ -463,8 +471,8 @@ extension SQLiteLedgerStorage {
         return configuration
     }
 
-    /// Makes SQLite keep the log when it closes the file. SQLite would remove the log by its path, at which there may
-    /// be another file's log by now.
+    /// Makes SQLite keep the log when the file is closed. SQLite would remove the log by its path, and another file's
+    /// log may be at the path by now.
     private func keepLog(of database: any DatabaseWriter) throws {
         database.writeWithoutTransaction { connection in
             var isKept: Int32 = 1
@@ -490,18 +498,19 @@ extension SQLiteLedgerStorage {
         let wasEmpty = log.isEmpty
         let pool = try DatabasePool(path: path, configuration: configuration)
         try pool.writeWithoutTransaction { connection in
-            // Replaces NORMAL, which GRDB's pool has set: with it, a power failure loses the last commits.
+            // Replaces NORMAL, as set by GRDB's pool: with NORMAL, a power failure loses the last commits.
             try connection.execute(sql: "PRAGMA synchronous = FULL")
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
         }
         try pool.read { try Schema.requireLedger($0, orNone: true, orHalf: mayBeHalf) }
         if wasEmpty {
-            // The pool has written a transaction without a flush. A later one must not be flushed before it.
+            // The pool has written a transaction without a flush. This transaction must reach the disk before any later
+            // transaction.
             log.flush()
         } else {
-            // Begins the log anew, so that what is left of an interrupted write does not lie behind later ones. If
-            // another process has the ledger open, nothing is left. After an error the log stays as it is.
+            // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. If another
+            // process has the ledger open, the log has no such remains. After an error the log stays unchanged.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
@@ -530,11 +539,11 @@ extension SQLiteLedgerStorage {
     }
 
     /// Throws if the file is another kind of database, too old, or half a copy. Opening such a file for writing would
-    /// change it.
+    /// change the file.
     private static func requireNoOtherDatabase(
         _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool
     ) throws {
-        // Any error means that there is no file.
+        // Any error means that the file does not exist.
         guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
         var configuration = Configuration()
         configuration.readonly = true
@@ -547,7 +556,7 @@ extension SQLiteLedgerStorage {
             }
             try queue.close()
         } catch is DatabaseError {
-            // `open` then fails with the same error, and handles it.
+            // `open` then fails with the same error, and handles the error.
         }
     }
 
@@ -560,18 +569,18 @@ extension SQLiteLedgerStorage {
 // MARK: - For tests
 
 extension SQLiteLedgerStorage {
-    /// How many transactions were committed.
+    /// The number of committed transactions.
     package var commits: Int { groups.commits }
 
-    /// How many writes wait for the current group.
+    /// The number of writes waiting for the current group.
     package var waiting: Int { groups.waiting }
 
-    /// Runs SQL on the connection that writes.
+    /// Runs SQL on the writing connection.
     package func execute(_ sql: String) async throws {
         try await connection.withLock { $0.database }.writeWithoutTransaction { try $0.execute(sql: sql) }
     }
 
-    /// The number that a query on the connection that writes returns.
+    /// Runs a query on the writing connection. Returns the number in the first row, or 0.
     package func number(_ sql: String) async throws -> Int {
         try await connection.withLock { $0.database }.writeWithoutTransaction { try Int.fetchOne($0, sql: sql) ?? 0 }
     }

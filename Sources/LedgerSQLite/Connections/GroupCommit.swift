@@ -5,12 +5,12 @@ import GRDB
 import PurchaseLedger
 import Synchronization
 
-/// Commits writes in groups, so that they share a flush.
+/// Commits writes in groups, so that the writes of a group share a flush.
 ///
-/// The next group gathers while one is being written, so that groups grow with the load. A group that is smaller than
-/// the last one waits a moment for further writes. The group after one with a single write does not wait.
+/// The next group gathers during the current commit, so that groups grow with the load. A group smaller than the
+/// previous group waits a moment for further writes. After a group of a single write, the next group does not wait.
 final class GroupCommit: Sendable {
-    /// What one caller writes.
+    /// A caller's write.
     struct Write: Sendable {
         /// Writes, and returns a closure that reports success to the caller once the write is durable. Runs again if
         /// the group is rolled back.
@@ -18,12 +18,12 @@ final class GroupCommit: Sendable {
         let fail: @Sendable (any Error) -> Void
     }
 
-    /// The limit on writes in a group. The first write waits for the last: some 50 ms if the disk is fast. Larger
-    /// groups would gain nothing, since the flush is then a small part of the time.
+    /// The maximum number of writes in a group. The first write waits for the last: some 50 ms with a fast disk. Larger
+    /// groups would gain nothing, because the flush is then a small part of the time.
     private static let maxGroup = 200
 
-    /// How long, in seconds, a group waits if it is smaller than the last one: about as long as a flush takes. Under
-    /// load this halves the number of flushes.
+    /// How long, in seconds, a group waits if it is smaller than the previous group: about as long as a flush takes.
+    /// Under load this wait halves the number of flushes.
     private static let moment = 0.0006
 
     private struct State {
@@ -32,7 +32,7 @@ final class GroupCommit: Sendable {
         /// The size of the last group.
         var lastCount = 1
         var commits = 0
-        /// The lookups of committed transactions, without those of transactions that were rolled back.
+        /// The lookups of committed transactions. Lookups of rolled-back transactions are discarded.
         var cache = SQLiteLedgerSession.Cache()
         /// Set if the last commit went to a file that was removed or replaced.
         var loss: LedgerStorageError?
@@ -41,23 +41,23 @@ final class GroupCommit: Sendable {
     private let state = Mutex(State())
     private let proveKept: @Sendable () throws -> Void
 
-    /// - Parameter proveKept: Throws if what was committed is not in the ledger's file. Runs after each commit, before
-    ///   any caller gets its answer.
+    /// - Parameter proveKept: Throws if the commit is not in the ledger's file. Runs after each commit, before any
+    ///   caller gets its answer.
     init(proveKept: @escaping @Sendable () throws -> Void) {
         self.proveKept = proveKept
     }
 
     var loss: LedgerStorageError? { state.withLock { $0.loss } }
 
-    /// How many transactions were committed.
+    /// The number of committed transactions.
     var commits: Int { state.withLock { $0.commits } }
 
-    /// How many writes wait for the group that is being written.
+    /// The number of writes waiting for the current group.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     /// Adds a write to the next group.
     ///
-    /// - Returns: Whether no group is being written. Then the caller must run ``writeNext(to:)``.
+    /// - Returns: Whether the writer is idle. If so, the caller must run ``writeNext(to:)``.
     func add(_ write: Write) -> Bool {
         state.withLock { state in
             state.waiting.append(write)
@@ -66,9 +66,9 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits the writes that wait now, as one group.
+    /// Commits the waiting writes as one group.
     ///
-    /// - Returns: Whether more writes wait now. Then the caller must run this again.
+    /// - Returns: Whether more writes are waiting. If so, the caller must call this method again.
     func writeNext(to connection: Database) -> Bool {
         if state.withLock({ $0.waiting.count < $0.lastCount }) { Thread.sleep(forTimeInterval: Self.moment) }
         let group = state.withLock { state in
@@ -83,10 +83,10 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits a group in one transaction. If that fails, commits each write in a transaction of its own, so that one
-    /// write does not make the others fail.
+    /// Commits a group in one transaction. If the transaction fails, each write is committed in a separate transaction,
+    /// so that one bad write does not fail the others.
     ///
-    /// - Returns: A closure for each caller that reports the outcome to it.
+    /// - Returns: A closure per write that reports the outcome to its caller.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
             var answers: [() -> Void]?
@@ -112,8 +112,8 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Runs one write. If it fails before it wrote anything, for example because its decision threw, only this write
-    /// fails.
+    /// Runs one write. If the write fails without having changed any row, for example because its decision threw, only
+    /// this write fails.
     private func run(_ write: Write, in session: SQLiteLedgerSession) throws -> () -> Void {
         let changes = session.connection.totalChangesCount
         do {

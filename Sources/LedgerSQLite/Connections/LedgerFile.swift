@@ -4,33 +4,34 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 
-/// Detects whether the file of a ledger or its log was removed or replaced since it was opened.
+/// Detects whether the file of a ledger or its log was removed or replaced while open.
 ///
-/// An open file can be removed or replaced. SQLite then continues to write to the old file, which no path leads to, and
-/// all of that is lost when it closes the file.
+/// If an open file is removed or replaced, SQLite continues to write to the old file. No path leads to the old file, so
+/// its writes are lost when SQLite closes the file.
 final class LedgerFile: Sendable {
-    /// What stays the same when a file is written, and differs when it is replaced.
+    /// The identity of a file. Writing keeps the identity, and replacing the file changes the identity.
     private struct Identity: Equatable {
         var device: UInt64
         var node: UInt64
     }
 
-    /// The size of the log, in bytes, above which the operator is warned. Its content is moved to the file every 64
-    /// MiB, unless another process still reads an old state.
+    /// The size of the log, in bytes, above which the operator is warned. The log's content is moved to the file about
+    /// every 64 MiB, unless another process still reads an old snapshot.
     private static let usualLog = 1 << 30
 
     let path: String
-    /// The path of the file to which links lead: SQLite keeps its own files beside that.
+    /// The path of the file after following symbolic links, because SQLite keeps its own files beside the link's
+    /// target.
     private let target: String
     /// The size of the file when it was opened.
     let bytes: Int
     private let file: Identity
-    /// The log and its index, in this order; `nil` until they exist.
+    /// The identities of the log and its index, in this order; `nil` until both files were first seen.
     private let log = Mutex<[Identity]?>(nil)
 
     /// Checks a path for faults that SQLite would report only by number.
     ///
-    /// - Throws: `LedgerStorageError` if there can be no ledger at the path.
+    /// - Throws: `LedgerStorageError` if no ledger can be at the path.
     static func requirePlace(_ path: String) throws {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) {
@@ -45,10 +46,10 @@ final class LedgerFile: Sendable {
         guard access(folder, W_OK) == 0 else { throw unusable("This user may make no file in \(folder)") }
     }
 
-    /// Creates an empty file that only its owner may read and write, whatever the umask; leaves an existing file as it
-    /// is. SQLite gives the log and its index the mode of the file.
+    /// Creates an empty file that only its owner may read and write, regardless of the umask. An existing file stays
+    /// unchanged. SQLite gives the log and its index the mode of the file.
     ///
-    /// If the file cannot be created, SQLite reports why when it opens the path.
+    /// If the file cannot be created, SQLite reports the reason when it opens the path.
     static func createPrivately(_ path: String) {
         // Without O_EXCL, so that the target of a symbolic link is created too.
         guard status(path) == nil, case let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600), file >= 0 else {
@@ -69,9 +70,9 @@ final class LedgerFile: Sendable {
 
     private static func unusable(_ message: String) -> LedgerStorageError { LedgerStorageError(.unavailable, message) }
 
-    /// Records which file the path leads to now.
+    /// Records the identity of the file at the path.
     ///
-    /// - Throws: `LedgerStorageError` if there is no file.
+    /// - Throws: `LedgerStorageError` if the file does not exist.
     init(path: String) throws {
         self.path = path
         target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
@@ -79,16 +80,16 @@ final class LedgerFile: Sendable {
         (file, bytes) = status
     }
 
-    /// Requires that the path still leads to this file.
+    /// Requires that the path still leads to the same file.
     ///
-    /// - Throws: `LedgerStorageError` if the path leads to no file or to another one.
+    /// - Throws: `LedgerStorageError` if the path leads to no file or to another file.
     func requireInPlace() throws {
         guard let found = Self.status(path)?.identity else { throw Self.missing(path) }
         guard found == file else { throw Self.replaced(path) }
     }
 
-    /// As ``requireInPlace()``, for the log and its index too. The log contains the latest writes, and processes lock
-    /// the ledger by the index.
+    /// Requires that the file, the log and the log's index are still in place. The log contains the latest writes, and
+    /// processes lock the ledger by the index.
     func requireInPlaceWithLog() throws {
         try requireInPlace()
         let paths = [logPath, target + "-shm"]

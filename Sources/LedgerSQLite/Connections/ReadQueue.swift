@@ -4,15 +4,15 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// Runs reads on a few threads of their own, since a read blocks its thread while the disk is slow.
+/// Runs reads on a few separate threads, because a read blocks its thread while the disk is slow.
 ///
 /// A thread continues with the next read on the same connection. Under load this saves waking a thread and looking up a
-/// connection, which together cost half as much as the read itself.
+/// connection. Both together cost half as much as the read.
 final class ReadQueue: Sendable {
-    /// Runs with a connection, or with the error if none could be lent.
+    /// Runs with a connection, or with the error if no connection could be lent.
     typealias Read = @Sendable (Result<Database, any Error>) -> Void
 
-    /// Lends a connection, or throws without having lent one.
+    /// Lends a connection, or throws without having lent a connection.
     typealias Lender = @Sendable ((Database) -> Void) throws -> Void
 
     private struct State {
@@ -20,15 +20,14 @@ final class ReadQueue: Sendable {
         var threads = 0
     }
 
-    /// The limit on reads before a connection is returned: few enough that closing or reopening the ledger does not
-    /// take long.
+    /// The maximum number of reads before a connection is returned: few enough to close or reopen the ledger soon.
     private static let maxLoan = 64
 
     private let width: Int
     private let state = Mutex(State())
     private let queue = DispatchQueue(label: "LedgerSQLite.reads", attributes: .concurrent)
 
-    /// - Parameter width: How many reads run at once.
+    /// - Parameter width: The maximum number of concurrent reads.
     init(width: Int) {
         self.width = width
     }
@@ -61,7 +60,7 @@ final class ReadQueue: Sendable {
         }
     }
 
-    /// The next read; `nil` if none waits. Then the thread counts as ended.
+    /// The next read; `nil` if no read is waiting. After `nil` the thread no longer counts as running.
     private func next() -> Read? {
         state.withLock { state in
             guard !state.waiting.isEmpty else {

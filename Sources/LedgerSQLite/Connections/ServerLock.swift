@@ -4,20 +4,23 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 
-/// Keeps a second server from a ledger: an exclusive `flock` of a file beside the ledger, `FILE-lock`.
+/// Keeps a second server from a ledger: an exclusive `flock` of `FILE-lock`, a file beside the ledger.
 ///
-/// The system releases the lock when the process ends, however it ends. The file stays, and says nothing: only its
-/// lock counts, so no process id can be mistaken for that of another container. The lock is not on the ledger's own
-/// file, because a close of that file would release SQLite's locks (`fcntl`) of the whole process, and because NFS
-/// makes a `flock` out of such locks, which would shut out SQLite itself. It does not concern commands that may run
-/// beside a server.
+/// The system releases the lock at any end of the process. The lock file stays, but has no content: only the lock
+/// counts. No process id can therefore be mistaken for a process of another container. The lock is not on the ledger's
+/// own file for two reasons. Closing the ledger's file would release all of SQLite's locks (`fcntl`) in the process.
+/// NFS implements `flock` by `fcntl` locks, so the lock would shut out SQLite itself. The lock does not affect commands
+/// that may run beside a server.
 final class ServerLock: Sendable {
-    /// Why there is no lock: the file system has none, or the file cannot be created. `nil` if there is one.
+    /// Why the ledger is not locked: the file system has no locks, or the lock file cannot be created. `nil` if the
+    /// ledger is locked.
     let failure: String?
     private let descriptor: Mutex<Int32?>
 
-    /// - Parameter ledger: The path of the ledger. A link leads to the lock of its target, as with SQLite's own files.
-    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock, or if the file has several names.
+    /// - Parameter ledger: The path of the ledger. A symbolic link uses the lock of its target, like SQLite's own
+    ///   files.
+    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock, or if the ledger's file has several
+    ///   hard links.
     init(_ ledger: String) throws {
         try Self.requireOneName(ledger)
         let outcome = try Self.lock(URL(fileURLWithPath: ledger).resolvingSymlinksInPath().path + "-lock")
@@ -25,8 +28,8 @@ final class ServerLock: Sendable {
         descriptor = Mutex(outcome.descriptor)
     }
 
-    /// SQLite keeps a log beside each name of a file. Servers that open it by two names (hard links) overwrite each
-    /// other, and a lock by name does not notice.
+    /// SQLite keeps a log beside each name of a file. Servers that open the file by different names (hard links)
+    /// overwrite each other, and a lock by name does not notice.
     private static func requireOneName(_ ledger: String) throws {
         var status = stat()
         guard stat(ledger, &status) == 0, status.st_nlink > 1 else { return }
@@ -50,7 +53,7 @@ final class ServerLock: Sendable {
         return (nil, "\(path): \(String(cString: strerror(error)))")
     }
 
-    /// The umask may have taken the permissions of the owner, who could then not open the file again.
+    /// The umask may have removed the owner's permissions, and the owner could then not open the lock file again.
     private static func makeUsable(_ file: Int32) {
         var status = stat()
         guard fstat(file, &status) == 0, status.st_mode & 0o600 != 0o600 else { return }
@@ -59,10 +62,10 @@ final class ServerLock: Sendable {
 
     deinit { release() }
 
-    /// Lets another server use the ledger.
+    /// Unlocks the ledger, so that another server can use the ledger.
     ///
-    /// To close the file would not always suffice: until a child of this process begins its program, it has a copy of
-    /// each open file, and with it the lock.
+    /// Closing the file would not always suffice. A child of this process holds copies of all open files until the
+    /// child begins its program, and a copy holds the lock.
     func release() {
         let file = descriptor.withLock { file in
             defer { file = nil }

@@ -4,19 +4,19 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// Encodes and decodes documents. Blobs that they share with other documents are in rows of their own.
+/// Encodes and decodes documents. Blobs shared with other documents have rows of their own.
 struct DocumentStore {
     let session: SQLiteLedgerSession
 
-    /// The limit on the depth of documents in documents. Base64url makes a token a third longer than the tokens in it,
-    /// so the longest token that ``DocumentCodec`` cuts has fewer than 40 levels. Only a damaged ledger, in which
-    /// documents refer to each other in a cycle, goes deeper.
+    /// The maximum nesting depth of documents. Base64url makes a token a third longer than the inner tokens, so the
+    /// longest token cut by ``DocumentCodec`` has fewer than 40 levels. Only a damaged ledger with a cycle of documents
+    /// goes deeper.
     private static let deepest = 64
 
     /// The content to store for a document.
     func content(of evidence: Evidence) throws -> [UInt8] {
-        // Inner tokens that are not stored as documents stay in the content, and are deleted with it. The codec that
-        // was made before the transaction is used only if all tokens that it cut out are stored.
+        // Inner tokens without a document of their own stay in the content, and are deleted with the content. The codec
+        // made before the transaction is used only if all tokens cut out by the codec are stored.
         let isStored = { session.documents.number(of: $0) != nil }
         let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
         guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {
@@ -30,7 +30,7 @@ struct DocumentStore {
         return content
     }
 
-    /// The number of a shared blob, which is inserted if it is new.
+    /// The number of a shared blob. A new blob is inserted.
     private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
         if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
         let bytes = Array(blob.bytes)
@@ -69,6 +69,6 @@ struct DocumentStore {
 }
 
 extension DocumentDigest {
-    /// Its first eight bytes.
+    /// The first eight bytes of the digest.
     fileprivate var leading: Int64 { bytes.prefix(8).reduce(0) { $0 << 8 | Int64($1) } }
 }

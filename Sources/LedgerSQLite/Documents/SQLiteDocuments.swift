@@ -3,27 +3,27 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Documents, and the chains that they are evidence for.
+// Documents, and the chains for which the documents are evidence.
 
 // MARK: - Reading
 
 extension SQLiteLedgerSession {
-    /// Outer joins: a document whose scope does not exist must be found, and is reported as damage.
+    /// Outer joins: a document with a missing scope must be found, and is reported as damage.
     private static let rows = """
         SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
                notificationSubtype, notificationUUID, wording, isPinned, content
         FROM documents LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
         """
 
-    /// A document with its content; `nil` if it is not stored, or cannot be read.
+    /// A document with its content; `nil` if the document is missing or unreadable.
     func document(_ name: Provenance) throws -> StoredDocument? {
         let found = try Self.unlessDamaged { try row(name).map { try stored($0) } }
         return found?.name == name ? found : nil
     }
 
-    /// Whether a document is stored and can be read. If so, a document that contains it need not store it again.
+    /// Whether a document is stored and readable. If so, an enclosing document need not store the inner document again.
     func isStored(_ name: Provenance) throws -> Bool {
-        // For a new document the index alone answers this.
+        // For a new document the index alone answers this query.
         guard let number = try number(of: name) else {
             freeNames.insert(name)
             return false
@@ -47,7 +47,7 @@ extension SQLiteLedgerSession {
         [name.signedDate.stored, .bytes(name.digest.beginning)]
     }
 
-    /// The result of `read`; `nil` if what it reads is damaged.
+    /// The result of `read`; `nil` if the data is damaged.
     private static func unlessDamaged<Value>(_ read: () throws -> Value?) throws -> Value? {
         do {
             return try read()
@@ -56,7 +56,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The document of a row. Throws if its digest is not that of the document that was added.
+    /// The document of a row. Throws if the digest differs from the digest of the added document.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
         let document: [UInt8]
         do {
@@ -87,8 +87,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Reads the table from its end. An index of kinds would be one more page to write for each document. The outer
-    /// query has no ORDER BY, for which SQLite would sort all rows.
+    /// Reads the table from its end. An index of kinds would cost an additional page write per document. The outer
+    /// query has no ORDER BY, because SQLite would then sort all rows.
     private func newest(
         of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
     ) throws -> [StoredDocument] {
@@ -111,8 +111,8 @@ extension SQLiteLedgerSession {
 // MARK: - Evidence for chains
 
 extension SQLiteLedgerSession {
-    /// The documents that are evidence for a chain. Nearly every document is evidence for one chain alone, which is in
-    /// `documents`. Otherwise `mentions` contains the chains that `documents` does not.
+    /// The documents that are evidence for a chain. Nearly every document is evidence for a single chain, named in
+    /// `documents`. `mentions` contains the remaining pairs of chain and document.
     private static let evidence = """
         SELECT number FROM documents WHERE chain = ?1 UNION SELECT document FROM mentions WHERE chain = ?1
         """
@@ -134,15 +134,15 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The name of a document. If the document cannot be read, only the beginning of its digest is known, which is
-    /// enough to find it.
+    /// The name of a document. If the document is unreadable, only the beginning of its digest is known. The beginning
+    /// suffices to find the document.
     private func name(ofDocument number: Int64) throws -> Provenance {
         let row = try first(Self.rows + " WHERE number = ?", [.integer(number)]) { try DocumentRow(&$0) }
         guard let row else { throw SQLiteErrors.damaged("Document \(number) is missing") }
         return try Self.unlessDamaged { try stored(row) }?.name ?? row.name
     }
 
-    /// The documents with a wording that are evidence for one chain alone.
+    /// The documents with a wording whose only chain is the chain of `key`.
     func documents(_ key: WordingKey) throws -> [WordedDocument] {
         guard let chain = try storedChain(key.chain)?.number else { return [] }
         let found = try all(
@@ -152,7 +152,7 @@ extension SQLiteLedgerSession {
         return try found.map { WordedDocument(try name(ofDocument: $0.number), isPinned: $0.isPinned) }
     }
 
-    /// Erases a document with a wording, unless it is pinned.
+    /// Erases a document with a wording, unless the document is pinned.
     func erase(_ name: Provenance) throws {
         try run(
             """
@@ -168,8 +168,8 @@ extension SQLiteLedgerSession {
         try run("DELETE FROM mentions WHERE chain = ?", [.integer(number)])
     }
 
-    /// Erases the documents that are then evidence for no chain. What they shared stays: headers, certificates, and
-    /// tokens that are still evidence for another chain.
+    /// Erases the evidence for some chains. A document stays if it is evidence for another chain. Shared parts also
+    /// stay: headers, certificates, and tokens stored as evidence for another chain.
     func eraseEvidence(for keys: Set<ChainKey>) throws {
         var documents: Set<Int64> = []
         for key in keys {
@@ -200,7 +200,7 @@ extension SQLiteLedgerSession {
     func add(_ new: NewDocument) throws {
         let evidence = new.evidence
         let chains = try new.chains.map(chainNumber)
-        // No other transaction writes meanwhile, so a name that was free is still free unless this decision took it.
+        // No other transaction writes meanwhile, so a free name stays free unless this decision took the name.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             try mention(chains, in: number)
@@ -219,7 +219,7 @@ extension SQLiteLedgerSession {
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Pins a document that was stored before, unless it was stored in the same way.
+    /// Pins a stored document that is added again, unless the wording and the chain are the same as before.
     private func pin(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(
@@ -230,7 +230,7 @@ extension SQLiteLedgerSession {
             """, [.integer(document), (key?.wording.digest).stored, chain.stored])
     }
 
-    /// Pins a document that another one contains.
+    /// Pins a document contained in another document.
     func pin(_ document: Int64) throws {
         try run("UPDATE documents SET isPinned = 1 WHERE number = ? AND wording IS NOT NULL", [.integer(document)])
     }
@@ -245,7 +245,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Replaces the content of a stored document if it cannot be read any more.
+    /// Replaces the content of a stored document if the content has become unreadable.
     private func repair(_ evidence: Evidence, _ number: Int64) throws {
         if let found = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
             guard found.id == evidence.id else {
@@ -262,16 +262,16 @@ extension SQLiteLedgerSession {
 // MARK: - Rows
 
 extension DocumentDigest {
-    /// The part of the digest that the table of documents contains.
+    /// The part of the digest stored in the table of documents.
     fileprivate var beginning: [UInt8] { Array(bytes.prefix(16)) }
 }
 
 /// A row of `documents`.
 private struct DocumentRow {
     let number: Int64
-    /// The name, with zeros for the end of its digest, which the table lacks.
+    /// The name of the document. The second half of the digest is zeros, because the table stores only the first half.
     let name: Provenance
-    /// The document without its content and the end of its digest.
+    /// The document without its content. The second half of its digest is zeros.
     let head: StoredDocument
     let content: [UInt8]
 

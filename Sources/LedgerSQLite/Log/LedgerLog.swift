@@ -3,30 +3,31 @@
 import Foundation
 import PurchaseLedger
 
-/// The log of a ledger as a file, and the copies of those that were damaged.
+/// The file of a ledger's write-ahead log, and the copies of damaged logs.
 ///
-/// SQLite overwrites a damaged log from the damage on, so it is copied before SQLite opens it: `FILE-wal-damaged-1` and
-/// so on. As long as a copy lies beside the ledger, the ledger lacks what was lost, as far as anybody knows. The
-/// operator moves it away once the loss is made good.
+/// SQLite overwrites a damaged log from the damage on. The log is therefore copied before SQLite opens it, to
+/// `FILE-wal-damaged-1` and so on. A copy beside the ledger means that the lost transactions are still missing. The
+/// operator moves the copy away after repairing the loss.
 struct LedgerLog {
-    /// The ledger, to which links lead: SQLite's own files are beside it.
+    /// The path of the ledger after following symbolic links, because SQLite keeps its files beside the link's target.
     private let ledger: String
     private var log: String { ledger + "-wal" }
 
-    /// How many copies are kept: the first ones, which have most. A log has 64 MiB.
+    /// The maximum number of copies. The first copies are kept, because the first copies hold the most. A log has about
+    /// 64 MiB.
     private static let maxCopies = 3
 
     init(ofLedger path: String) {
         ledger = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
     }
 
-    /// Whether nothing is in the log, or there is none.
+    /// Whether the log is empty or missing.
     var isEmpty: Bool {
         var status = stat()
         return stat(log, &status) != 0 || status.st_size == 0
     }
 
-    /// Flushes the log. If that fails, so does the next commit.
+    /// Flushes the log. If the flush fails, the next commit fails too.
     func flush() { Self.flush(log) }
 
     private static func flush(_ path: String) {
@@ -36,16 +37,17 @@ struct LedgerLog {
         close(file)
     }
 
-    /// Reads the condition of the log. There need not be one.
+    /// Reads the condition of the log. The log may be missing.
     ///
-    /// - Throws: `LedgerStorageError` if it cannot be read.
+    /// - Throws: `LedgerStorageError` if the log cannot be read.
     func condition() throws -> LogCondition {
         let file = open(log, O_RDONLY | O_CLOEXEC)
-        // SQLite reports what is wrong.
+        // SQLite reports the error.
         guard file >= 0 else { return .whole }
         defer { close(file) }
         var last = try condition(file)
-        // Another process may write the log meanwhile. What looks like damage must still be there in the same place.
+        // Another process may write the log during a reading. Damage counts only if two readings in a row find the same
+        // damage.
         for _ in 0..<Self.maxReadings {
             guard case .damaged = last else { return last }
             let next = try condition(file)
@@ -55,7 +57,8 @@ struct LedgerLog {
         return .whole
     }
 
-    /// Damage is there at the second reading. At the speed of a disk, no writer changes each of some more.
+    /// The maximum number of further readings. Lasting damage is confirmed by the second reading. No writer is fast
+    /// enough to change the log in the same place during every further reading.
     private static let maxReadings = 5
 
     private func condition(_ file: Int32) throws -> LogCondition {
@@ -68,23 +71,25 @@ struct LedgerLog {
 
     // MARK: Copies
 
-    /// The copies that lie beside the ledger.
+    /// The paths of the copies that exist beside the ledger.
     var copies: [String] { copyPaths.filter { access($0, F_OK) == 0 } }
 
     private var copyPaths: [String] { (1...Self.maxCopies).map { "\(log)-damaged-\($0)" } }
 
-    /// Copies the log, unless there are enough copies. Only its owner may read the copy.
+    /// Copies the log, unless ``maxCopies`` copies exist. Only the owner may read the copy.
     ///
-    /// - Throws: `LedgerStorageError` if it cannot be copied. To open the ledger would destroy what is left.
+    /// - Throws: `LedgerStorageError` if the log cannot be copied. Opening the ledger then would destroy the rest of
+    ///   the log.
     func copy() throws {
         guard let target = copyPaths.first(where: { access($0, F_OK) != 0 }) else { return }
         let partial = target + ".partial"
         do {
-            // What an earlier try left.
+            // Deletes the remains of an earlier try.
             unlink(partial)
             try copy(to: partial)
             guard rename(partial, target) == 0 else { throw failure("cannot be copied to \(target)") }
-            // Makes the name durable. A file system that cannot is no reason to keep the ledger closed.
+            // Makes the name durable. If the file system does not support this flush, the ledger is opened all the
+            // same.
             Self.flush(URL(fileURLWithPath: ledger).deletingLastPathComponent().path)
         } catch {
             unlink(partial)
@@ -97,7 +102,7 @@ struct LedgerLog {
         let copy = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         defer { for file in [source, copy] where file >= 0 { close(file) } }
         guard source >= 0, copy >= 0 else { throw failure("cannot be copied to \(target)") }
-        // Whatever the umask.
+        // The umask does not matter.
         fchmod(copy, 0o600)
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         while true {
@@ -116,7 +121,7 @@ struct LedgerLog {
 }
 
 extension LedgerLog {
-    /// What the operator must know about a damaged log that is still in its place, as a sentence.
+    /// A message for the operator about a damaged log that is still in use, as a sentence.
     func sentence(about damage: LogDamage) -> String {
         let location = damage.frame.map { "in frame \($0)" } ?? "in its header"
         let loss =
@@ -126,7 +131,7 @@ extension LedgerLog {
         return "\(log) is damaged \(location): \(loss). docs/ledger.md says how to get it back."
     }
 
-    /// What the operator must know about the copies of damaged logs, as a sentence; `nil` if there are none.
+    /// A message for the operator about the copies of damaged logs, as a sentence; `nil` if there are no copies.
     var concern: String? {
         guard let first = copies.first else { return nil }
         return

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The condition of SQLite's write-ahead log, as its frames tell before SQLite opens it
+/// The condition of SQLite's write-ahead log, read from its frames before SQLite opens the log
 /// (https://sqlite.org/fileformat2.html section 4).
 ///
-/// SQLite ends its recovery at the first frame that its checksum does not fit, and takes all behind it for an
-/// interrupted write. The frames behind it tell damage from that: each commit is flushed before the next transaction
-/// begins (`synchronous=FULL`), so an interruption can only have spoiled the last transaction.
+/// SQLite ends its recovery at the first frame with a wrong checksum, and treats all later frames as an interrupted
+/// write. The later frames tell damage from an interruption. Each commit is flushed before the next transaction begins
+/// (`synchronous=FULL`), so an interruption can only have spoiled the last transaction.
 enum LogCondition: Hashable, Sendable {
-    /// All transactions are whole.
+    /// All transactions are complete.
     case whole
-    /// The last transaction is not complete. It was never acknowledged.
+    /// The last transaction is incomplete. The transaction was never acknowledged.
     case interrupted
-    /// A later transaction follows what SQLite cannot read, so that transactions are lost that were acknowledged.
+    /// A frame that SQLite cannot read is followed by a later transaction, so acknowledged transactions are lost.
     case damaged(LogDamage)
 }
 
-/// Where a log is damaged, and how much is behind that.
+/// The position of the damage in a log, and the number of transactions lost.
 struct LogDamage: Hashable, Sendable {
-    /// The first frame that SQLite does not accept, from 0 on; `nil` if that is the header.
+    /// The index of the first frame SQLite does not accept, from 0 on; `nil` if the header is damaged.
     var frame: Int?
-    /// How many whole transactions end there or behind it; 0 behind a damaged header, which nobody counts.
+    /// The number of genuine transactions that end at or after the damage. 0 after a damaged header, because the
+    /// transactions are not counted then.
     var transactions: Int
 }

@@ -5,9 +5,9 @@ struct LogHeader: Sendable {
     static let size = 32
 
     let pageSize: Int
-    /// Whether checksums take the words of the log as big-endian ones.
+    /// Whether checksums are computed over big-endian words.
     let isBigEndian: Bool
-    /// Changes each time the log begins anew, and is repeated in each frame.
+    /// Salts change each time SQLite restarts the log. Each frame repeats the salts.
     let salts: UInt64
     let checksum: LogChecksum
 
@@ -31,7 +31,7 @@ struct LogHeader: Sendable {
     private static let magic: UInt32 = 0x377f_0682
 }
 
-/// SQLite's checksum of a log. It goes on from frame to frame.
+/// SQLite's checksum of a log. The checksum is cumulative: each frame continues the previous frame's checksum.
 struct LogChecksum: Hashable, Sendable {
     private(set) var first: UInt32 = 0
     private(set) var second: UInt32 = 0
@@ -67,7 +67,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// One frame of a log.
+/// A frame of a log.
 struct LogFrame {
     static let headerSize = 24
 
@@ -80,17 +80,17 @@ struct LogFrame {
     }
 
     var page: UInt32 { bytes.word(0) }
-    /// The size of the database after the commit that this frame ends; 0 if it ends none.
+    /// The number of pages of the database after the commit that this frame ends; 0 if the frame ends no commit.
     var databaseSize: UInt32 { bytes.word(4) }
     var salts: UInt64 { bytes.salts(8) }
     var checksum: LogChecksum { LogChecksum(stored: bytes, at: 16) }
 
-    /// The checksum that this frame has behind a frame with the checksum `previous`.
+    /// The checksum of this frame if the previous frame's checksum is `previous`.
     func checksum(after previous: LogChecksum) -> LogChecksum {
         checksum(after: previous, databaseSize: bytes.word(4, isBigEndian: isBigEndian))
     }
 
-    /// The same if the size of the database were another, in the byte order of checksums.
+    /// The checksum of this frame with another database size, given in the byte order of checksums.
     private func checksum(after previous: LogChecksum, databaseSize: UInt32) -> LogChecksum {
         var sum = previous
         sum.add(bytes.word(0, isBigEndian: isBigEndian), databaseSize)
@@ -98,10 +98,11 @@ struct LogFrame {
         return sum
     }
 
-    /// The size of the database with which the checksum fits; `nil` if none does. Then more than this field is damaged.
+    /// The database size for which the checksum is valid; `nil` if no size fits, because more than this field is
+    /// damaged.
     func databaseSizeThatFits(after previous: LogChecksum) -> UInt32? {
-        // Checksums are sums, so both halves grow by a fixed step with the size. The steps are neighbours in
-        // Fibonacci's sequence, of which one at least is odd, and an odd number has an inverse modulo 2^32.
+        // Checksums are sums, so each additional page adds a fixed step to either half. The two steps are neighbours in
+        // Fibonacci's sequence. At least one step is therefore odd, and an odd number has an inverse modulo 2^32.
         let none = checksum(after: previous, databaseSize: 0)
         let one = checksum(after: previous, databaseSize: 1)
         let steps = (one.first &- none.first, one.second &- none.second)
@@ -112,8 +113,7 @@ struct LogFrame {
         return isBigEndian ? size : size.byteSwapped
     }
 
-    /// The inverse of an odd number modulo 2^32. Each step doubles the number of right bits, of which there are three
-    /// at first.
+    /// The inverse of an odd number modulo 2^32. Each step doubles the number of correct bits, starting from three.
     private static func inverse(of odd: UInt32) -> UInt32 {
         (0..<4).reduce(odd) { inverse, _ in inverse &* (2 &- odd &* inverse) }
     }

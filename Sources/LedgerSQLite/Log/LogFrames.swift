@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The frames of a log, read in their order: as SQLite's recovery reads them, and further.
+/// Reads the frames of a log in order: like SQLite's recovery, and further.
 ///
-/// Frames behind the first bad one cannot be proven by the checksum from the beginning of the log, but each of them
-/// goes on from the stored checksum of the frame before it. A frame that does, and has the log's salts, is genuine. If
-/// the frame before it ends a transaction, it begins a later one, and so the transaction before it was flushed.
+/// Behind the first bad frame, the cumulative checksum from the beginning of the log proves nothing. Each frame still
+/// continues the stored checksum of the previous frame. A frame with a continued checksum and the log's salts is
+/// genuine. If the frame before a genuine frame ends a transaction, a later transaction begins here, so the earlier
+/// transaction was flushed.
 struct LogFrames {
     private let header: LogHeader
     private var count = 0
     /// The stored checksum of the last frame.
     private var stored: LogChecksum
-    /// Whether the last frame is genuine and ends a transaction. At first nothing is incomplete.
+    /// Whether the last frame is genuine and ends a transaction. True at first, because no transaction is incomplete.
     private var isCommitted = true
-    /// The size of the database after the last commit before the first bad frame; `nil` if there was none.
+    /// The size of the database after the last commit before the first bad frame; `nil` if there was no commit.
     private var databaseSize: UInt32?
-    /// How many frames have followed that commit.
+    /// The number of frames since the last commit.
     private var framesSinceCommit: UInt32 = 0
     private var firstBad: BadFrame?
 
     private struct BadFrame {
         let index: Int
-        /// The checksum that it should have, for the next frame: the stored one may be what is damaged.
+        /// The frame's correct checksum. The next frame may continue this checksum if only the stored checksum is
+        /// damaged.
         let computed: LogChecksum
-        /// Whether frames of the log are there or behind it, not only those of an earlier use of the file.
+        /// Whether the bad frame or a later frame belongs to the log, rather than to an earlier use of the file.
         var isInLog: Bool
         var isFollowedByTransaction = false
-        /// How many genuine transactions end there or behind it.
+        /// The number of genuine transactions that end at the bad frame or later.
         var transactions: Int
     }
 
@@ -42,7 +44,7 @@ struct LogFrames {
             stored = frame.checksum
         }
         let isInLog = frame.salts == header.salts
-        // Nothing can be learned from the frames of an earlier use of the file, of which there may be many.
+        // The frames of an earlier use of the file carry no information, and may be numerous.
         if firstBad != nil, !isInLog { return isCommitted = false }
         let computed = frame.checksum(after: stored)
         let isWhole = isInLog && frame.page > 0 && computed == frame.checksum
@@ -67,19 +69,20 @@ struct LogFrames {
             index: count, computed: computed, isInLog: isInLog, transactions: isCommitted ? 1 : 0)
     }
 
-    /// Whether the first bad frame ends a transaction, as far as it tells.
+    /// Whether the first bad frame ends a transaction, as far as the frame's content shows.
     private func isCommit(_ frame: LogFrame, hasChecksum: Bool) -> Bool {
-        // Then only the salts are wrong, which the checksum does not cover.
+        // With a valid checksum only the salts are damaged, because the checksum does not cover the salts.
         if hasChecksum { return frame.databaseSize > 0 }
         let isStored = frame.salts == header.salts && frame.databaseSize > 0
         guard let size = frame.databaseSizeThatFits(after: stored), (size > 0) != isStored else { return isStored }
-        // Either the size is damaged, or a high bit of the page: the checksum is too weak to tell. A database grows by
-        // the pages of a transaction at most, and does not shrink.
+        // Either the size is damaged, or a high bit of the page: the checksum is too weak to distinguish the cases. A
+        // database grows at most by the pages of a transaction, and does not shrink.
         guard size > 0, let databaseSize else { return false }
         return size >= databaseSize && size - databaseSize <= framesSinceCommit
     }
 
-    /// Whether a frame follows the first bad one if the stored checksum of that is what is damaged.
+    /// Whether the frame directly follows the first bad frame and continues its computed checksum. Then only the stored
+    /// checksum of the bad frame is damaged.
     private func goesOnFromDamage(_ frame: LogFrame) -> Bool {
         guard let firstBad, count == firstBad.index + 1 else { return false }
         return frame.checksum(after: firstBad.computed) == frame.checksum
@@ -92,7 +95,7 @@ struct LogFrames {
         if isCommitted { firstBad?.transactions += 1 }
     }
 
-    /// The condition of the log if these are all frames.
+    /// The condition of the log, if all its frames were added.
     var condition: LogCondition {
         guard let firstBad else { return isCommitted ? .whole : .interrupted }
         guard firstBad.isFollowedByTransaction else { return firstBad.isInLog ? .interrupted : .whole }

@@ -4,21 +4,21 @@ import Dispatch
 import PurchaseLedger
 import Synchronization
 
-/// Brings the log into the file when nobody writes, and soon after an erasure, so that what was erased does not stay in
-/// the log.
+/// Moves the log into the file when writes pause, and soon after an erasure, so that erased data does not stay in the
+/// log.
 final class LogKeeper: Sendable {
     private let schedule = Mutex(LogSchedule())
 
     /// How long a try waits for reads that need the log, in milliseconds. Writes wait meanwhile. A read takes a few
-    /// milliseconds, and a copy of the ledger so long that no write should wait for it.
+    /// milliseconds. A copy of the ledger takes too long for a write to wait.
     static let timeout: Int32 = 100
 
     /// Notes that customers or events are being erased.
     func noteErasure() { schedule.withLock { $0.noteErasure() } }
 
-    /// Notes a commit. If the log was empty, ticks begin.
+    /// Notes a commit. Starts the ticks if no ticks are running.
     ///
-    /// - Parameter bringIn: Brings the log into the file and calls its argument with the outcome; see ``LogSchedule``.
+    /// - Parameter bringIn: Moves the log into the file and calls its argument with the outcome; see ``LogSchedule``.
     func noteCommit(_ bringIn: @escaping @Sendable (_ done: @escaping @Sendable (Bool) -> Void) -> Void) {
         if schedule.withLock({ $0.noteCommit() }) { wait(bringIn) }
     }
@@ -40,16 +40,16 @@ extension LedgerChanges {
     var isErasure: Bool { !erasedCustomers.isEmpty || !erasedChains.isEmpty }
 }
 
-/// When to bring the log into the file: asked once a second as long as something is in it.
+/// Decides when to move the log into the file. Ticks once a second until the log is empty.
 struct LogSchedule: Sendable {
-    /// The time between two questions.
+    /// The time between two ticks.
     static let tick = DispatchTimeInterval.seconds(1)
 
-    /// How many ticks after an erasure the log is brought into the file, even if writes never pause: within a minute,
-    /// with some seconds left for late ticks and for the work.
+    /// The number of ticks after an erasure until the log is moved into the file, even if writes never pause. The move
+    /// is complete within a minute, with some seconds left for late ticks and for the move itself.
     static let maxTicksAfterErasure = 50
 
-    /// How many ticks pass after a try that a reader prevented: a copy of the ledger takes longer.
+    /// The number of ticks to wait after a reader prevented a try: a copy of the ledger takes longer than a tick.
     static let ticksAfterFailure = 10
 
     private var isAsked = false
@@ -61,14 +61,14 @@ struct LogSchedule: Sendable {
 
     /// Notes a commit.
     ///
-    /// - Returns: Whether questions must begin.
+    /// - Returns: Whether ticks must begin.
     mutating func noteCommit() -> Bool {
         commits += 1
         defer { isAsked = true }
         return !isAsked
     }
 
-    /// Whether to bring the log into the file now: after a second without a commit, or if an erasure is old enough.
+    /// Whether to move the log into the file now: after a tick without a commit, or if an erasure is old enough.
     mutating func isDue() -> Bool {
         defer { commits = 0 }
         ticksSinceErasure = ticksSinceErasure.map { $0 + 1 }
@@ -78,8 +78,8 @@ struct LogSchedule: Sendable {
 
     /// Notes the outcome of a try.
     ///
-    /// - Parameter isEmpty: Whether nothing is left in the log, or a further try is useless until the next commit.
-    /// - Returns: Whether questions go on.
+    /// - Parameter isEmpty: Whether the log is empty, or a further try is useless until the next commit.
+    /// - Returns: Whether ticks continue.
     mutating func noteOutcome(isEmpty: Bool) -> Bool {
         if isEmpty {
             ticksSinceErasure = nil

@@ -5,8 +5,8 @@
 extension LogCondition {
     /// Reads a log from its beginning to its end.
     ///
-    /// - Parameter read: Reads bytes at an offset into a buffer, and returns how many there are: fewer than the buffer
-    ///   has room for at the end of the log.
+    /// - Parameter read: Reads bytes at an offset into a buffer, and returns the number of bytes read. The number is
+    ///   below the buffer's size only at the end of the log.
     init(reading read: (_ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int) rethrows {
         var header = [UInt8](repeating: 0, count: LogHeader.size)
         let count = try header.withUnsafeMutableBytes { try read(0, $0) }
@@ -38,6 +38,6 @@ extension LogCondition {
         self = frames.condition
     }
 
-    /// How many bytes are read at once: enough that a log of 64 MiB takes a few hundred calls.
+    /// The number of bytes per read: large enough to read a log of 64 MiB in a few hundred calls.
     private static let bytesAtOnce = 256 << 10
 }

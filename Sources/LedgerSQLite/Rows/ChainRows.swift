@@ -3,12 +3,13 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A chain's record with the number of its row. It is empty if the row exists only because documents refer to it.
+/// A chain's record with the number of its row. The record is empty if the row exists only for references from
+/// documents.
 struct StoredChain {
     let number: Int64
     var record: ChainRecord
 
-    /// Reads the chain's own row, with its owners, but not its facts.
+    /// Reads the chain's own row with its owners, but without facts.
     init(_ row: inout RowReader, _ key: ChainKey) throws {
         number = try row.next()
         record = try row.fields(of: ChainRecord(key))
@@ -28,7 +29,7 @@ struct StoredChain {
 
 // MARK: - Lists
 
-/// Instants in milliseconds since 1970, as JSON; null if there are none.
+/// Instants in milliseconds since 1970, as JSON; null if the list is empty.
 struct TimestampList: Storable {
     let times: [Timestamp]
 

@@ -12,8 +12,7 @@ extension SQLiteLedgerSession {
 
     private static let columnList = columns.joined(separator: ", ")
 
-    /// The owners come as one text of pairs `number reason`, separated by commas, so that they need no second query for
-    /// each chain.
+    /// The owners are one text of pairs `number reason`, separated by commas, so that a chain needs no second query.
     private static let chainColumns = """
         chains.id, \(columnList), nextChange, publishedAsOf,
         (SELECT times FROM ownerChanges WHERE chain = chains.id),
@@ -29,7 +28,8 @@ extension SQLiteLedgerSession {
         WHERE own.customer = ? AND scope = ?
         """
 
-    /// A chain; `nil` if it is not stored. Reads the row unless the present decision has already loaded the chain.
+    /// A chain; `nil` if the chain is not stored. Reads the row unless the present decision has already loaded the
+    /// chain.
     func storedChain(_ key: ChainKey) throws -> StoredChain? {
         if let chain = chains[key] { return chain }
         guard let scope = try scope(key.scope) else { return nil }
@@ -63,8 +63,8 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    /// The chain of a transaction. If two chains have it, for example after a migration, the one with the newer
-    /// document about it.
+    /// The chain of a transaction. If two chains have the transaction, for example after a migration, the chain with
+    /// the transaction's newest document wins.
     private static let chainOfTransaction = """
         SELECT originalTransactionId FROM (
             SELECT originalTransactionId, signedDate, evidence
@@ -84,8 +84,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Outer joins: a row whose scope does not exist, for example after an edit by hand, must be found, and is reported
-    /// as damage.
+    /// Outer joins: a row with a missing scope, for example after a manual edit, must be found, and is reported as
+    /// damage.
     private static let keys = """
         SELECT chains.id, bundleId, environment, originalTransactionId
         FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
@@ -102,7 +102,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Leaves out rows without a scope, so that they do not block others. A check names them.
+    /// Leaves out rows without a scope, so that such rows do not block others. A check of the ledger reports such rows.
     private func firstChains(
         _ condition: String, _ instant: Timestamp, orderedBy order: String, _ limit: Int
     ) throws -> ScanPage<ChainKey> {
@@ -132,7 +132,7 @@ extension SQLiteLedgerSession {
         VALUES (\(placeholders(columns.count + 4)))
         """
 
-    /// Leaves out `nextChange` and `publishedAsOf`: SQLite writes their indexes again even if the values stay the same.
+    /// Leaves out `nextChange` and `publishedAsOf`: SQLite rewrites their indexes even if the values stay the same.
     private static let updateChain = """
         UPDATE chains SET (\(columnList)) = (\(placeholders(columns.count))) WHERE id = ?
         """
@@ -141,7 +141,7 @@ extension SQLiteLedgerSession {
         UPDATE chains SET (\(columnList), nextChange, publishedAsOf) = (\(placeholders(columns.count + 2))) WHERE id = ?
         """
 
-    /// Writes what differs from the record that was loaded.
+    /// Writes the differences from the loaded record.
     func put(_ record: ChainRecord) throws {
         let (old, number) = try putRow(record)
         try put(record.chain.transactions, old: old.chain.transactions, of: record.key, number, in: .statements)
@@ -151,7 +151,7 @@ extension SQLiteLedgerSession {
         chains[record.key] = StoredChain(number: number, record: record)
     }
 
-    /// The number of a chain's row, which is added if there is none.
+    /// The number of a chain's row. A missing row is added.
     func chainNumber(_ key: ChainKey) throws -> Int64 {
         if let chain = try storedChain(key) { return chain.number }
         try put(ChainRecord(key))
@@ -175,8 +175,8 @@ extension SQLiteLedgerSession {
         return (old, stored.number)
     }
 
-    /// Replaces the owners of a chain. SQLite numbers the new rows in `place`, which thus keeps the order in which they
-    /// became owners.
+    /// Replaces the owners of a chain. SQLite numbers the new rows in `place`, so `place` preserves the order of the
+    /// owners.
     private func put(_ owners: [ChainRecord.Owner], of chain: Int64, old: [ChainRecord.Owner]) throws {
         if !old.isEmpty { try run("DELETE FROM links WHERE chain = ?", [.integer(chain)]) }
         for owner in owners {

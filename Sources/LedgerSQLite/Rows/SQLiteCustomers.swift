@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Customers and their ids. What they own is stored with the chains.
+// Customers and their ids. A customer's chains are stored with the chains.
 
 extension SQLiteLedgerSession {
     private static let customerByID = """
@@ -22,8 +22,8 @@ extension SQLiteLedgerSession {
         return try customer(Self.customerByID, [.text(id.id), .integer(app)], of: id.bundleId)
     }
 
-    /// A customer; `nil` if it is not stored. Reads the rows unless the present decision has already loaded the
-    /// customer.
+    /// A customer; `nil` if the customer is not stored. Reads the rows unless the present decision has already loaded
+    /// the customer.
     func customer(_ customer: Customer) throws -> CustomerRecord? {
         if let record = customers[customer] { return record }
         let found = try self.customer(Self.customerByNumber, [.integer(customer.number)], of: customer.bundleId)
@@ -46,7 +46,8 @@ extension SQLiteLedgerSession {
         return record
     }
 
-    /// A number for each id, greater than that of any customer so far, since events keep naming erased customers.
+    /// A number per id, greater than the number of any past or present customer, because events keep naming erased
+    /// customers.
     func newNumbers(for ids: Set<CustomerID>) throws -> [CustomerID: Int64] {
         guard !ids.isEmpty else { return [:] }
         let last = try lastCustomer()
@@ -59,7 +60,7 @@ extension SQLiteLedgerSession {
         return numbers
     }
 
-    /// The greatest number that a customer has or had.
+    /// The greatest number of any past or present customer.
     func lastCustomer() throws -> Int64 {
         try first(
             """
@@ -69,7 +70,7 @@ extension SQLiteLedgerSession {
         ) { try $0.next(Int64.self) } ?? 0
     }
 
-    /// SQLite makes the row of `sqlite_sequence` with the first customer.
+    /// SQLite creates the row of `sqlite_sequence` with the first customer.
     func raiseLastCustomer(to number: Int64) throws {
         try run(
             """

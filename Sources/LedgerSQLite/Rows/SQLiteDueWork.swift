@@ -3,12 +3,12 @@
 import AppStoreModel
 import PurchaseLedger
 
-// What is due, of all lanes in one reading.
+// The due work of all lanes, in one read.
 
 extension SQLiteLedgerSession {
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) throws -> DueWork {
         var work = DueWork(hasDueChains: try isAny("chains WHERE nextChange <= ?", now))
-        // Usually nothing is due, and no lane is searched.
+        // Usually no record is due, and no lane is searched.
         guard try isAny("records WHERE dueAt <= ?", now) else { return work }
         for lane in lanes { work.records += try due(in: lane, at: now, limit: limit) }
         return work

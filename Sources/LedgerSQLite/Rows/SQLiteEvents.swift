@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Each app numbers its own events. A cursor has the number of the last event that the caller has read, and its epoch.
+// Each app numbers its own events. A cursor has an epoch and the number of the last event read by the caller.
 
 extension SQLiteLedgerSession {
     private static let columns = "recordedAt, kind, customer, chainName, body"
@@ -47,7 +47,7 @@ extension SQLiteLedgerSession {
         return EventPage(found, after: epochs.cursor(start))
     }
 
-    /// The number of an app's last erased event, and the highest number that its cursors may have.
+    /// The number of an app's last erased event, and the highest number that cursors of the app may have.
     private func eventBounds(of bundleId: String) throws -> (lastErased: Int64, last: Int64) {
         let bounds = try first(
             "SELECT erasedEvents, \(Schema.lastEvent) FROM apps WHERE bundleId = ?", [.text(bundleId)]
@@ -92,7 +92,8 @@ extension SQLiteLedgerSession {
         for statement in Schema.beginEpochs { try run(statement, []) }
     }
 
-    /// The next event of every app gets a number above the shared one, see ``Schema``.
+    /// Raises the numbers of the ledger to `marks`. The next event of every app gets a number above the shared number,
+    /// see ``Schema``.
     func raise(_ marks: HighWaterMarks) throws {
         for (bundleId, erased) in marks.erasedEvents {
             try run(
@@ -107,7 +108,7 @@ extension SQLiteLedgerSession {
         if marks.lastCustomer > 0 { try raiseLastCustomer(to: marks.lastCustomer) }
     }
 
-    /// Erases at most `limit` events that were recorded before an instant: app by app, the oldest first.
+    /// Erases at most `limit` events recorded before an instant: app by app, the oldest first.
     func eraseEvents(before instant: Timestamp, limit: Int) throws -> Int {
         var erased = 0
         for app in try all("SELECT id FROM apps", [], { try $0.next(Int64.self) }) where erased < limit {

@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// What documents say about transactions. `statements` has a row for each transaction and kind of document. `residue`
-// has such rows for documents that were erased, without account, offer and price.
+// The facts about transactions. `statements` has a row per transaction and kind of document. `residue` has such rows
+// for erased documents, without account, offer and price.
 
 extension SQLiteLedgerSession {
     private static let columns = ColumnNames.names(TransactionStatement.self)
@@ -26,7 +26,7 @@ extension SQLiteLedgerSession {
 
     static func placeholders(_ count: Int) -> String { Array(repeating: "?", count: count).joined(separator: ", ") }
 
-    /// Merges the stored facts of a chain into it.
+    /// Merges the stored facts of a chain into `chain`.
     func addFacts(to chain: inout Chain, _ number: Int64) throws {
         var blank = TransactionStatement.blank
         blank.chainName = chain.key.name
@@ -57,7 +57,7 @@ extension SQLiteLedgerSession {
         WHERE customerIds.id = ?1 AND customerIds.app = ?2 AND scope = ?3
         """
 
-    /// Counts in the indexes of the tables alone: 0.1 µs a statement, where a load takes some 4.
+    /// Counts by the indexes alone: 0.1 µs per statement, compared with some 4 µs for a load.
     func statementCount(_ query: LedgerQuery) throws -> Int {
         var count = Int64(0)
         var chains: Set<ChainKey> = []

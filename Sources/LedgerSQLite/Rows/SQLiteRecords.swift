@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Records, of whatever kind.
+// Records of all kinds.
 
 extension SQLiteLedgerSession {
     private static let columns = """
@@ -38,7 +38,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Conditions on the rows of a selection, and their parameters; `nil` if the owner has none.
+    /// The conditions on the rows of a selection, and their parameters; `nil` if the owner has no number.
     private func condition(_ selection: RecordSelection) throws -> (String, [StoredValue])? {
         var condition = ""
         var values: [StoredValue] = []
@@ -85,7 +85,7 @@ extension SQLiteLedgerSession {
             [.text(key.kind.rawValue), .integer(owner), .text(key.name)])
     }
 
-    /// The number that stands for an owner; `nil` if there is none.
+    /// The number of an owner; `nil` if the owner has no number.
     func owner(_ owner: RecordOwner) throws -> Int64? {
         switch owner {
         case .ledger: 0
@@ -94,7 +94,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The number that stands for an owner, which is added if it is new.
+    /// The number of an owner. A new owner is added.
     private func addedOwner(_ owner: RecordOwner) throws -> Int64 {
         switch owner {
         case .ledger: 0

@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Apps and scopes, to which other tables refer by number. They are never deleted, so their numbers are cached.
+// Apps and scopes. Other tables refer to apps and scopes by number. Apps and scopes are never deleted, so their numbers
+// are cached.
 
 extension SQLiteLedgerSession {
     func app(_ bundleId: String) throws -> Int64? {
@@ -23,7 +24,7 @@ extension SQLiteLedgerSession {
         return number
     }
 
-    /// The number of an app, which is added if it is new.
+    /// The number of an app. A new app is added.
     func addedApp(_ bundleId: String) throws -> Int64 {
         if let number = try app(bundleId) { return number }
         let number = try insert("INSERT INTO apps (bundleId) VALUES (?)", [.text(bundleId)])
@@ -32,7 +33,7 @@ extension SQLiteLedgerSession {
         return number
     }
 
-    /// The number of a scope, which is added if it is new.
+    /// The number of a scope. A new scope is added.
     func addedScope(_ scope: LedgerScope) throws -> Int64 {
         if let number = try self.scope(scope) { return number }
         let app = try addedApp(scope.bundleId)

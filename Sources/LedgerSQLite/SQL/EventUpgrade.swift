@@ -4,11 +4,11 @@ import AppStoreModel
 import GRDB
 import PurchaseLedger
 
-/// Brings the table of events up to date: what an event says was in columns, and is a body now, see ``LedgerEvent``.
+/// Upgrades the table of events: the former columns of an event's content become a body, see ``LedgerEvent``.
 ///
-/// It writes each body in Swift, as a decision does, since texts are escaped in columns, see `StoredText`.
+/// The bodies are written in Swift, as by a decision, because the old columns contain escaped texts, see `StoredText`.
 enum EventUpgrade {
-    /// How many rows are in memory at once.
+    /// The number of rows in memory at once.
     private static let batch = 1000
 
     /// Moves all events to a new table.

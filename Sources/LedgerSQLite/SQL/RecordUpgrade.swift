@@ -2,11 +2,11 @@
 
 import PurchaseLedger
 
-/// Makes records of the jobs, API keys, digests of catalogues and the note of an unfinished copy in a file of the
-/// version before, each of which had a table or a column of its own.
+/// Upgrades a file of the previous version: jobs, API keys, digests of catalogues and the note of an unfinished copy
+/// become records. Each had a table or a column of its own.
 enum RecordUpgrade {
-    /// A payload of a line of JSON and bytes: see `LinedPayload`. A job that is larger than a record may be is dropped:
-    /// a parked document that no App Store signs.
+    /// A payload is a line of JSON followed by bytes: see `LinedPayload`. A job above the size limit of records is
+    /// dropped. Only a parked document can be so large, and no App Store signs such a document.
     static let statements = """
         INSERT INTO records (kind, owner, name, dueAt, payload)
         SELECT kind, scope, name, iif(kind IN (\(notes)), NULL, dueAt), iif(kind IN (\(notes), \(notices)), payload,
@@ -39,6 +39,6 @@ enum RecordUpgrade {
     /// The kinds of jobs that were notes, and never due.
     private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
 
-    /// The kinds of jobs that were notices, and had no payload.
+    /// The kinds of jobs that were notices without a payload.
     private static let notices = "'unknownProduct', 'contestedPurchase'"
 }

@@ -5,7 +5,7 @@ import GRDB
 import GRDBSQLite
 import PurchaseLedger
 
-/// Runs SQL statements. Each is prepared once per connection.
+/// Runs SQL statements. Each statement is prepared once per connection.
 ///
 /// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns, because GRDB's
 /// functions trap or convert if a column has another type.
@@ -14,7 +14,7 @@ protocol StatementRunner {
 }
 
 extension StatementRunner {
-    /// The rows that a query finds. `read` must run no other statement.
+    /// The rows of a query. `read` must run no other statement.
     func all<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> [Value] {
@@ -26,7 +26,7 @@ extension StatementRunner {
         return values
     }
 
-    /// The first row that a query finds; `nil` if there is none.
+    /// The first row of a query; `nil` if there is no row.
     func first<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> Value? {
@@ -43,7 +43,7 @@ extension StatementRunner {
         return connection.lastInsertedRowID
     }
 
-    /// Runs a statement, and `row` for each of its rows.
+    /// Runs a statement, and calls `row` for each row.
     private func step(_ sql: String, _ parameters: [StoredValue], _ row: (OpaquePointer) throws -> Void) throws {
         do {
             let statement = try connection.cachedStatement(sql: sql).sqliteStatement

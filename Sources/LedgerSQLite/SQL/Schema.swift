@@ -2,17 +2,17 @@
 
 /// The tables of a new ledger.
 ///
-/// A change of the tables is made here and in ``upgrade(_:)``: files that were upgraded have the same tables. A new
-/// column comes last, since SQLite adds it there. A new field of a fact is a new column of `statements` and `residue`,
-/// or of `chains`, and is listed in ``StoredFields``.
+/// A change of the tables is made both here and in ``upgrade(_:)``, so that upgraded files have the same tables. A new
+/// column comes last, because SQLite appends new columns. A new field of a fact is a new column of `statements` and
+/// `residue`, or of `chains`, and is listed in ``StoredFields``.
 enum Schema {
     static var tables: String {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods].joined(separator: "\n")
     }
 
-    /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. In PostgreSQL,
-    /// from where a ledger may be copied, all apps share one sequence. `sharedSequence` is its last number, which a
-    /// cursor of any app may have.
+    /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. A ledger may be
+    /// copied from PostgreSQL, where all apps share one sequence. `sharedSequence` is the last number of the shared
+    /// sequence. A cursor of any app may have this number.
     private static let apps = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -29,9 +29,9 @@ enum Schema {
         ) STRICT;
         """
 
-    /// The epochs of each app's events, the newest with the greatest `place` and without a `last`.
+    /// The epochs of each app's events. The newest epoch has the greatest `place`, and its `last` is null.
     ///
-    /// Cursors of a version without epochs are numbers alone, and belong to an epoch whose id is empty.
+    /// Cursors of a version without epochs are bare numbers, and belong to an epoch with an empty id.
     private static let epochs = """
         CREATE TABLE epochs (
             app INTEGER NOT NULL REFERENCES apps,
@@ -48,23 +48,23 @@ enum Schema {
         "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
     ]
 
-    /// The id of a new epoch: 48 random bits, since no other ledger may have the same.
+    /// The id of a new epoch: 48 random bits, because no other ledger may have the same id.
     static let newEpoch = "lower(hex(randomblob(6)))"
 
     /// The highest number that cursors of an app may have, in a query of `apps`.
     ///
     /// If all apps shared one sequence, a cursor may have a higher number than the app's last event. Such a cursor must
-    /// stay valid, and the app's next event must get a number above it.
+    /// stay valid, and the app's next event must get a higher number than the cursor.
     static let lastEvent = """
         max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
             coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))
         """
 
-    /// A chain's row contains its newest renewal info and what was published about it last. Each notification of a
-    /// subscription changes both, and separate tables would be two more pages to write. Data that few chains have is
-    /// JSON in a column (`predecessors`, `publishedRevoked`), or in a table of its own (`times`, also JSON). Few chains
-    /// have `publishedAsOf`: those that changed by time since their newest document was signed. `renewalProductId`
-    /// decides nothing, and is empty in new rows.
+    /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
+    /// changes both, and separate tables would cost two more page writes. Rare data of a chain is JSON in a column
+    /// (`predecessors`, `publishedRevoked`), or in a separate table (`times`, also JSON). Few chains have
+    /// `publishedAsOf`: only chains changed by time since their newest document was signed. `renewalProductId` affects
+    /// no decision, and is empty in new rows.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -111,19 +111,19 @@ enum Schema {
         ) STRICT;
         """
 
-    /// Documents without the blobs that they share with others, see ``DocumentStore``.
+    /// Documents without their shared blobs, see ``DocumentStore``.
     ///
-    /// A document is found by its signing date and the first 16 bytes of its digest. No two documents of one instant
-    /// have these bytes in common; the whole digest is compared when the content is read. With the date first, new
-    /// documents are at the end of the index. By digest alone, each would change another page of a large index. The
-    /// date is therefore part of a document's name: if a later version read another date from the same document, it
-    /// would not find the stored one. Blobs are few, and found by the first eight bytes of their digest.
+    /// A document is found by its signing date and the first 16 bytes of its digest. Collisions among documents of one
+    /// instant are infeasible, and reading a document compares the whole digest. With the date first, new documents are
+    /// at the end of the index. By digest alone, each new document would change a different page of a large index. The
+    /// date is therefore part of a document's name. If a later version read a different date from a document, the
+    /// lookup would miss the stored document. Blobs are few, and found by the first eight bytes of their digest.
     ///
-    /// Nearly every document is about one chain or none. If there are several, `mentions` contains those that `chain`
-    /// does not.
+    /// Nearly every document is about one chain or none. `mentions` contains the chains of a document that are not in
+    /// `chain`.
     ///
-    /// A document without a wording is kept, whatever else says the same, and so is one that is pinned. With the chain
-    /// first, the documents of a purchase are next to each other in the index of wordings.
+    /// A document without a wording is always kept, and so is a pinned document, even if other documents say the same.
+    /// With the chain first, the documents of a purchase are next to each other in the index of wordings.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,
@@ -159,9 +159,9 @@ enum Schema {
         CREATE INDEX mentionsByDocument ON mentions (document);
         """
 
-    /// `statements` has a row for each transaction and kind of document. The rows of a chain are next to each other, so
-    /// that they are read together. A chain's original transaction has the id of the chain, and is found by the index
-    /// of `chains`. `residue` has the same rows for documents that were erased, without account, offer and price.
+    /// `statements` has a row per transaction and kind of document. The rows of a chain are adjacent, so that they are
+    /// read together. A chain's original transaction has the id of the chain, and is found by the index of `chains`.
+    /// `residue` has such rows for erased documents, without account, offer and price.
     private static var facts: String {
         """
         CREATE TABLE statements (
@@ -212,9 +212,9 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// A customer's number is never reused, since events keep naming it: hence AUTOINCREMENT. `place` is the order in
-    /// which ids and links were added. The index `linksByCustomer` alone answers which chains a customer has, which
-    /// every request for entitlements asks.
+    /// A customer's number is never reused, because events keep naming the number: hence AUTOINCREMENT. `place` is the
+    /// order in which ids and links were added. The index `linksByCustomer` is covering for a customer's chains, a
+    /// query of every request for entitlements.
     private static let customers = """
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -242,7 +242,7 @@ enum Schema {
         CREATE INDEX linksByCustomer ON links (customer, place, chain);
         """
 
-    /// Events name customers that may have been deleted since, so `customer` is not a foreign key.
+    /// Events may name deleted customers, so `customer` is not a foreign key.
     static let events = """
         CREATE TABLE events (
             app INTEGER NOT NULL REFERENCES apps,
@@ -258,7 +258,7 @@ enum Schema {
         """
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `entries` is a
-    /// JSON array, or null if the record has none; by `recordEntries` records are found by an entry.
+    /// JSON array, or null if the record has no entries. `recordEntries` finds records by an entry.
     static let records = """
         CREATE TABLE records (
             number INTEGER PRIMARY KEY,
@@ -281,7 +281,7 @@ enum Schema {
         CREATE INDEX recordEntriesByRecord ON recordEntries (record);
         """
 
-    /// The row of `proof` is written to find out whether writing is possible.
+    /// The row of `proof` is written to test whether the ledger is writable.
     private static let others = """
         CREATE TABLE proof (
             id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -289,10 +289,10 @@ enum Schema {
         ) STRICT;
         """
 
-    /// For people with a `sqlite3` shell. docs/ledger.md documents its columns, which must stay. The view has a row for
-    /// each transaction, from its newest statement; if a receipt and a signed transaction have the same date, from the
-    /// signed transaction. As in `TransactionFact.current`, the signed transaction supplies the fields that a newer
-    /// receipt lacks.
+    /// A view for people with a `sqlite3` shell. docs/ledger.md documents the columns, so the columns must stay. The
+    /// view has a row per transaction, from the transaction's newest statement. If a receipt and a signed transaction
+    /// have the same date, the signed transaction counts as newer. As in `TransactionFact.current`, the signed
+    /// transaction supplies the fields missing in a newer receipt.
     private static let periods = """
         CREATE VIEW periods AS
         SELECT

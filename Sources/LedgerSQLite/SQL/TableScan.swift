@@ -4,20 +4,20 @@ import PurchaseLedger
 
 /// Reads all rows of a table in the order of their numbers, even if the file is damaged.
 ///
-/// If rows cannot be read together, looks them up number by number. A scan of a damaged file ends too, since each page
-/// begins at a greater number than the last.
+/// If the rows of a page cannot be read together, the scan looks up each number. The scan of a damaged file also ends,
+/// because each page begins at a greater number than the page before.
 struct TableScan<Item: Sendable> {
     typealias Row = (number: Int64, item: Item)
 
-    /// The most numbers that are looked up one by one. A page of the file has fewer rows.
+    /// The maximum number of single lookups. A page of the file has fewer rows.
     private static var lookups: Int64 { 1000 }
 
     private let rows: (_ after: Int64, _ limit: Int) throws -> [Row]
     private var page = ScanPage<Item>(items: [], next: nil)
-    /// The number of the last row that was read or skipped.
+    /// The number of the last row read or skipped.
     private var last: Int64
 
-    /// The rows after a cursor, which is the number of the last row that was read or skipped.
+    /// The rows after a cursor. The cursor is the number of the last row read or skipped.
     ///
     /// - Parameter rows: Reads the rows after a number, the lowest number first.
     /// - Throws: `LedgerStorageError` other than `damaged`.
@@ -39,7 +39,7 @@ struct TableScan<Item: Sendable> {
             last = found.last?.number ?? last
             return found.count < limit
         }
-        // The lookups report the same damage again, unless rows were only out of order.
+        // The lookups report the same damage again, unless the rows were only out of order.
         let damage = page.damage
         page.damage = []
         defer { if page.damage.isEmpty { page.damage = damage } }
@@ -53,9 +53,9 @@ struct TableScan<Item: Sendable> {
         return try page.items.isEmpty && passGap()
     }
 
-    /// Skips to the next row that can be read.
+    /// Skips damaged rows in steps of doubling length, up to a readable row. The last step may skip readable rows too.
     ///
-    /// - Returns: Whether there is no such row.
+    /// - Returns: Whether the scan is at its end.
     private mutating func passGap() throws -> Bool {
         var step: Int64 = 1
         while last < .max {
@@ -70,8 +70,7 @@ struct TableScan<Item: Sendable> {
         return true
     }
 
-    /// The rows after `last`; `nil` if they are damaged. In a damaged file, rows need not be in the order of their
-    /// numbers.
+    /// The rows after `last`; `nil` if rows are damaged. In a damaged file, rows can be out of order.
     private mutating func undamaged(_ limit: Int) throws -> [Row]? {
         do {
             let found = try rows(last, limit)
