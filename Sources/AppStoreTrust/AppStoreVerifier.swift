@@ -2,14 +2,15 @@
 
 public import AppStoreModel
 
-/// Verifies what the App Store signed. Only a verifier creates ``Verified`` values.
+/// Verifies documents signed by the App Store. Only a verifier creates ``Verified`` values.
 ///
 /// The caller fixes the trusted roots, apps and environments; a document cannot change them. The verifier has no clock.
-/// It opens connections only through the ``RevocationChecker`` that the caller gives it.
+/// The verifier opens connections only through the caller's ``RevocationChecker``.
 public struct AppStoreVerifier: Sendable {
     /// The certificates that may anchor a signer's chain.
     ///
-    /// Setting this clears the cache of known signers, whose chains lead to the old roots.
+    /// Setting the roots clears the cache of known signers, because the chains of the cached signers lead to the old
+    /// roots.
     public var roots: TrustRoots {
         didSet {
             knownTokenSigners = KnownSigners()
@@ -17,32 +18,33 @@ public struct AppStoreVerifier: Sendable {
         }
     }
 
-    /// Intermediate certificates for transaction receipts, which do not contain them. They are not trusted: each must
-    /// lead to a root.
+    /// Intermediate certificates for transaction receipts, because such receipts do not contain intermediates.
+    /// Intermediates are not trusted: each must lead to a root.
     public var intermediates = Intermediates()
 
-    /// Keyed by a token's encoded header, which the token's signature covers.
+    /// Keyed by a token's encoded header, because the token's signature covers the header.
     package private(set) var knownTokenSigners = KnownSigners<[UInt8], SignerChain>()
 
-    /// Keyed by the `tbsCertificate` of each certificate, which its issuer's signature covers.
+    /// Keyed by the `tbsCertificate` of each certificate, because the issuer's signature covers `tbsCertificate`.
     package private(set) var knownReceiptSigners = KnownSigners<[[UInt8]], ReceiptSigner>()
 
-    /// The apps that are accepted.
+    /// The accepted apps.
     public var apps: AcceptedApps
 
-    /// The environments that are accepted.
+    /// The accepted environments.
     public var environments: Set<Environment>
 
     /// Whether to check certificates for revocation. Off by default.
     public var revocation: RevocationPolicy = .notChecked
 
-    /// Called for every check that a document passes, in order. The check that fails is thrown as the error.
+    /// Called for every check that a document passes, in order. A failed check is thrown as the error.
     public var onCheck: (@Sendable (VerificationCheck) -> Void)?
 
-    /// Called before each search for a path from a signer to a root, which checks three signatures at most. For tests.
+    /// Called before each search for a path from a signer to a root. A search checks three signatures at most. For
+    /// tests.
     package var onPath: (@Sendable () -> Void)?
 
-    /// Creates a verifier that checks no revocation.
+    /// Creates a verifier without a revocation check.
     ///
     /// - Parameters:
     ///   - apps: The apps to accept.
@@ -57,19 +59,19 @@ public struct AppStoreVerifier: Sendable {
 
 /// The apps whose purchases a verifier accepts.
 public enum AcceptedApps: Sendable {
-    /// Any app. The caller must compare the bundle id itself, as callers of verifyReceipt must.
+    /// Any app. The caller must compare the bundle id, as callers of verifyReceipt must.
     case any
-    /// These apps alone.
+    /// Only the listed apps.
     case only([AppIdentity])
 }
 
-/// An app, as the App Store identifies it.
+/// The App Store's identifiers of an app.
 public struct AppIdentity: Hashable, Sendable {
     /// The bundle id, such as `com.example.notes`.
     public var bundleId: String
 
-    /// The app's Apple ID, compared if a production document contains one. `nil` skips that comparison, except for
-    /// documents that name their app only by its Apple ID.
+    /// The app's Apple ID, compared if a production document contains an Apple ID. `nil` skips the comparison, except
+    /// for documents that name their app only by its Apple ID.
     public var appAppleId: Int64?
 
     /// Creates the identity of an app.
@@ -80,7 +82,7 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Checks that the app, then the environment, that a genuine document names are accepted.
+    /// Checks that a genuine document names an accepted app, and then an accepted environment.
     ///
     /// - Returns: The environment.
     func requireAccepted(
@@ -109,7 +111,7 @@ extension AppStoreVerifier {
         return known
     }
 
-    /// Checks that the app that a genuine document names is accepted.
+    /// Checks that a genuine document names an accepted app.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
@@ -137,7 +139,7 @@ extension AppStoreVerifier {
         }
         // Sandbox documents have another Apple ID or none.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
-        // A retention request names its app by the Apple ID alone, so an accepted app without one never matches.
+        // A retention request names its app only by the Apple ID, so an accepted app without an Apple ID never matches.
         let isMatch = candidates.contains { app in
             app.appAppleId.map { $0 == claims.appAppleId } ?? (kind != .retentionRequest)
         }

@@ -5,7 +5,7 @@
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// A copy of this verifier that reports its checks as those of `part`, a part of a larger document.
+    /// A copy of this verifier whose reported checks name `part`, a part of a larger document.
     func reporting(on part: String) -> AppStoreVerifier {
         guard let onCheck else { return self }
         var verifier = self
@@ -17,7 +17,7 @@ extension AppStoreVerifier {
         return verifier
     }
 
-    /// Reports a check that the document passed. Evaluates the texts only if `onCheck` is set.
+    /// Reports a passed check. Evaluates the texts only if `onCheck` is set.
     func passed(
         _ subject: VerificationCheck.Subject, _ expected: @autoclosure () -> String, found: @autoclosure () -> String
     ) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A check that a document passed: what the verifier expected, and what it found.
+/// A check that a document passed, with the verifier's expectation and finding.
 ///
-/// It shows people why a document was accepted, or which checks it passed before a ``VerificationError``.
+/// Checks show people why a document was accepted, or how far the document got before a ``VerificationError``.
 public struct VerificationCheck: Hashable, Sendable {
-    /// What the verifier checked, in the order of the checks.
+    /// The subjects of checks, in the order of the checks.
     @nonexhaustive
     public enum Subject: String, CaseIterable, Sendable {
         /// The document has the expected parts.
@@ -13,9 +13,9 @@ public struct VerificationCheck: Hashable, Sendable {
         case algorithm
         /// The signer's certificates lead to a trusted root.
         case chain
-        /// Those certificates were valid when the document was signed.
+        /// The signer's certificates were valid at the signing time.
         case dates
-        /// This signer signed this document.
+        /// The signer signed the document.
         case signature
         /// The signer's certificates are not revoked.
         case revocation
@@ -25,20 +25,20 @@ public struct VerificationCheck: Hashable, Sendable {
         case app
         /// The document is from an accepted environment.
         case environment
-        /// The payload can be read.
+        /// The payload is readable.
         case contents
-        /// The parts of the document are about one purchase.
+        /// The parts of the document are about the same purchase.
         case purchase
-        /// The document was issued to the device that the caller named.
+        /// The document was issued to the device given by the caller.
         case device
     }
 
-    /// What the verifier checked.
+    /// The subject of the check.
     public var subject: Subject
     /// The part of the document, such as `data.signedTransactionInfo`; `nil` for the document itself.
     public var part: String?
-    /// What the verifier expected, for people.
+    /// The verifier's expectation, for people.
     public var expected: String
-    /// What it found, for people.
+    /// The verifier's finding, for people.
     public var found: String
 }

@@ -3,35 +3,35 @@
 public import AppStoreModel
 package import Crypto
 
-/// A payload whose signature, signer, app and environment were verified. Only ``AppStoreVerifier`` creates one.
+/// A payload with verified signature, signer, app and environment. Only ``AppStoreVerifier`` creates `Verified` values.
 public struct Verified<Payload: Sendable>: Sendable {
-    /// What the App Store signed.
+    /// The payload signed by the App Store.
     public let payload: Payload
 
-    /// What kind of document it is.
+    /// The kind of the document.
     public let kind: SignedKind
 
-    /// The document to store: it passes verification again. A token is exactly as received.
+    /// The document to store: the stored document passes verification again. A token is exactly as received.
     ///
     /// A receipt is in canonical form: payload, signature, and the certificates of the verified chain with the
-    /// verifier's own root. The App Store writes its receipts in this form, so that they are stored as received.
+    /// verifier's own root. The App Store writes its receipts in this form, so genuine receipts are stored as received.
     public let document: [UInt8]
 
-    /// One of the accepted environments.
+    /// The environment: one of the accepted environments.
     public let environment: Environment
 
-    /// One of the accepted apps. `nil` for renewal info and retention requests, which name no app: bind them to a
-    /// verified transaction by their `originalTransactionId`.
+    /// The bundle id of an accepted app. `nil` for renewal info and retention requests, because they name no app: bind
+    /// them to a verified transaction by their `originalTransactionId`.
     public let bundleId: String?
 
-    /// When it was signed: the instant at which its certificates had to be valid. If this is `nil`, the document has no
-    /// date, and the instant was the caller's `now`.
+    /// The signing time. The certificates had to be valid at this instant. `nil` if the document has no date. The
+    /// certificates then had to be valid at the caller's `now`.
     public let signedDate: Timestamp?
 
-    /// The root that anchors the signer's chain; `nil` if the signer is self-signed, as Xcode's are.
+    /// The root that anchors the signer's chain; `nil` if the signer is self-signed, like Xcode's signers.
     package let anchor: TrustAnchor?
 
-    /// Tokens only: the parts, and the SHA-256 of the signing input, so that callers need not compute it again.
+    /// Tokens only: the parts, and the SHA-256 of the signing input, so that callers need not recompute the digest.
     package let token: (jws: JWS, digest: SHA256Digest)?
 
     init(

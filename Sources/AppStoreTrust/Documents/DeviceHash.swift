@@ -11,7 +11,7 @@ public import ReceiptCoding
 public struct DeviceIdentifier: Hashable, Sendable {
     let bytes: [UInt8]
 
-    /// Reads a UUID or a MAC address in hexadecimal, with or without `-` or `:`. `nil` for anything else.
+    /// Reads a UUID or a MAC address in hexadecimal, with or without `-` or `:`. `nil` for any other text.
     public init?(_ text: String) {
         var digits: [UInt8] = []
         for character in text where character != "-" && character != ":" {
@@ -24,11 +24,12 @@ public struct DeviceIdentifier: Hashable, Sendable {
 }
 
 extension Verified<AppReceipt> {
-    /// Checks that the receipt was issued to `device`: SHA-1 of device id, opaque value and bundle id, as Apple's
-    /// “Validating receipts on the device” describes it. The hash is SHA-1 even if the receipt is signed with SHA-256.
+    /// Checks that the receipt was issued to `device`. The hash is SHA-1 over device id, opaque value and bundle id, as
+    /// described in Apple's “Validating receipts on the device”. The hash is SHA-1 even if the receipt is signed with
+    /// SHA-256.
     ///
-    /// - Throws: ``VerificationError`` with `otherDevice`. This is no proof of fraud: the identifier of a restored
-    ///   device differs from that in its receipt until the app refreshes the receipt.
+    /// - Throws: ``VerificationError`` with `otherDevice`. The error is no proof of fraud: a restored device has a new
+    ///   identifier, and its receipt has the old identifier until the app refreshes the receipt.
     public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
         var hash = Insecure.SHA1()
         hash.update(data: device.bytes)

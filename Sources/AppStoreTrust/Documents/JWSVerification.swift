@@ -7,7 +7,7 @@ import Crypto
 import X509
 
 extension AppStoreVerifier {
-    /// Verifies a compact JWS of the kind that `Payload` has.
+    /// Verifies a compact JWS of the kind of `Payload`.
     ///
     /// - Parameters:
     ///   - jws: The token as received: ASCII, three parts separated by dots.
@@ -22,7 +22,8 @@ extension AppStoreVerifier {
         return payload
     }
 
-    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` decodes it.
+    /// Verifies a compact JWS of any kind, and reads its payload as plain JSON. ``Verified/read(as:)`` decodes the
+    /// payload.
     ///
     /// - Parameters:
     ///   - jws: The token as received: ASCII, three parts separated by dots.
@@ -34,8 +35,9 @@ extension AppStoreVerifier {
         try accept(try await genuineToken(jws, expecting: nil, at: now), expecting: nil)
     }
 
-    /// Checks the signature before the payload. Until the signature is valid, the payload is read only for the date at
-    /// which the certificates must be valid. That is safe: a forger who changes the date still needs Apple's key.
+    /// Checks the signature before the payload. Until the signature is valid, the payload is read only for its kind and
+    /// its signing date, because the certificates must be valid at the signing date. The early read is safe: a forger
+    /// who changes the date still needs Apple's key.
     private func genuineToken(
         _ jws: some Collection<UInt8>, expecting expected: SignedKind?, at now: Timestamp
     ) async throws(VerificationError) -> GenuineToken {
@@ -123,7 +125,7 @@ extension VerificationError {
     }
 }
 
-/// A token that one of the App Store's signers signed.
+/// A token signed by a signer of the App Store.
 private struct GenuineToken {
     let token: SignedToken
     /// The SHA-256 of the signing input.
@@ -131,11 +133,11 @@ private struct GenuineToken {
     let chain: SignerChain
 }
 
-/// A token whose parts have the form that the App Store gives them. Nothing in it is trusted.
+/// A token whose parts have the App Store's form. No part is trusted.
 private struct SignedToken {
     let jws: JWS
     let payload: JSONValue
-    /// The expected kind if the payload may be of that kind, else the kind that its members suggest.
+    /// The expected kind if the payload may be of this kind, otherwise the kind suggested by the payload's members.
     let kind: SignedKind?
     let signedDate: Timestamp?
 
@@ -156,8 +158,8 @@ private struct SignedToken {
         signedDate = Self.signedDate(of: payload, kind)
     }
 
-    /// The certificates in the header, leaf first (RFC 7515 section 4.1.6). The third is the root that the signer
-    /// claims. It is ignored.
+    /// The certificates in the header, leaf first (RFC 7515 section 4.1.6). The third certificate is the root claimed
+    /// by the signer, and is ignored.
     @inline(never)
     func certificates() throws(VerificationError) -> Certificates {
         let header: JWS.Header
@@ -192,14 +194,14 @@ private struct SignedToken {
 
     /// Checks the signature.
     ///
-    /// - Returns: The digest that was signed.
+    /// - Returns: The signed digest.
     @inline(never)
     func requireSignature(by chain: SignerChain) throws(VerificationError) -> SHA256Digest {
         guard let key = P256.Signing.PublicKey(chain.leaf.publicKey) else {
             throw VerificationError(
                 .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
         }
-        // The library refuses a signature by its length alone.
+        // The library refuses a signature only because of its length.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature) else {
             throw VerificationError(.invalidSignature, "The signature has \(jws.signature.count) bytes, ES256 has 64.")
         }
@@ -215,7 +217,7 @@ private struct SignedToken {
     private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
         let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }
-        // A date that cannot be read gives no time; decoding the payload then fails.
+        // An unreadable date counts as no date here. Decoding the payload then fails.
         return try? date.decode(Timestamp.self)
     }
 

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// A server notification with the tokens inside it: each is verified, and all are about one purchase.
+/// A server notification with its inner tokens. Each token is verified, and all tokens are about the same purchase.
 public struct VerifiedNotification: Sendable {
     /// The notification itself.
     public let notification: Verified<ResponseBodyV2DecodedPayload>
@@ -15,10 +15,11 @@ public struct VerifiedNotification: Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Verifies a version 2 server notification and the tokens inside it.
+    /// Verifies a version 2 server notification and its inner tokens.
     ///
-    /// The notification's signature does not authenticate the tokens inside, so each is verified on its own. All must
-    /// name the same app and environment. The renewal info must also name the transaction's subscription.
+    /// The notification's signature does not authenticate the inner tokens, so each token is verified separately. All
+    /// tokens must name the notification's app and environment. The renewal info must also name the transaction's
+    /// subscription.
     ///
     /// - Parameters:
     ///   - signedPayload: The token as received: the value of `signedPayload`.
@@ -72,7 +73,7 @@ extension VerifiedNotification {
         try requireSame(transaction?.environment, transaction?.bundleId)
         try requireSame(renewalInfo?.environment, nil)
         try requireSame(appTransaction?.environment, appTransaction?.bundleId)
-        // Renewal info names no app: only its subscription binds it to the notification.
+        // Renewal info names no app: only its subscription binds the renewal info to the notification.
         guard let renewalInfo else { return }
         let found = renewalInfo.payload.originalTransactionId
         let expected = transaction?.payload.originalTransactionId
@@ -84,7 +85,7 @@ extension VerifiedNotification {
         }
     }
 
-    /// Checks that a part is from the notification's environment and about its app, if the part names them.
+    /// Checks that a part has the notification's environment and app. `nil` skips the comparison.
     private func requireSame(_ environment: Environment?, _ bundleId: String?) throws(VerificationError) {
         if let environment, environment != notification.environment {
             throw VerificationError(

@@ -3,7 +3,7 @@
 import AppStoreModel
 import ReceiptCoding
 
-/// A known signer of receipts, with the name by which receipts refer to it.
+/// A known signer of receipts, with its issuer and serial number as named in receipts.
 package struct ReceiptSigner: Sendable {
     let chain: SignerChain
     private let issuer: [UInt8]
@@ -16,7 +16,7 @@ package struct ReceiptSigner: Sendable {
     }
 
     /// Whether a receipt names this signer and contains its certificates first, as the App Store's receipts do. Without
-    /// the cache, the verifier would try this chain first too.
+    /// the cache, the verifier would also try this chain first.
     func isNamedFirst(in receipt: SignedReceipt) -> Bool {
         let certificates = chain.encodedCertificates.prefix(chain.presented.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)

@@ -49,8 +49,9 @@ extension AppStoreVerifier {
         return chain
     }
 
-    /// The first possible chain that leads to a trusted root and signed the receipt. Several chains are possible: Apple
-    /// issued two WWDR certificates with one name and key, and a client can add certificates to the container.
+    /// The first possible chain that leads to a trusted root and signed the receipt. Several chains may be possible:
+    /// Apple issued two WWDR certificates with the same name and key, and a client can add certificates to the
+    /// container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
@@ -112,14 +113,15 @@ extension AppStoreVerifier {
 
 extension SignedClaims {
     fileprivate init(_ receipt: AppReceipt) {
-        // An unknown receipt type gives no environment, even if it is the name of one, and is never accepted.
+        // An unknown receipt type gives no environment and is never accepted, even if its text is the name of an
+        // environment.
         let environment = receipt.receiptType?.known?.environment
         self.init(
             bundleId: receipt.bundleId, appAppleId: receipt.appItemId, environment: environment.map { Open($0) })
     }
 }
 
-/// A receipt whose container has the App Store's form. Nothing in it is trusted.
+/// A receipt whose container has the App Store's form. No part is trusted.
 private struct UnverifiedReceipt {
     let container: SignedReceipt
     let creationDate: Timestamp?
@@ -138,11 +140,12 @@ private struct UnverifiedReceipt {
     }
 
     /// The document to store: payload, signature and the certificates of the verified chain. The root is the verifier's
-    /// own, not the one in the container.
+    /// own certificate, not the container's.
     @inline(never)
     func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
         let document = container.canonical(certificates: chain.encodedCertificates)
-        // The root makes a receipt longer that came without one. The stored document must pass verification again.
+        // If the received receipt lacked its root, the root makes the receipt longer. The stored document must pass
+        // verification again.
         guard document.count <= Limits.receipt else {
             throw VerificationError(
                 .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
@@ -169,8 +172,8 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// Whether a chain of the cache was valid and signed this receipt. If not, another chain in the container may be
-    /// valid: the outcome must not depend on the cache.
+    /// Whether a cached chain was valid and signed this receipt. If not, another chain in the container may be valid,
+    /// because the outcome must not depend on the cache.
     @inline(never)
     func isSigned(by chain: SignerChain, at instant: Timestamp) -> Bool {
         do throws(VerificationError) {
@@ -182,7 +185,7 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// The App Store signed receipts with SHA-1 until 2023 and uses SHA-256 since (TN3138).
+    /// The App Store signed receipts with SHA-1 until 2023, and has used SHA-256 since (TN3138).
     private static func requireAlgorithms(_ signer: SignedReceipt.Signer) throws(VerificationError) {
         guard signer.digestAlgorithm == .sha1 || signer.digestAlgorithm == .sha256 else {
             throw VerificationError(
@@ -200,17 +203,18 @@ private struct UnverifiedReceipt {
     }
 
     /// The possible chains. A leaf is a certificate with the signer's issuer and serial number (RFC 5652 section 5.3).
-    /// Each leaf is paired with each certificate that has its issuer's name, or stands alone if it is self-issued. All
-    /// other certificates are ignored, and so are those that are not canonical.
+    /// Each leaf is paired with each certificate whose subject is the leaf's issuer. A self-issued leaf stands alone.
+    /// All other certificates are ignored, and so are certificates in a non-canonical encoding.
     ///
-    /// Chains that are impossible by their keys, names or key identifiers are left out, and all behind the first few:
-    /// the signatures of each take time. If all are impossible, the first remains, so that its check says why.
+    /// Chains with impossible keys, names or key identifiers are left out. At most `Limits.paths` chains remain,
+    /// because the signatures of each chain take time. If all chains are impossible, the first chain remains, so that
+    /// its check reports the reason.
     @inline(never)
     func candidates(
         under roots: TrustRoots
     ) throws(VerificationError) -> [(leaf: Certificate, intermediate: Certificate?)] {
         var certificates: [Certificate] = []
-        // Certificates that are not canonical are ignored.
+        // Certificates in a non-canonical encoding are ignored.
         for case let certificate? in container.certificates.map({ try? Certificate(canonical: Array($0)) })
         where !certificates.contains(certificate) {
             certificates.append(certificate)
@@ -241,7 +245,7 @@ extension Certificate {
         // Compare numbers, not bytes: in DER a serial number with its top bit set starts with a zero.
         guard serialNumber == SerialNumber(bytes: signer.serialNumber) else { return false }
         var serializer = DER.Serializer()
-        // Cannot fail: a name that was read can be written.
+        // Cannot fail: a name read from DER can be written as DER.
         guard (try? serializer.serialize(issuer)) != nil else { return false }
         return serializer.serializedBytes.elementsEqual(signer.issuer)
     }

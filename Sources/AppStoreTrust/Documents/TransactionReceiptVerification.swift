@@ -6,11 +6,11 @@ import CryptoExtras
 public import ReceiptCoding
 import X509
 
-/// An old transaction receipt whose signature, signer and app were verified. Only ``AppStoreVerifier`` creates one.
+/// An old transaction receipt with verified signature, signer and app. Only ``AppStoreVerifier`` creates such values.
 ///
-/// It has no verified environment, because the signature covers none: a sandbox receipt without its `environment` looks
-/// like a production receipt and passes verification too. Look the transaction up at Apple before you deliver anything
-/// for it.
+/// The environment is not verified, because the signature does not cover the environment. A sandbox receipt without its
+/// `environment` looks like a production receipt, and passes verification too. Look the transaction up at Apple before
+/// you deliver a purchase.
 public struct VerifiedTransactionReceipt: Sendable {
     /// The purchase, as verifyReceipt would return it.
     public let payload: TransactionReceiptInfo
@@ -18,23 +18,23 @@ public struct VerifiedTransactionReceipt: Sendable {
     /// The parts of the receipt. Only ``payload`` is signed.
     public let receipt: TransactionReceipt
 
-    /// The property list exactly as received. Store this, not a re-encoding.
+    /// The property list exactly as received. Store these bytes, not a re-encoding.
     public let document: [UInt8]
 
-    /// `bid`: one of the accepted apps.
+    /// `bid`: the bundle id of an accepted app.
     public let bundleId: String
 
-    /// `purchase-date-ms`: the instant at which its certificates had to be valid. If this is `nil`, the receipt has no
-    /// date, and the instant was the caller's `now`.
+    /// `purchase-date-ms`. The certificates had to be valid at this instant. `nil` if the receipt has no date. The
+    /// certificates then had to be valid at the caller's `now`.
     public let purchaseDate: Timestamp?
 }
 
 extension AppStoreVerifier {
     /// Verifies an old transaction receipt of version 2 or 3 (`SKPaymentTransaction.transactionReceipt`).
     ///
-    /// The receipt contains its signer's certificate but not the issuer's, which must be among ``intermediates``. If
-    /// the receipt names an environment, that must be among ``environments``. It is not signed; see
-    /// ``VerifiedTransactionReceipt``.
+    /// The receipt contains its signer's certificate, but not the issuer's certificate. The issuer must be among
+    /// ``intermediates``. If the receipt names an environment, the environment must be among ``environments``. The
+    /// environment is not signed; see ``VerifiedTransactionReceipt``.
     ///
     /// - Parameters:
     ///   - transactionReceipt: The property list, not its base64.
@@ -55,15 +55,15 @@ extension AppStoreVerifier {
         return try accept(receipt, Array(transactionReceipt))
     }
 
-    /// Checks signer and intermediate for revocation, if the policy says so. swift-certificates cannot read the
-    /// certificate of a version 2 signer; those certificates name no responder anyway.
+    /// Checks signer and intermediate for revocation, if required by the policy. swift-certificates cannot read the
+    /// certificate of a version 2 signer, and such certificates name no responder anyway.
     private func requireUnrevoked(
         _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
     ) async throws(VerificationError) {
         let name = receipt.certificate.subject.commonName
         try await requireUnrevoked(
             [
-                // A certificate that cannot be read has no status.
+                // An unreadable certificate has no status.
                 (try? Certificate(canonical: Array(receipt.signatureParts.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
@@ -84,8 +84,8 @@ extension AppStoreVerifier {
             purchaseDate: genuine.purchaseDate)
     }
 
-    /// Refuses a receipt that names an environment which is not accepted. The word is unsigned and proves nothing, but
-    /// an honest client's sandbox receipt has it.
+    /// Refuses a receipt that names an environment outside ``environments``. The name is unsigned and proves nothing,
+    /// but the sandbox receipt of an honest client has the name.
     private func requireEnvironment(claimedBy receipt: TransactionReceipt) throws(VerificationError) {
         let accepted = environments.map(\.rawValue).sorted().joined(separator: " or ")
         guard let claim = receipt.environment else {
@@ -100,8 +100,8 @@ extension AppStoreVerifier {
 
     private typealias Issuers = (intermediate: Certificate, root: Certificate)
 
-    /// The intermediate that issued the signer's certificate, and its root. Several intermediates may have the issuer's
-    /// name: Apple issued two WWDR certificates with one name and key, for different times.
+    /// The intermediate that issued the signer's certificate, and the intermediate's root. Several intermediates may
+    /// have the issuer's name: Apple issued two WWDR certificates with the same name and key, for different times.
     private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
     ) async throws(VerificationError) -> Issuers {
@@ -145,7 +145,7 @@ extension AppStoreVerifier {
     }
 }
 
-/// A transaction receipt whose parts have the App Store's form. Nothing in it is trusted.
+/// A transaction receipt whose parts have the App Store's form. No part is trusted.
 private struct UnverifiedTransactionReceipt {
     let receipt: TransactionReceipt
     let signatureParts: TransactionReceipt.SignatureParts
