@@ -2,16 +2,16 @@
 
 import SwiftASN1
 
-/// Reads the fields that X.509 certificates and OCSP responses share.
+/// Reads the fields shared by X.509 certificates and OCSP responses.
 extension ASN1NodeCollection.Iterator {
-    /// Reads the next field, which must be there.
+    /// Reads the next field. Throws if no field is left.
     mutating func required() throws -> ASN1Node {
         guard let node = next() else { throw ASN1Error.invalidASN1Object(reason: "A field is missing.") }
         return node
     }
 
-    /// Reads an `AlgorithmIdentifier`. Its parameters are skipped: the algorithms that this library accepts have
-    /// none, or NULL (RFC 4055 section 5).
+    /// Reads an `AlgorithmIdentifier`. Its parameters are skipped: the parameters of the accepted algorithms are absent
+    /// or NULL (RFC 4055 section 5).
     mutating func algorithm() throws -> ASN1ObjectIdentifier {
         try DER.sequence(required(), identifier: .sequence) { fields in
             let algorithm = try ASN1ObjectIdentifier(derEncoded: &fields)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the verifier reads of a certificate: its DER, its common name and its validity period.
+// The parts of a certificate read by the verifier: its DER, its common name and its validity period.
 
 import AppStoreModel
 import SwiftASN1
@@ -21,7 +21,7 @@ struct CertificateValidity: Sendable {
         instant >= from && instant.milliseconds < until.milliseconds + 1000
     }
 
-    /// Checks that `instant` is in the validity period. An error calls the certificate `name`.
+    /// Checks that `instant` is in the validity period. `name` is the certificate's name in an error.
     func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
         guard contains(instant) else {
             throw VerificationError(
@@ -36,7 +36,7 @@ struct CertificateValidity: Sendable {
 }
 
 extension Certificate {
-    /// Reads a certificate that a document contains. An error calls it `name`.
+    /// Reads a certificate of a document. `name` is the certificate's name in an error.
     ///
     /// - Throws: `malformed`.
     init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {
@@ -53,17 +53,17 @@ extension Certificate {
 
     var der: [UInt8] {
         var serializer = DER.Serializer()
-        // Cannot fail: a certificate that was read keeps its bytes.
+        // Cannot fail: a certificate read from DER keeps its bytes.
         try? serializer.serialize(self)
         return serializer.serializedBytes
     }
 
-    /// The subject's common name, for people only: Apple changes it, and a forger can copy it.
+    /// The subject's common name, for people only: Apple changes common names, and a forger can copy a common name.
     var commonName: String { subject.commonName }
 }
 
 extension DistinguishedName {
-    /// The common name, or the whole name if it has none.
+    /// The common name; if there is none, the whole name.
     var commonName: String {
         for name in self {
             for attribute in name where attribute.type == .RDNAttributeType.commonName {
@@ -75,7 +75,7 @@ extension DistinguishedName {
 }
 
 extension Timestamp {
-    /// A certificate's date. ASN.1 dates end with the year 9999 and always fit; any other date is clamped.
+    /// A certificate's date. ASN.1 dates end with the year 9999 and always fit. Any other date is clamped.
     fileprivate init(_ date: Date) {
         let milliseconds = (date.timeIntervalSince1970 * 1000).rounded()
         self.init(milliseconds: Int64(exactly: milliseconds) ?? (milliseconds < 0 ? 0 : .max - 1000))

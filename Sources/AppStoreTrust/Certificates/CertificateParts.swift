@@ -3,13 +3,13 @@
 import SwiftASN1
 import X509
 
-/// The three parts of a certificate (RFC 5280 section 4.1). Only one encoding is accepted, that of the issuer.
+/// The three parts of a certificate (RFC 5280 section 4.1). Only the issuer's encoding is accepted.
 ///
-/// The issuer signs only the first part. If the other two had several accepted encodings, a forger could make many
-/// certificates from one of Apple's. One gap remains: from an ECDSA signature anyone can compute a second valid one.
-/// Genuine receipts are not affected, because their certificates are signed with RSA.
+/// The issuer signs only the first part. If several encodings of the second and third parts were accepted, a forger
+/// could make many certificates from one of Apple's. A gap remains: anyone can compute a second valid ECDSA signature
+/// from the first. Genuine receipts are not affected, because their certificates are signed with RSA.
 struct CertificateParts {
-    /// `tbsCertificate`, which the issuer signs.
+    /// `tbsCertificate`, signed by the issuer.
     let signed: ASN1Node
     /// `signatureAlgorithm`: the same bytes as the algorithm in `signed` (RFC 5280 section 4.1.1.2).
     let algorithm: ASN1Node
@@ -20,7 +20,7 @@ struct CertificateParts {
 extension CertificateParts {
     /// Reads the parts of a certificate.
     ///
-    /// - Parameter certificate: Parsed as DER, in which each length and number has one encoding.
+    /// - Parameter certificate: Parsed as DER, so each length and number has a unique encoding.
     init(_ certificate: ASN1Node) throws {
         self = try DER.sequence(certificate, identifier: .sequence) { nodes in
             guard let signed = nodes.next(), let algorithm = nodes.next() else {
@@ -35,8 +35,8 @@ extension CertificateParts {
         }
     }
 
-    /// The algorithm inside the signed part, which RFC 5280 calls `signature`. It follows the optional version and the
-    /// serial number.
+    /// The algorithm inside the signed part, called `signature` in RFC 5280. The algorithm follows the optional version
+    /// and the serial number.
     private static func algorithm(in signed: ASN1Node) throws -> ASN1Node {
         guard case .constructed(let nodes) = signed.content else { throw CertificateFormError.missingPart }
         var fields = nodes.makeIterator()
@@ -47,18 +47,18 @@ extension CertificateParts {
     }
 }
 
-/// Why a certificate is not in the encoding of its issuer.
+/// Why a certificate is not in the issuer's encoding.
 enum CertificateFormError: Error {
     /// A part is missing.
     case missingPart
-    /// The algorithm beside the signed part differs from the one inside.
+    /// The algorithm beside the signed part differs from the algorithm inside the signed part.
     case otherAlgorithm
     /// The signature is not a whole number of bytes.
     case unusedBits
 }
 
 extension Certificate {
-    /// Reads a certificate that a document contains; see ``CertificateParts``.
+    /// Reads a certificate of a document; see ``CertificateParts``.
     init(canonical der: [UInt8]) throws {
         let root = try DER.parse(der)
         _ = try CertificateParts(root)

@@ -2,24 +2,24 @@
 
 import X509
 
-/// What a certificate's key must be permitted to do (RFC 5280 section 4.2.1.3).
+/// A use that a certificate's key must permit (RFC 5280 section 4.2.1.3).
 ///
-/// swift-certificates reads the key usage, but its path validation does not compare it with the use.
+/// swift-certificates reads the key usage, but its path validation does not compare the key usage with the actual use.
 enum KeyPurpose {
-    /// To sign documents: required of a signer.
+    /// Signing documents: required of a signer.
     case signsDocuments
-    /// To sign certificates: required of every certificate above the signer's.
+    /// Signing certificates: required of every certificate above the signer's.
     case signsCertificates
 }
 
 extension Certificate.Extensions {
-    /// The value of an extension; `nil` if the certificate lacks it or it cannot be read.
+    /// The value of an extension; `nil` if the extension is missing or unreadable.
     func readable<Value>(_ value: (Self) throws -> Value?) -> Value? {
-        // An extension that cannot be read permits no more than one that is missing.
+        // An unreadable extension permits no more than a missing extension.
         try? value(self)
     }
 
-    /// Whether the key usage permits `purpose`. A certificate without key usage permits each.
+    /// Whether the key usage permits `purpose`. A certificate without key usage permits every purpose.
     func permit(_ purpose: KeyPurpose) -> Bool {
         guard self[oid: .X509ExtensionID.keyUsage] != nil else { return true }
         guard let usage = readable({ try $0.keyUsage }) else { return false }

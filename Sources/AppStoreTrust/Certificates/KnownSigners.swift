@@ -3,13 +3,13 @@
 import AppStoreModel
 import Synchronization
 
-/// A cache of signers whose chain is valid, so that the verifier does not check the chain again for each document. A
-/// full cache drops the least recently used signer.
+/// A cache of signers with a valid chain, so that the verifier does not check the chain again for each document. A full
+/// cache drops the least recently used signer.
 ///
-/// Keys are bytes that a signature covers, such as the `tbsCertificate` of certificates. A client that encodes Apple's
-/// public certificates in another way therefore adds no entry.
+/// A key consists of bytes covered by a signature, such as the `tbsCertificate` of certificates. A client that
+/// re-encodes Apple's public certificates therefore adds no entry.
 package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: Sendable {
-    /// The most recently used is last.
+    /// The most recently used signer is last.
     private let known = Mutex<[(key: Key, signer: Signer)]>([])
 
     package init() {}
@@ -17,7 +17,7 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
     /// The keys, for tests.
     package var keys: [Key] { known.withLock { $0.map(\.key) } }
 
-    /// The most recently used signer that matches. It becomes the most recently used.
+    /// The most recently used matching signer. The lookup makes this signer the most recently used.
     package func signer(where matches: (Key, Signer) -> Bool) -> Signer? {
         known.withLock { known in
             guard let index = known.lastIndex(where: { matches($0.key, $0.signer) }) else { return nil }
@@ -26,7 +26,7 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
         }
     }
 
-    /// Adds a signer as the most recently used. It replaces a signer with the same key.
+    /// Adds a signer as the most recently used. Replaces a signer with the same key.
     package func insert(_ signer: Signer, for key: Key) {
         known.withLock { known in
             known.removeAll { $0.key == key }

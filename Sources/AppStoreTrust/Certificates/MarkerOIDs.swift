@@ -14,7 +14,7 @@ struct MarkerOIDs: Sendable {
     static let appStore = MarkerOIDs(
         leaf: [1, 2, 840, 113635, 100, 6, 11, 1], intermediate: [1, 2, 840, 113635, 100, 6, 2, 1])
 
-    /// Marks all certificates of an App Store simulator. It is no OID of Apple's.
+    /// Marks all certificates of an App Store simulator. Apple did not assign this OID.
     static let simulator: ASN1ObjectIdentifier = [2, 25, 3_294_784_015_283_160_907]
 
     /// Signers of version 2 transaction receipts, issued by Apple's iTunes Store authority.

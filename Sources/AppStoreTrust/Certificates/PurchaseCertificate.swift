@@ -7,9 +7,9 @@ import X509
 
 /// The certificate of a transaction receipt's signer.
 ///
-/// The signers of version 2 receipts have RSA keys of 1024 bits, which swift-certificates does not read. This type
-/// reads the few fields that verification needs (RFC 5280 section 4.1). The issuer's certificate is an ordinary one:
-/// swift-certificates reads it and verifies its chain.
+/// The signers of version 2 receipts have RSA keys of 1024 bits. swift-certificates does not read such keys. This type
+/// reads the few fields needed for verification (RFC 5280 section 4.1). The issuer's certificate is an ordinary
+/// certificate: swift-certificates reads the issuer's certificate and verifies its chain.
 struct PurchaseCertificate {
     let issuer: DistinguishedName
     let subject: DistinguishedName
@@ -17,7 +17,7 @@ struct PurchaseCertificate {
     let key: _RSA.Signing.PublicKey
     let extensions: Certificate.Extensions
 
-    /// The bytes that the issuer signed.
+    /// The bytes signed by the issuer.
     private let signedBytes: ArraySlice<UInt8>
     private let algorithm: Certificate.SignatureAlgorithm
     private let signature: ArraySlice<UInt8>
@@ -89,7 +89,7 @@ struct PurchaseCertificate {
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
         // 1024 bits are weak, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
-        // The library says no more than that the key is none that it takes.
+        // The library's error says only that the library does not accept the key.
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }
@@ -97,7 +97,7 @@ struct PurchaseCertificate {
         return key
     }
 
-    /// What the issuer signs, field by field (RFC 5280 section 4.1.2).
+    /// The part signed by the issuer, field by field (RFC 5280 section 4.1.2).
     private struct TBSCertificate {
         var algorithm: ASN1ObjectIdentifier
         var issuer: DistinguishedName

@@ -6,7 +6,8 @@ import AppStoreModel
 /// The certificates of a signer that lead to a trusted root by Apple's rules.
 ///
 /// A chain is valid independently of the time. Its dates are checked separately, at the signing time of each document.
-/// This is a class because a certificate holds a dozen references, which a struct would retain for each document.
+/// The type is a class because a certificate holds a dozen references, and a struct would retain all of them for each
+/// document.
 package final class SignerChain: Sendable {
     /// The signer's own certificate.
     package let leaf: Certificate
@@ -14,27 +15,29 @@ package final class SignerChain: Sendable {
     /// The intermediate and the root; empty if the leaf is self-signed.
     let issuers: [Certificate]
 
-    /// What anchors the chain; `nil` if the leaf is self-signed. Computed once for all documents of this signer.
+    /// The root that anchors the chain; `nil` if the leaf is self-signed. Computed once for all documents of this
+    /// signer.
     let anchor: TrustAnchor?
 
-    /// The dates of `presented`, in their order. Read once for all documents of this signer.
+    /// The validity periods of `presented`, in the same order. Read once for all documents of this signer.
     private let validity: [CertificateValidity]
 
     /// All certificates as DER, the leaf first. Encoded once for all documents of this signer.
     let encodedCertificates: [[UInt8]]
 
-    /// The certificates that come from the document and must be valid at signing time: all but the root, which the
-    /// caller trusts whatever its dates. They include a self-signed leaf.
+    /// The certificates that come from the document and must be valid at signing time, including a self-signed leaf.
+    /// The root is excluded, because the caller trusts the root whatever its dates.
     var presented: [Certificate] { [leaf] + issuers.dropLast() }
 
-    /// Whether the signer is self-signed, as Xcode's are.
+    /// Whether the signer is self-signed, like Xcode's signers.
     var isSelfSigned: Bool { issuers.isEmpty }
 
     /// Checks the path from `leaf` through `intermediate` to one of `roots`: exactly three certificates, each signed by
-    /// the next, valid as a path by RFC 5280 including key usage, with Apple's marker OIDs on the first two. The root
-    /// in the document is ignored: only the roots that the caller configured may anchor a chain.
+    /// the next. The path must be valid by RFC 5280 including key usage, with Apple's marker OIDs on the first two
+    /// certificates. The root in the document is ignored: only the caller's configured roots may anchor a chain.
     ///
-    /// - Parameter onPath: Called before the signatures are checked, unless the chain is refused without that.
+    /// - Parameter onPath: Called before the signatures are checked. Not called if the chain is refused without a
+    ///   signature check.
     package static func check(
         leaf: Certificate, intermediate: Certificate, roots: TrustRoots, onPath: (@Sendable () -> Void)? = nil
     ) async throws(VerificationError) -> SignerChain {
@@ -50,7 +53,8 @@ package final class SignerChain: Sendable {
     private init(
         _ result: CertificateValidationResult, leaf: Certificate, intermediate: Certificate
     ) throws(VerificationError) {
-        // The App Store's chains never skip the intermediate, nor consist of a leaf that the caller trusts as a root.
+        // An App Store chain never skips the intermediate. A leaf that the caller trusts as a root is no App Store
+        // chain either.
         guard case .validCertificate(let chain) = result, chain.count == 3, chain[chain.startIndex + 1] == intermediate,
             let root = chain.last
         else {
@@ -67,7 +71,7 @@ package final class SignerChain: Sendable {
         validity = [leaf.validity, intermediate.validity]
     }
 
-    /// Creates the chain of a self-signed signer, as Xcode's are: valid only if the caller configured this exact
+    /// Creates the chain of a self-signed signer, like Xcode's: valid only if the caller configured this exact
     /// certificate as a root.
     init(selfSigned leaf: Certificate, roots: TrustRoots) throws(VerificationError) {
         guard roots.signers.contains(leaf) else {
@@ -94,7 +98,7 @@ package final class SignerChain: Sendable {
     }
 
     /// Checks that the signer may sign for `environment`. A developer who configures Xcode's certificate as a root can
-    /// sign with it too, so a self-signed signer proves no purchase.
+    /// also sign with this certificate, so a self-signed signer proves no purchase.
     func requireAuthority(over environment: Environment) throws(VerificationError) {
         guard isSelfSigned, environment != .xcode, environment != .localTesting else { return }
         throw VerificationError(

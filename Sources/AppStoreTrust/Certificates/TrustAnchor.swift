@@ -5,20 +5,21 @@ import X509
 
 /// The root that anchors a signer's chain, in a form that can be stored.
 ///
-/// A stored document keeps the root that anchored it, since later other roots may be configured.
+/// A stored document keeps its root, because different roots may be configured later.
 package struct TrustAnchor: Hashable, Sendable {
     /// `apple`, or the SHA-256 of the root's DER in lowercase hexadecimal digits.
     package let name: String
-    /// Whether an App Store simulator made the root, by the marker in its certificate.
+    /// Whether an App Store simulator created the root, according to the marker in the root's certificate.
     package let isSimulated: Bool
 
-    /// Makes the anchor that was stored with these values.
+    /// Creates an anchor from stored values.
     package init(name: String, isSimulated: Bool = false) {
         self.name = name
         self.isSimulated = isSimulated
     }
 
-    /// Any root that a version of this library knows as Apple's: documents of Apple's next root are no others.
+    /// Any root known to a version of this library as Apple's. Documents under Apple's next root will get the same
+    /// anchor.
     package static let apple = TrustAnchor(name: "apple")
 
     init(_ root: Certificate) {
@@ -34,14 +35,14 @@ package struct TrustAnchor: Hashable, Sendable {
 }
 
 extension TrustAnchor {
-    /// Who has a root. A simulator has several, and so has Apple.
+    /// The owner of a root. A simulator has several roots, and so has Apple.
     package enum Family: Sendable {
         case apple
         case simulator
         case other
     }
 
-    /// Who has this root.
+    /// The owner of this root.
     package var family: Family {
         if self == .apple { return .apple }
         return isSimulated ? .simulator : .other
@@ -60,6 +61,6 @@ extension TrustAnchor: CustomStringConvertible {
 }
 
 extension TrustRoots {
-    /// What these roots are as anchors of chains.
+    /// These roots as anchors of chains.
     package var anchors: Set<TrustAnchor> { Set(certificates.map { TrustAnchor($0) }) }
 }

@@ -18,8 +18,8 @@ public struct TrustRoots: Sendable {
         self.certificates = certificates
     }
 
-    /// The roots that may issue certificates. Certificates for signing documents are excluded: Xcode's are marked as
-    /// authorities too, and a chain that they issued must not pass for Apple's.
+    /// The roots that may issue certificates. Certificates for signing documents are excluded: Xcode's certificates are
+    /// marked as authorities too, and a chain issued by Xcode must not pass for Apple's.
     var authorities: [Certificate] { certificates.filter { !$0.signsDocuments } }
 
     /// The roots that may sign documents.
@@ -27,16 +27,16 @@ public struct TrustRoots: Sendable {
         certificates.filter { $0.extensions.permit(.signsDocuments) }
     }
 
-    /// Apple's three roots, which this library contains.
+    /// Apple's three roots, included in this library.
     public static let apple = TrustRoots(
         AppleRoots.all.compactMap { root in
-            // A test reads all three.
+            // A test reads all three roots.
             Base64.decode(root.utf8).flatMap { try? Certificate(derEncoded: $0) }
         })
 
-    /// Reads roots from a file's bytes: one certificate as DER, or one or more as PEM.
+    /// Reads roots from a file's bytes: one certificate as DER, or one or more certificates as PEM.
     ///
-    /// - Throws: ``VerificationError`` with `malformed` if there is no certificate.
+    /// - Throws: ``VerificationError`` with `malformed` if the file contains no certificate.
     public init(reading file: some Collection<UInt8>) throws(VerificationError) {
         certificates = try [Certificate](reading: file)
     }
@@ -46,22 +46,23 @@ public struct TrustRoots: Sendable {
         TrustRoots(certificates + other.certificates)
     }
 
-    /// Whether none of these roots has the key of one in `other`, under whatever name.
+    /// Whether no key of these roots is also a key in `other`. Names do not matter.
     public func isDisjoint(with other: TrustRoots) -> Bool {
         Set(certificates.map(\.publicKey)).isDisjoint(with: other.certificates.map(\.publicKey))
     }
 
-    /// Whether an App Store simulator made some of these roots, or all of them, by the marker in their certificates.
+    /// Whether an App Store simulator created some of these roots, or all of them, according to the marker in their
+    /// certificates.
     public var simulated: (some: Bool, all: Bool) {
         let simulated = certificates.count { $0.extensions[oid: MarkerOIDs.simulator] != nil }
         return (simulated > 0, simulated > 0 && simulated == certificates.count)
     }
 }
 
-/// Intermediate certificates, which lie between a signer's certificate and a root.
+/// Intermediate certificates between a signer's certificate and a root.
 ///
-/// They have a type of their own so that they are not used as roots: developers' certificates lead to Apple's
-/// intermediates too.
+/// A separate type prevents the use of intermediates as roots: developers' certificates lead to Apple's intermediates
+/// too.
 public struct Intermediates: Sendable {
     package let certificates: [Certificate]
 
@@ -74,9 +75,9 @@ public struct Intermediates: Sendable {
         self.certificates = certificates
     }
 
-    /// Reads intermediates from a file's bytes: one certificate as DER, or one or more as PEM.
+    /// Reads intermediates from a file's bytes: one certificate as DER, or one or more certificates as PEM.
     ///
-    /// - Throws: ``VerificationError`` with `malformed` if there is no certificate.
+    /// - Throws: ``VerificationError`` with `malformed` if the file contains no certificate.
     public init(reading file: some Collection<UInt8>) throws(VerificationError) {
         certificates = try [Certificate](reading: file)
     }
@@ -93,7 +94,7 @@ extension Certificate {
 }
 
 extension [Certificate] {
-    /// Reads the certificates of a file: one as DER, or one or more as PEM.
+    /// Reads the certificates of a file: one certificate as DER, or one or more certificates as PEM.
     fileprivate init(reading file: some Collection<UInt8>) throws(VerificationError) {
         let pemStart = "-----BEGIN"
         do {

@@ -2,30 +2,30 @@
 
 package import AppStoreModel
 
-/// The status of a certificate in a valid OCSP response, and how long it may be used.
+/// The status of a certificate in a valid OCSP response, and the period in which the answer may be used.
 package struct OCSPAnswer: Hashable, Sendable {
     /// `good` or `revoked`.
     package let status: RevocationStatus
     /// The answer is valid in `from..<until`.
     let from: Timestamp
     package let until: Timestamp
-    /// When the checker begins to request the next answer. It uses this answer meanwhile.
+    /// When the checker begins to request the next answer. The checker uses this answer meanwhile.
     package let renewal: Timestamp
 
     func isCurrent(at now: Timestamp) -> Bool { from <= now && now < until }
 }
 
 extension OCSPAnswer {
-    /// How far a responder's clock may be ahead of ours, in milliseconds: five minutes, as in OpenSSL. There is no
-    /// tolerance past `nextUpdate`: that would only save one request.
+    /// How far a responder's clock may be ahead of the local clock, in milliseconds: five minutes, as in OpenSSL. There
+    /// is no tolerance past `nextUpdate`, because a tolerance would save only one request.
     private static let clockSkew: Int64 = 5 * 60 * 1000
 
     /// How long an answer without `nextUpdate` is valid, in milliseconds from its `thisUpdate`: an hour. Its responder
     /// always has newer information (RFC 6960 section 4.2.2.1), but one request for each document would be too many.
     private static let undatedLife: Int64 = 60 * 60 * 1000
 
-    /// The longest time for which any answer is valid, in milliseconds: a week. Revocations must be noticed even if a
-    /// responder dates its answers for years.
+    /// The maximum age of a good answer at its receipt, and the maximum use of any answer after its receipt, in
+    /// milliseconds: a week. Revocations must be noticed even if a responder dates its answers for years.
     private static let maxLife: Int64 = 7 * 24 * 60 * 60 * 1000
 
     /// Reads the answer from a statement in a response with a valid signature.
@@ -34,7 +34,7 @@ extension OCSPAnswer {
     ///   `now`.
     init(_ statement: OCSPResponse.Statement, at now: Timestamp) throws(OCSPFault) {
         status = try statement.status.known
-        // The dates of a response have years up to 9999, and so has `now` after both guards: nothing here overflows.
+        // The dates of a response have years up to 9999, and so has `now` after both guards. No sum below overflows.
         from = Timestamp(milliseconds: statement.thisUpdate.milliseconds - Self.clockSkew)
         let end =
             statement.nextUpdate ?? Timestamp(milliseconds: statement.thisUpdate.milliseconds + Self.undatedLife)
@@ -44,14 +44,14 @@ extension OCSPAnswer {
         guard now < end else {
             throw OCSPFault("The answer was valid until \(end.iso8601), now is \(now.iso8601).")
         }
-        // Counted from `thisUpdate`, so that replaying an old answer does not prolong it.
+        // The age counts from `thisUpdate`, so that an answer cannot be replayed for longer than a week.
         let oldest = now.milliseconds - Self.maxLife
         guard statement.thisUpdate.milliseconds > oldest || statement.status.isRevoked else {
             throw OCSPFault("The answer is of \(statement.thisUpdate.iso8601), which is more than a week ago.")
         }
         let life = min(end.milliseconds - now.milliseconds, Self.maxLife)
         until = Timestamp(milliseconds: now.milliseconds + life)
-        // The checker requests the next answer in the last quarter of the time.
+        // The checker requests the next answer in the last quarter of this answer's life.
         renewal = Timestamp(milliseconds: until.milliseconds - life / 4)
     }
 }

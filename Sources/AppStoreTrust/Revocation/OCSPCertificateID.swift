@@ -6,8 +6,8 @@ import X509
 
 /// The identifier of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
 ///
-/// It uses SHA-1, which all responders support and which presigned answers contain (RFC 5019 section 2.1.1). The hash
-/// only identifies the certificate: trust comes from the signature on the answer.
+/// The identifier uses SHA-1, because all responders support SHA-1 and presigned answers contain SHA-1 (RFC 5019
+/// section 2.1.1). The hash only identifies the certificate: trust comes from the signature on the answer.
 struct OCSPCertificateID: Hashable, Sendable {
     let hashAlgorithm: ASN1ObjectIdentifier
     let issuerNameHash: ArraySlice<UInt8>
@@ -68,6 +68,6 @@ extension OCSPCertificateID {
 }
 
 extension Certificate.PublicKey {
-    /// SHA-1 of the bits of the key, by which OCSP identifies keys.
+    /// SHA-1 of the bits of the key. OCSP identifies keys by this hash.
     var sha1: ArraySlice<UInt8> { ArraySlice(Insecure.SHA1.hash(data: subjectPublicKeyInfoBytes)) }
 }

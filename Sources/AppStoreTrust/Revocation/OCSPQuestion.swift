@@ -8,11 +8,11 @@ package import X509
 /// RFC 5019).
 ///
 /// swift-certificates offers OCSP only as a verification policy that reports its reasons as text. The caller of a
-/// ``RevocationChecker`` must distinguish a revoked certificate from one of unknown status.
+/// ``RevocationChecker`` must distinguish a revoked certificate from a certificate of unknown status.
 package struct OCSPQuestion: Sendable {
-    /// The certificate that the request is about.
+    /// The certificate whose status is requested.
     package let certificate: Certificate
-    /// The certificate of its issuer, which the verified chain contains.
+    /// The issuer's certificate in the verified chain.
     let issuer: Certificate
 
     /// Creates a request about a certificate of a verified chain.
@@ -41,19 +41,21 @@ package struct OCSPQuestion: Sendable {
 }
 
 extension OCSPQuestion {
-    /// The most bytes of a response. Real responses, which include a delegate's certificate, have 2 KB or less.
+    /// The maximum number of bytes of a response. Real responses, including a delegate's certificate, have 2 KB or
+    /// less.
     static let responseLimit = 64 << 10
 
-    /// The most certificates in a response. One is needed; each more may cost a signature check.
+    /// The maximum number of certificates in a response. One certificate is needed, and each further certificate may
+    /// cost a signature check.
     private static let certificateLimit = 10
 
-    /// Checks a response and reads the status of the certificate from it.
+    /// Checks a response and reads the status of the certificate from the response.
     ///
     /// - Parameters:
     ///   - response: The DER of an `OCSPResponse`, from an untrusted network.
     ///   - now: The instant at which the response and its signer's certificate must be valid.
-    /// - Returns: An answer that is `good` or `revoked`, and valid at `now`.
-    /// - Throws: Why the response proves neither.
+    /// - Returns: An answer with the status `good` or `revoked`, valid at `now`.
+    /// - Throws: Why the response proves neither status.
     @inline(never)
     package func answer(in response: [UInt8], at now: Timestamp) throws(OCSPFault) -> OCSPAnswer {
         guard response.count <= Self.responseLimit else {
@@ -61,7 +63,7 @@ extension OCSPQuestion {
         }
         let response = try OCSPResponse(decoding: response)
         try requireSignature(on: response, at: now)
-        // Without an identifier no statement is about this certificate.
+        // Without an identifier, no statement is about this certificate.
         let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer)
         let statements = response.statements.filter { $0.certificate == id }
         // Of two statements about one certificate, `revoked` counts.
@@ -72,7 +74,7 @@ extension OCSPQuestion {
     }
 
     /// Checks that the issuer signed the response, or a delegate with a certificate from the issuer (RFC 6960 section
-    /// 4.2.2.2). Other responders that the RFC allows would have to be configured, so they are refused.
+    /// 4.2.2.2). The other responders allowed by the RFC are refused, because they would have to be configured.
     private func requireSignature(on response: OCSPResponse, at now: Timestamp) throws(OCSPFault) {
         guard let algorithm = Certificate.SignatureAlgorithm(ofResponse: response.signatureAlgorithm) else {
             throw OCSPFault(
@@ -93,7 +95,7 @@ extension OCSPQuestion {
     }
 
     /// Whether the issuer appointed the holder of this certificate to sign responses. The delegate's own certificate is
-    /// not checked for revocation: the issuer limits that risk by its dates (section 4.2.2.2.1).
+    /// not checked for revocation: the issuer limits this risk by the certificate's dates (section 4.2.2.2.1).
     private func isDelegate(_ certificate: Certificate, at now: Timestamp) -> Bool {
         certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.validity.contains(now)
             && issuer.publicKey.isValidSignature(certificate.signature, for: certificate)
@@ -114,8 +116,8 @@ extension Certificate {
 }
 
 extension Certificate.SignatureAlgorithm {
-    /// The algorithms with which responders sign. SHA-1 is excluded: an attacker may choose parts of a response, so a
-    /// collision could forge one.
+    /// The algorithms used by responders. SHA-1 is excluded: an attacker may choose parts of a response, so a collision
+    /// could forge a response.
     fileprivate init?(ofResponse identifier: ASN1ObjectIdentifier) {
         switch identifier {
         case [1, 2, 840, 10045, 4, 3, 2]: self = .ecdsaWithSHA256

@@ -4,9 +4,9 @@ import AppStoreModel
 import SwiftASN1
 import X509
 
-/// The parts of a responder's response (RFC 6960 section 4.2.1). Nothing in it is trusted.
+/// The parts of a responder's response (RFC 6960 section 4.2.1). No part is trusted.
 struct OCSPResponse {
-    /// The signer that the response claims: `ResponderID`.
+    /// The signer claimed by the response: `ResponderID`.
     enum Responder: Hashable {
         case name(DistinguishedName)
         /// SHA-1 of the bits of the key.
@@ -27,19 +27,20 @@ struct OCSPResponse {
         let nextUpdate: Timestamp?
     }
 
-    /// The DER of `tbsResponseData`, which the signature covers.
+    /// The DER of `tbsResponseData`, covered by the signature.
     let signedBytes: ArraySlice<UInt8>
     let responder: Responder
     let statements: [Statement]
     let signatureAlgorithm: ASN1ObjectIdentifier
     let signature: ArraySlice<UInt8>
-    /// The certificates in the response, possibly a delegate's. Unreadable ones are left out.
+    /// The certificates in the response, possibly a delegate's. Unreadable certificates are left out.
     let certificates: [Certificate]
 }
 
-/// Why a response proves nothing about a certificate.
+/// Why a response proves no status of a certificate.
 package struct OCSPFault: Error, Equatable {
-    /// The most Unicode scalars of a reason. Only a reason that quotes a transport's error would be longer.
+    /// The maximum number of Unicode scalars of a reason. Only a reason that quotes a transport's error would be
+    /// longer.
     private static let reasonLimit = 300
 
     /// The reason, a sentence.
@@ -95,9 +96,9 @@ extension OCSPResponse {
 
     private static func responseData(_ node: ASN1Node) throws -> (Responder, [Statement]) {
         try DER.sequence(node, identifier: .sequence) { nodes in
-            // DER omits the version, since the only one is the default.
+            // DER omits the version, because the only version is the default.
             let responder = try Responder(nodes.required())
-            // producedAt is ignored; the dates of the statements count.
+            // producedAt is ignored, because the dates of the statements count.
             _ = try Timestamp(generalizedTime: nodes.required())
             let statements = try DER.sequence(nodes.required(), identifier: .sequence) { nodes in
                 var statements: [Statement] = []
@@ -113,7 +114,7 @@ extension OCSPResponse {
         let certificates = try DER.optionalExplicitlyTagged(&nodes, tagNumber: 0, tagClass: .contextSpecific) { node in
             try DER.sequence(node, identifier: .sequence) { nodes in
                 var certificates: [Certificate?] = []
-                // A certificate that cannot be read is not the signer's, and counts all the same.
+                // An unreadable certificate is not the signer's, and is left out.
                 while let node = nodes.next() { certificates.append(try? Certificate(derEncoded: node)) }
                 return certificates
             }
@@ -190,8 +191,8 @@ extension OCSPResponse.Statement.Status {
 }
 
 extension ASN1NodeCollection.Iterator {
-    /// Skips the extensions, of which none is needed (RFC 6960 section 4.4). Refuses a critical extension, since none
-    /// is known here.
+    /// Skips the extensions, because no extension is needed (RFC 6960 section 4.4). Refuses a critical extension,
+    /// because all extensions are unknown here.
     fileprivate mutating func skipExtensions() throws {
         let extensions = try DER.optionalExplicitlyTagged(&self, tagNumber: 1, tagClass: .contextSpecific) { node in
             try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: node)
@@ -202,7 +203,7 @@ extension ASN1NodeCollection.Iterator {
 }
 
 extension Timestamp {
-    /// Reads a GeneralizedTime in the only form that RFC 5280 section 4.1.2.5.2 allows: `YYYYMMDDHHMMSSZ`.
+    /// Reads a GeneralizedTime in the only form allowed by RFC 5280 section 4.1.2.5.2: `YYYYMMDDHHMMSSZ`.
     fileprivate init(generalizedTime node: ASN1Node) throws {
         guard node.identifier == .generalizedTime, case .primitive(let text) = node.content, text.count == 15 else {
             throw OCSPFault("The answer has an invalid time.")

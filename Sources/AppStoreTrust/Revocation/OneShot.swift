@@ -2,9 +2,9 @@
 
 import Synchronization
 
-/// A value that is set once and that any number of tasks await.
+/// A value that is set once and awaited by any number of tasks.
 ///
-/// A task that awaits it stops waiting when it is cancelled. A task that awaits the value of a `Task` would not stop.
+/// A cancelled task stops waiting for a `OneShot`. A task that awaits the value of a `Task` would not stop.
 final class OneShot<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
@@ -34,7 +34,7 @@ final class OneShot<Value: Sendable>: Sendable {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 wait(ticket, continuation)
-                // The cancellation handler may have run before `wait`, and then found nothing to resume.
+                // If the cancellation handler ran before `wait`, the handler found no continuation to resume.
                 if Task.isCancelled { leave(ticket) }
             }
         } onCancel: {

@@ -3,44 +3,44 @@
 import AppStoreModel
 import X509
 
-/// The cached answers about certificates, and the pending requests. The cache decides when to send a request, but sends
-/// none itself.
+/// The cached answers about certificates, and the pending requests. The cache decides when to send a request, but does
+/// not send requests.
 struct RevocationCache {
     /// The result of a look-up.
     enum Finding {
         /// A status from the cache, or `unknown` if no request may be sent.
         case known(RevocationStatus)
-        /// A pending request, which the caller can await.
+        /// A pending request for the caller to await.
         case pending(RevocationInquiry)
     }
 
-    /// The most certificates in the cache. Only certificates of verified chains are looked up, and in years the App
-    /// Store has used a handful.
+    /// The maximum number of certificates in the cache. Only certificates of verified chains are looked up, and in
+    /// years the App Store has used a handful.
     static let certificateLimit = 256
 
-    /// How long the cache waits after a failed request before the next, in milliseconds: 30 seconds, so that a dead
-    /// responder does not delay every document. This is longer than the deadline of a request.
+    /// How long the cache backs off after a failed request, in milliseconds: 30 seconds, so that a dead responder does
+    /// not delay every document. The back-off is longer than the deadline of a request.
     static let retryDelay: Int64 = 30_000
 
-    /// The most cancelled requests whose transport has not returned. Only a transport that ignores cancellation leaves
-    /// any. If there are this many, no further request is sent.
+    /// The maximum number of cancelled requests whose transport has not returned. Only a transport that ignores
+    /// cancellation leaves such requests. At the maximum, no further request is sent.
     static let strayLimit = 16
 
     fileprivate struct Entry {
-        /// The last answer, which may have expired.
+        /// The last answer, possibly expired.
         var answer: OCSPAnswer?
         /// The pending request.
         var inquiry: RevocationInquiry?
-        /// When the last request was sent that brought no newer answer, and the reason.
+        /// When the last request without a newer answer was sent, and the reason.
         var failure: (sent: Timestamp, reason: String)?
     }
 
     private var entries: [CertificateKey: Entry] = [:]
     private var strays = 0
 
-    /// Looks up a status, or the pending request for it.
+    /// Looks up a status, or the pending request for the status.
     ///
-    /// - Returns: The result, and a new request if the caller must send one now.
+    /// - Returns: The result, and a new request if the caller must send a request now.
     mutating func find(_ question: OCSPQuestion, at now: Timestamp) -> (Finding, new: RevocationInquiry?) {
         let entry = entries[CertificateKey(question)] ?? Entry()
         let isBackingOff = entry.failure.map { now.isNear($0.sent, within: Self.retryDelay) } ?? false
@@ -68,11 +68,11 @@ struct RevocationCache {
 
     /// Stores the outcome of a request.
     ///
-    /// - Returns: The status for the callers that await it.
+    /// - Returns: The status for the waiting callers.
     mutating func settle(_ inquiry: RevocationInquiry, _ outcome: Result<OCSPAnswer, OCSPFault>) -> RevocationStatus {
         let key = CertificateKey(inquiry.question)
         guard var entry = entries[key], entry.inquiry === inquiry else {
-            // The request was given up before, and its callers were resumed.
+            // The request was given up earlier, and its callers were resumed.
             strays -= 1
             return .unknown("The answer came too late.")
         }
@@ -89,7 +89,7 @@ struct RevocationCache {
         }
     }
 
-    /// Gives up a request that was not answered in time. Does nothing if it was answered.
+    /// Gives up a request without an answer by the deadline. Has no effect if the request was answered.
     mutating func giveUp(_ inquiry: RevocationInquiry, _ reason: String) {
         let key = CertificateKey(inquiry.question)
         guard entries[key]?.inquiry === inquiry else { return }
@@ -98,8 +98,8 @@ struct RevocationCache {
         strays += 1
     }
 
-    /// Makes room in a full cache: drops an entry without an answer, else the answer that expires first. Keeps every
-    /// revocation and every pending request.
+    /// Makes room in a full cache: drops an entry without an answer, otherwise the answer that expires first. Keeps
+    /// every revocation and every pending request.
     ///
     /// - Returns: Whether there is room.
     private mutating func makeRoom(for key: CertificateKey) -> Bool {
@@ -116,8 +116,8 @@ struct RevocationCache {
 }
 
 extension RevocationCache.Entry {
-    /// Stores an answer. A good answer replaces neither a revocation nor an answer that is valid for as long: an HTTP
-    /// cache may return old responses.
+    /// Stores an answer. A good answer replaces neither a revocation nor an answer with the same or a later end,
+    /// because an HTTP cache may return old responses.
     fileprivate mutating func take(_ new: OCSPAnswer, sent: Timestamp) {
         if let answer, !new.isRevoked, answer.isRevoked || new.until <= answer.until {
             failure = (sent, "The responder had nothing newer.")
@@ -142,8 +142,9 @@ extension OCSPAnswer {
     fileprivate func isAging(at now: Timestamp) -> Bool { !isRevoked && renewal <= now }
 }
 
-/// A certificate as a key of the cache: what OCSP compares (RFC 6960 section 4.1.1). Two certificates of one issuer and
-/// serial number are one to a responder, so that they must not have two statuses here.
+/// A certificate as a key of the cache, by the values that OCSP compares (RFC 6960 section 4.1.1). A responder does not
+/// distinguish certificates with the same issuer and serial number, so such certificates must have the same status
+/// here.
 private struct CertificateKey: Hashable {
     private let serialNumber: Certificate.SerialNumber
     private let issuer: DistinguishedName
@@ -155,15 +156,15 @@ private struct CertificateKey: Hashable {
         issuerKey = question.issuer.publicKey
     }
 
-    /// By the serial number alone, because names and keys have hundreds of bytes and are looked up for each document.
+    /// Hashes only the serial number. Names and keys have hundreds of bytes and are looked up for each document.
     func hash(into hasher: inout Hasher) {
         hasher.combine(serialNumber)
     }
 }
 
 extension Timestamp {
-    /// Whether two times are less than `limit` milliseconds apart, in either direction: each caller passes its own
-    /// `now`, and a later call may pass an earlier one.
+    /// Whether two times are less than `limit` milliseconds apart, in either direction. Each caller passes its own
+    /// `now`, so the `now` of a later call may be earlier.
     fileprivate func isNear(_ other: Timestamp, within limit: Int64) -> Bool {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
         return !overflow && difference.magnitude < limit.magnitude

@@ -5,11 +5,12 @@ import Synchronization
 
 /// Checks by OCSP (RFC 6960) whether certificates were revoked, and caches the answers.
 ///
-/// The checker asks a responder once about a certificate, and again in the background in the last quarter of the time
-/// for which the answer is valid. Callers wait only if no answer is cached, and never longer than `timeout`, whatever
-/// the responder or the transport does. One checker may serve any number of verifiers.
+/// The checker asks a responder once about a certificate, and again in the background in the last quarter of the
+/// answer's life. Callers wait only if no answer is cached, and never longer than `timeout`, whatever the responder or
+/// the transport does. Any number of verifiers may share a checker.
 public final class RevocationChecker: Sendable {
-    /// The most bytes of a response: 64 KiB. Longer responses are refused; real ones have 2 KB or less.
+    /// The maximum number of bytes of a response: 64 KiB. Longer responses are refused. Real responses have 2 KB or
+    /// less.
     public static let responseLimit = OCSPQuestion.responseLimit
 
     private let transport: any OCSPTransport
@@ -24,8 +25,8 @@ public final class RevocationChecker: Sendable {
     ///   - transport: Sends requests to responders.
     ///   - timeout: How long callers wait after a request is sent. Responders answer within a tenth of a second, and
     ///     clients seldom wait longer than a few seconds for a verification.
-    ///   - deadline: How long a request may take before it is cancelled. Longer than `timeout`, so that the answer of
-    ///     a slow responder at least serves later callers.
+    ///   - deadline: How long a request may take before the checker cancels the request. At least `timeout`, so that
+    ///     the answer of a slow responder can still serve later callers.
     ///   - clock: Measures timeout and deadline.
     public init(
         transport: any OCSPTransport, timeout: Duration = .seconds(2), deadline: Duration = .seconds(10),
@@ -37,8 +38,8 @@ public final class RevocationChecker: Sendable {
         self.clock = clock
     }
 
-    /// The statuses of some certificates, in their order. Requests run at the same time, so that all together take no
-    /// longer than one.
+    /// The statuses of some certificates, in the same order. Requests run concurrently, so that all requests together
+    /// take no longer than the slowest.
     ///
     /// Never throws. If the caller's task is cancelled, returns at once with `unknown` for the pending requests.
     package func statuses(_ questions: [OCSPQuestion], at now: Timestamp) async -> [RevocationStatus] {
@@ -60,17 +61,17 @@ public final class RevocationChecker: Sendable {
         return finding
     }
 
-    /// Sends a request in a detached task: cancelling the first caller must not cancel it, since its answer serves all
-    /// callers.
+    /// Sends a request in a detached task. Cancelling the first caller must not cancel the request, because the answer
+    /// serves all callers.
     private func run(_ inquiry: RevocationInquiry) {
         let call = Task.detached { [self] in
             let answer = await ask(inquiry)
             let status = cache.withLock { $0.settle(inquiry, answer) }
             inquiry.status.set(status)
         }
-        // This task also runs after an answer, and then has no effect.
+        // This task also runs after an answer, but then has no effect.
         Task.detached { [self] in
-            // Nothing cancels this task, so no sleep ends early.
+            // This task is never cancelled, so no sleep ends early.
             try? await clock.sleep(for: timeout)
             inquiry.status.set(.unknown("\(inquiry.responder) did not answer within \(timeout)."))
             try? await clock.sleep(for: deadline - timeout)
@@ -94,14 +95,14 @@ public final class RevocationChecker: Sendable {
 public protocol OCSPTransport: Sendable {
     /// Sends a request to a responder and returns its response (RFC 6960 appendix A).
     ///
-    /// Over HTTP that is a POST with content type `application/ocsp-request`; only status 200 carries a response. The
-    /// checker limits the time by cancelling the task, and checks the response. The transport should not follow
-    /// redirects, which an attacker on the network can send, nor read more than `RevocationChecker.responseLimit`
-    /// bytes.
+    /// Over HTTP the request is a POST with content type `application/ocsp-request`, and only status 200 carries a
+    /// response. The checker limits the time by cancelling the task, and checks the response. The transport should not
+    /// follow redirects, because an attacker on the network can send redirects. The transport should read at most
+    /// `RevocationChecker.responseLimit` bytes.
     ///
     /// - Parameters:
     ///   - request: The DER of an `OCSPRequest`.
-    ///   - responder: The address in the certificate, of the scheme `http` or `https`.
+    ///   - responder: The address in the certificate, with the scheme `http` or `https`.
     /// - Returns: The bytes of the response.
     /// - Throws: Any error if there is no response.
     func answer(to request: [UInt8], from responder: String) async throws -> [UInt8]

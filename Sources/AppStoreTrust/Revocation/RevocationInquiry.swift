@@ -2,13 +2,13 @@
 
 import AppStoreModel
 
-/// A pending request to a responder, which several callers may await.
+/// A pending request to a responder. Several callers may await the request.
 final class RevocationInquiry: Sendable {
     let question: OCSPQuestion
     let responder: String
-    /// When it was sent: the `now` of the caller that caused it.
+    /// When the request was sent: the `now` of the first caller.
     let sent: Timestamp
-    /// The status for waiting callers. An answer that comes after their timeout serves later callers only.
+    /// The status for waiting callers. An answer after their timeout serves only later callers.
     let status = OneShot<RevocationStatus>()
 
     init(_ question: OCSPQuestion, to responder: String, at now: Timestamp) {

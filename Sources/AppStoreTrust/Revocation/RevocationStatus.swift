@@ -4,10 +4,10 @@ public import AppStoreModel
 
 /// The revocation status of a certificate.
 public enum RevocationStatus: Hashable, Sendable {
-    /// The issuer knows the certificate and has not revoked it.
+    /// The responder reports no revocation of the certificate: `good` of RFC 6960 section 2.2.
     case good
     /// The issuer revoked the certificate.
     case revoked(at: Timestamp)
-    /// There is no valid answer; the value is the reason, a sentence.
+    /// There is no valid answer. The value is the reason, a sentence.
     case unknown(String)
 }

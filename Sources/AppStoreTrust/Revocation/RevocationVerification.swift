@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks the certificates of a signer for revocation, as the verifier's policy says.
+// Checks the certificates of a signer for revocation, according to the verifier's policy.
 
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// Checks that no certificate of a signer was revoked, if the policy says so. The root is trusted by configuration,
-    /// and a self-signed signer has no issuer to ask.
+    /// Checks that no certificate of a signer was revoked, if required by the policy. The root is trusted by
+    /// configuration, and a self-signed signer has no issuer to ask.
     ///
-    /// - Returns: `good`, or `unknown` if that is accepted; `nil` if nothing was checked.
+    /// - Returns: `good`, or `unknown` if an unknown status is accepted; `nil` if no certificate was checked.
     @discardableResult
     func requireUnrevoked(
         _ chain: SignerChain, at now: Timestamp
@@ -19,11 +19,11 @@ extension AppStoreVerifier {
         return try await requireUnrevoked(questions, "", at: now)
     }
 
-    /// Checks certificates for revocation, if the policy says so.
+    /// Checks certificates for revocation, if required by the policy.
     ///
     /// - Parameters:
-    ///   - questions: One for each certificate; `nil` for one that cannot be checked.
-    ///   - reason: Why such a certificate cannot be checked.
+    ///   - questions: A question per certificate; `nil` for a certificate whose status cannot be requested.
+    ///   - reason: Why the status of a certificate without a question cannot be requested.
     @discardableResult
     func requireUnrevoked(
         _ questions: [OCSPQuestion?], _ reason: String, at now: Timestamp
@@ -40,7 +40,7 @@ extension AppStoreVerifier {
         return status
     }
 
-    /// A revoked certificate outranks an unknown one, in any order.
+    /// A revoked certificate outranks a certificate of unknown status, in any order.
     @inline(never)
     private static func outcome(
         _ findings: [(OCSPQuestion, RevocationStatus)], _ acceptsUnknown: Bool
