@@ -2,22 +2,23 @@
 
 public import AppStoreModel
 
-/// What an app receipt says: one version of one app on one device of one Apple account, and its purchases.
+/// The content of an app receipt: a version of an app on a device of an Apple account, and the account's purchases.
 ///
-/// A receipt writes an absent text or date as an empty string and an absent identifier as 0; both are `nil` here.
-/// `otherAttributes` keeps every attribute that no property holds: those of an unknown type, and the empty ones.
+/// A receipt writes an absent text or date as an empty string and an absent identifier as 0. Both are `nil` here.
+/// `otherAttributes` keeps every attribute without a property of its own: attributes of unknown types, empty
+/// attributes, repeated attributes, and optional attributes in an unexpected form.
 public struct AppReceipt: Hashable, Sendable {
-    /// Which store signed it (type 0).
+    /// The store that signed the receipt (type 0).
     public var receiptType: Open<ReceiptType>?
     /// The app's Apple ID (type 1). None in sandbox.
     public var appItemId: Int64?
-    /// The app (type 2).
+    /// The bundle id of the app (type 2).
     public var bundleId: String?
-    /// The bundle id as encoded in the receipt, with tag and length: the bytes that the device hash covers.
+    /// The bundle id as encoded in the receipt, with tag and length: the bytes covered by the device hash.
     public var bundleIdBytes: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
-    /// Bytes that go into the device hash (type 4).
+    /// Bytes covered by the device hash (type 4).
     public var opaqueValue: ArraySlice<UInt8> = []
     /// The device hash: SHA-1 of device id, opaque value and bundle id (type 5).
     public var deviceHash: ArraySlice<UInt8> = []
@@ -29,19 +30,19 @@ public struct AppReceipt: Hashable, Sendable {
     public var ageRating: String?
     /// Apple's identifier of the developer (type 11). None in sandbox.
     public var developerId: Int64?
-    /// When the receipt was signed: the instant at which its certificates must be valid (type 12).
+    /// When the receipt was signed (type 12). The certificates must be valid at this instant.
     public var receiptCreationDate: Timestamp?
     /// Probably the client's system version as major × 10000 + minor × 100 + patch (type 13).
     public var clientVersion: Int64?
-    /// The download of the app: up to 18 digits (type 15). None in sandbox.
+    /// The identifier of the app's download: up to 18 digits (type 15). None in sandbox.
     public var downloadId: Int64?
     /// Apple's identifier of the app version (type 16). None in sandbox.
     public var versionExternalIdentifier: Int64?
-    /// The purchases in the receipt's order, which is not chronological (type 17).
+    /// The purchases in the receipt's order (type 17). The order is not chronological.
     public var inAppPurchases: [InAppPurchase] = []
     /// When the app itself was bought (type 18). In sandbox always 2013-08-01T07:00:00Z.
     public var originalPurchaseDate: Timestamp?
-    /// The app's version at that time (type 19). In sandbox always `1.0`.
+    /// The version of the app as originally bought (type 19). In sandbox always `1.0`.
     public var originalApplicationVersion: String?
     /// When a receipt from the Volume Purchase Program expires (type 21). Xcode's date in the year 4001 counts as none.
     public var expirationDate: Timestamp?
@@ -51,45 +52,46 @@ public struct AppReceipt: Hashable, Sendable {
     public var platform: Int64?
     /// When the app was ordered before its release (type 32).
     public var preorderDate: Timestamp?
-    /// Everything else, in the receipt's order.
+    /// All other attributes, in the receipt's order.
     public var otherAttributes: [ReceiptAttribute] = []
 
     public init() {}
 }
 
-/// One purchase in an app receipt (type 17).
+/// A purchase in an app receipt (type 17).
 public struct InAppPurchase: Hashable, Sendable {
-    /// How many were bought, 1 to 10 (type 1701).
+    /// The number of items bought, 1 to 10 (type 1701).
     public var quantity: Int64?
-    /// The product, as named in App Store Connect (type 1702).
+    /// The product id, as in App Store Connect (type 1702).
     public var productId: String?
-    /// This purchase, renewal or restore (type 1703).
+    /// The identifier of this purchase, renewal or restore (type 1703).
     public var transactionId: String?
-    /// When it was bought; for a renewal, the start of the period (type 1704).
+    /// When the product was bought; for a renewal, the start of the period (type 1704).
     public var purchaseDate: Timestamp?
-    /// The first purchase of the chain (type 1705). Xcode leaves it out.
+    /// The `transactionId` of the first purchase of the chain (type 1705). Xcode omits this attribute.
     public var originalTransactionId: String?
-    /// The `purchaseDate` of the first purchase (type 1706). Xcode leaves it out.
+    /// The `purchaseDate` of the first purchase (type 1706). Xcode omits this attribute.
     public var originalPurchaseDate: Timestamp?
-    /// The kind of product (type 1707). Xcode leaves it out.
+    /// The kind of product (type 1707). Xcode omits this attribute.
     public var productType: Open<ReceiptProductType>?
     /// The end of the paid period (type 1708). Subscriptions only.
     public var expiresDate: Timestamp?
     /// Probably the product's own Apple ID (type 1710). None in sandbox.
     public var productItemId: Int64?
-    /// One purchase event of a subscription, the same on all devices (type 1711). Subscriptions only.
+    /// The identifier of a subscription's purchase event, the same on all devices (type 1711). Subscriptions only.
     public var webOrderLineItemId: Int64?
-    /// When it was refunded, or upgraded (type 1712).
+    /// When the purchase was refunded, or upgraded (type 1712).
     public var cancellationDate: Timestamp?
     /// Whether the period is a free trial (type 1713).
     public var isTrialPeriod: Bool?
     /// Whether the period is an introductory offer (type 1719). Auto-renewable subscriptions since 2017.
     public var isInIntroOfferPeriod: Bool?
-    /// Why it was refunded (type 1720). One library documents it; no receipt at hand has it.
+    /// The reason of the refund (type 1720). The attribute is documented by one library, and occurs in no receipt at
+    /// hand.
     public var cancellationReason: Open<RevocationReason>?
-    /// The promotional offer that was used (type 1721).
+    /// The identifier of the redeemed promotional offer (type 1721).
     public var promotionalOfferId: String?
-    /// Everything else, in the receipt's order.
+    /// All other attributes, in the receipt's order.
     public var otherAttributes: [ReceiptAttribute] = []
 
     public init() {}
@@ -110,8 +112,8 @@ public enum ReceiptProductType: Int64, CaseIterable, Sendable {
 extension AppReceipt: AttributeSet {
     static let types: ClosedRange<Int64> = 0...32
 
-    // Attributes on which no decision depends are `Lenient`: Apple has not published their form, so an unexpected form
-    // must not make a receipt invalid.
+    // `Lenient` attributes affect no decision. Apple has not published their form, so an unexpected form must not make
+    // a receipt invalid.
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool {
         switch visitor.type {
         case 0: try visitor.value(&receiptType, WordForm<ReceiptType>.self)
@@ -170,28 +172,27 @@ extension InAppPurchase: AttributeSet {
 extension AppReceipt {
     /// Decodes a receipt's payload: `SET OF ReceiptAttribute`.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute on which decisions depend
-    ///   has an unexpected form.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such set, or if an attribute needed for decisions has an
+    ///   unexpected form.
     public init(decoding payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         try self.init(attributesOf: payload)
     }
 
-    /// The receipt's payload in DER. A receipt that was decoded from the App Store's payload is encoded to the same
-    /// bytes.
+    /// The receipt's payload in DER. A receipt decoded from the App Store's payload is encoded to the same bytes.
     package var encoded: [UInt8] { encodedSet }
 
-    /// The creation date alone, which a verifier needs before it trusts the rest. `nil` if the date is missing or
-    /// cannot be read.
+    /// Only the creation date, because a verifier needs the date before it trusts the rest. `nil` if the date is
+    /// missing or unreadable.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         do throws(ReceiptDecodingError) {
             var attributes = try BERReader.attributes(of: payload)
             while !attributes.isAtEnd {
                 let attribute = try attributes.attribute(in: payload)
-                // As in decoding, an empty date counts as missing.
+                // An empty date counts as missing here, as in decoding.
                 if attribute.type == 12, let date = try attribute.date() { return date }
             }
         } catch {
-            // A date that cannot be read counts as missing too.
+            // An unreadable date counts as missing too.
         }
         return nil
     }

@@ -6,10 +6,10 @@ import AppStoreModel
 protocol AttributeForm {
     associatedtype Value
 
-    /// The value, or `nil` if the attribute says that there is none.
+    /// The value, or `nil` if the attribute has no value.
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Value?
 
-    /// The bytes of the attribute's value, as the App Store writes them.
+    /// The bytes of the attribute's value, as written by the App Store.
     static func encode(_ value: Value) -> [UInt8]
 
     /// The value as text for people.
@@ -20,9 +20,9 @@ extension AttributeForm {
     static func text(_ value: Value) -> String { "\(value)" }
 }
 
-/// Like `Form`, but a value of another form is not an error: the attribute goes to `otherAttributes`.
+/// Like `Form`, but an unexpected form is not an error: the attribute goes to `otherAttributes`.
 enum Lenient<Form: AttributeForm>: AttributeForm {
-    // An attribute that `Form` cannot read is kept as it is.
+    // An attribute that `Form` cannot read is kept unchanged.
     static func decode(_ attribute: ReceiptAttribute) -> Form.Value? { try? Form.decode(attribute) }
     static func encode(_ value: Form.Value) -> [UInt8] { Form.encode(value) }
     static func text(_ value: Form.Value) -> String { Form.text(value) }
@@ -81,7 +81,7 @@ enum NumberForm: AttributeForm {
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A whole number; 0 means that there is none.
+/// A whole number; 0 means no identifier.
 enum IdentifierForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Int64? {
         let number = try attribute.integer()
@@ -113,10 +113,10 @@ enum FlagForm: AttributeForm {
     static func encode(_ value: Bool) -> [UInt8] { DEREncoding.integer(value ? 1 : 0) }
 }
 
-/// The reason of a refund: a number, or text of one. Which of them the App Store writes is not known.
+/// The reason of a refund, as a number or as the text of a number. The App Store's form is not known.
 enum ReasonForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<RevocationReason>? {
-        // What is no integer is read as a text.
+        // A value that is no integer is read as text.
         if let number = try? attribute.integer() { return Int(exactly: number).map(Open.init(rawValue:)) }
         return try attribute.text().flatMap { Int($0) }.map(Open.init(rawValue:))
     }

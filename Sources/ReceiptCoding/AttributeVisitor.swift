@@ -2,27 +2,28 @@
 
 import AppStoreModel
 
-/// A type that is encoded as a set of attributes: a receipt, or a purchase in it.
+/// A type encoded as a set of attributes: a receipt, or a purchase in a receipt.
 ///
-/// A type lists its attributes once, in ``visit(_:)``. ``ReceiptAttribute`` reads by that list and ``AttributeWriter``
-/// writes by it, so that reading and writing always agree.
+/// A type lists its attributes once, in ``visit(_:)``. ``ReceiptAttribute`` reads by this list and ``AttributeWriter``
+/// writes by the same list, so that reading and writing always agree.
 protocol AttributeSet {
-    /// The range of the types that ``visit(_:)`` knows. An attribute outside the range goes to `otherAttributes`
-    /// undecoded, so a range that is too small loses nothing.
+    /// The range of the attribute types known to ``visit(_:)``. An attribute outside the range goes to
+    /// `otherAttributes` undecoded, so a range that is too small loses no data.
     static var types: ClosedRange<Int64> { get }
 
-    /// The attributes that no property holds.
+    /// The attributes without a property of their own.
     var otherAttributes: [ReceiptAttribute] { get set }
 
     init()
 
     /// Passes the property of the attribute `visitor.type` to the visitor.
     ///
-    /// - Returns: Whether there is such a property, and whether it has the attribute's value.
+    /// - Returns: The visitor's result; false if the type has no property for the attribute.
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
 }
 
-/// Reads or writes one attribute at a time. Each method returns whether the property has the attribute's value.
+/// Reads or writes one attribute at a time. Each method returns whether the property and the attribute have the same
+/// value afterwards.
 ///
 /// No method is mutating: a mutable visitor would be copied for each value, and a receipt has thousands of values.
 protocol AttributeVisitor {
@@ -31,29 +32,29 @@ protocol AttributeVisitor {
     /// The attribute's type.
     var type: Int64 { get }
 
-    /// A value in one of the forms of `AttributeForms.swift`.
+    /// Visits a value in a form of `AttributeForms.swift`.
     func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure) -> Bool
 
-    /// Text whose DER is kept beside it.
+    /// Visits a text whose DER is kept in `encoded`.
     func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
 
-    /// Bytes that are not DER; an empty slice means that there are none.
+    /// Visits bytes that are not DER; an empty slice means no value.
     func bytes(_ property: inout ArraySlice<UInt8>, version: Int64) -> Bool
 
-    /// One of several nested sets of attributes, such as one purchase.
+    /// Visits nested sets of attributes, such as purchases. Reading appends one set, and writing writes all sets.
     func sets<Element: AttributeSet>(_ property: inout [Element]) throws(Failure) -> Bool
 }
 
 // MARK: - Reading
 
-// An attribute is itself the visitor that reads it. A separate visitor would retain and release each of thousands of
+// The attribute itself is the visitor that reads it. A separate visitor would retain and release each of thousands of
 // attributes.
 extension ReceiptAttribute: AttributeVisitor {
     @inline(__always)
     func value<Form: AttributeForm>(
         _ property: inout Form.Value?, _ form: Form.Type
     ) throws(ReceiptDecodingError) -> Bool {
-        // Of two attributes of one type the first counts.
+        // If a type has several attributes with a value, the first value counts.
         guard let value = try Form.decode(self), property == nil else { return false }
         property = value
         return true
@@ -82,7 +83,7 @@ extension AttributeSet {
     init(attributesOf payload: ArraySlice<UInt8>) throws(ReceiptDecodingError) {
         var attributes = try BERReader.attributes(of: payload)
         self.init()
-        // The purchase of a subscription has eight attributes that are empty or unknown, and a receipt about as many.
+        // A subscription's purchase has eight empty or unknown attributes, and a receipt about as many.
         otherAttributes.reserveCapacity(8)
         var count = 0
         while !attributes.isAtEnd {
@@ -109,7 +110,7 @@ extension BERReader {
 
 // MARK: - Writing
 
-/// Writes the attributes of the properties that have a value.
+/// Writes the attributes of the properties with a value.
 private final class AttributeWriter: AttributeVisitor {
     typealias Failure = Never
 

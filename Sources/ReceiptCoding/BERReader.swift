@@ -19,24 +19,23 @@ enum BERTag {
     static let constructedBit: UInt8 = 0x20
 }
 
-/// One element of BER: its tag byte, and the range of its contents in the bytes that are read.
+/// An element of BER: its tag byte, and the range of its contents in the given bytes.
 struct BERElement {
     let tag: UInt8
     /// The index of the tag byte.
     let start: Int
     let content: Range<Int>
-    /// The index after the contents, and after the two bytes that end an indefinite length.
+    /// The index after the element, including the two bytes that end an indefinite length.
     let end: Int
 }
 
 /// Reads the elements of one level of BER, of definite and indefinite length, one after the other.
 ///
-/// It is a cursor and builds no tree: a receipt with 187 purchases has 25,000 elements in nested OCTET STRINGs, and
-/// only some numbers and texts are needed. Every index that it returns is inside the bytes that it was given, whatever
-/// they are.
+/// The reader is a cursor and builds no tree. A receipt with 187 purchases has 25,000 elements in nested OCTET STRINGs,
+/// and only some numbers and texts are needed. Every returned index is inside the given bytes, whatever their content.
 ///
-/// Pass the same bytes to every call. The cursor does not store them, since each stored reference costs a retain and a
-/// release, and there are as many cursors as elements.
+/// Pass the same bytes to every call. The cursor does not store the bytes, because each stored reference costs a retain
+/// and a release, and there are as many cursors as elements.
 struct BERReader {
     private(set) var position: Int
     private let end: Int
@@ -69,7 +68,7 @@ struct BERReader {
         return element
     }
 
-    /// Reads the next element, which must have the tag byte `tag`. An error calls it `name`.
+    /// Reads the next element. Throws if the element's tag byte is not `tag`. `name` is the element's name in an error.
     mutating func next(
         _ tag: UInt8, _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> BERElement {
@@ -89,7 +88,7 @@ struct BERReader {
         return number
     }
 
-    /// Reads the next element as an OCTET STRING. If it consists of chunks, joins them.
+    /// Reads the next element as an OCTET STRING. Joins the chunks of a constructed OCTET STRING.
     mutating func octetString(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
@@ -101,9 +100,8 @@ struct BERReader {
         return joined[...]
     }
 
-    /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may have chunks themselves (X.690
-    /// section 8.7.3). The end of an indefinite length is found while reading the chunks, so that each byte is read
-    /// once at any depth.
+    /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may be nested (X.690 section 8.7.3).
+    /// Reading the chunks finds the end of an indefinite length, so that each byte is read once at any depth.
     private mutating func appendChunks(
         to joined: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {
@@ -127,7 +125,8 @@ struct BERReader {
         return true
     }
 
-    /// A number in two's complement, big-endian (X.690 section 8.3); `nil` if it is empty or longer than 8 bytes.
+    /// A number in two's complement, big-endian (X.690 section 8.3); `nil` if the contents are empty or longer than 8
+    /// bytes.
     private static func integer(_ bytes: ArraySlice<UInt8>, _ content: Range<Int>) -> Int64? {
         guard !content.isEmpty, content.count <= 8 else { return nil }
         var value: Int64 = bytes[content.lowerBound] & 0x80 == 0 ? 0 : -1
@@ -147,7 +146,7 @@ struct BERReader {
         "0x" + (byte < 16 ? "0" : "") + String(byte, radix: 16)
     }
 
-    /// The tag, the start of the contents, and their length, which is `nil` if indefinite. Contents of a definite
+    /// The tag, the start of the contents, and their length; the length is `nil` if indefinite. Contents of a definite
     /// length end within the reader's range.
     private struct Header {
         let tag: UInt8
@@ -193,7 +192,7 @@ struct BERReader {
         return BERElement(tag: header.tag, start: start, content: header.content..<end, end: end)
     }
 
-    /// Finds the two bytes that end the contents (X.690 section 8.1.5) by reading the elements before them.
+    /// Finds the two bytes that end the contents (X.690 section 8.1.5) by reading the elements of the contents.
     private func endOfContents(
         from start: Int, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) -> Int {

@@ -2,12 +2,12 @@
 
 /// Writes DER (ITU-T X.690 section 10): definite lengths in the fewest bytes.
 package enum DEREncoding {
-    /// One element with the tag byte `tag`.
+    /// An element with the tag byte `tag`.
     package static func element(_ tag: UInt8, _ content: [UInt8]) -> [UInt8] {
         header(tag, count: content.count) + content
     }
 
-    /// One element in pieces: its header, then the pieces of its contents. ``concatenation(_:)`` then copies large
+    /// An element in pieces: its header, then the pieces of its contents. ``concatenation(_:)`` then copies large
     /// contents only once.
     static func element(_ tag: UInt8, of pieces: [ArraySlice<UInt8>]) -> [ArraySlice<UInt8>] {
         [header(tag, count: pieces.reduce(0) { $0 + $1.count })[...]] + pieces
@@ -19,7 +19,7 @@ package enum DEREncoding {
         return [tag, 0x80 | UInt8(length.count)] + length
     }
 
-    /// The pieces joined. They are copied piece by piece, since `joined()` yields one byte at a time.
+    /// The pieces joined. Each piece is copied as a whole, because `joined()` yields one byte at a time.
     package static func concatenation(_ pieces: some Collection<some Collection<UInt8>>) -> [UInt8] {
         var whole: [UInt8] = []
         whole.reserveCapacity(pieces.reduce(0) { $0 + $1.count })

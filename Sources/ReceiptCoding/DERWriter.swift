@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes DER into one buffer, from the end to the beginning: a length stands before the contents, whose size is known
-/// then. Nested arrays would be an allocation for each element.
+/// Writes DER into one buffer, from the end to the beginning. A length precedes its contents, so the size of the
+/// contents is known when the length is written. Nested arrays would cost an allocation per element.
 struct DERWriter {
     private var buffer: [UInt8]
-    /// Where the written bytes begin.
+    /// The index of the first written byte.
     private var start: Int
 
-    /// - Parameter capacity: How many bytes will be written, as far as is known. More is possible.
+    /// - Parameter capacity: The expected number of bytes. The buffer grows if more bytes are written.
     init(capacity: Int) {
         buffer = [UInt8](repeating: 0, count: capacity)
         start = capacity
     }
 
-    /// What was written.
+    /// The written bytes.
     var bytes: [UInt8] { start == 0 ? buffer : Array(buffer[start...]) }
 
-    /// Writes bytes in front of what is written.
+    /// Writes bytes in front of the written bytes.
     mutating func write(_ bytes: some Collection<UInt8>) {
         makeRoom(for: bytes.count)
         start -= bytes.count
@@ -25,9 +25,9 @@ struct DERWriter {
         }
     }
 
-    /// Writes an element in front of what is written.
+    /// Writes an element in front of the written bytes.
     ///
-    /// - Parameter content: Writes its parts, the last one first.
+    /// - Parameter content: Writes the parts of the element, the last part first.
     mutating func element(_ tag: UInt8, _ content: (inout DERWriter) -> Void) {
         let end = buffer.count - start
         content(&self)

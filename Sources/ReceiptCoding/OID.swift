@@ -19,19 +19,21 @@ public struct OID: Hashable, Sendable {
     public static let sha256 = OID(bytes: [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01])
     /// RSA with PKCS#1 v1.5 padding, RFC 3370 section 3.2.
     public static let rsaEncryption = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01])
-    /// RSA with PKCS#1 v1.5 padding and SHA-256, RFC 5754 section 3.2. Xcode 15 writes it instead of `rsaEncryption`.
+    /// RSA with PKCS#1 v1.5 padding and SHA-256, RFC 5754 section 3.2. Written by Xcode 15 instead of `rsaEncryption`.
     public static let sha256WithRSAEncryption = OID(bytes: [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b])
 }
 
 extension OID: CustomStringConvertible {
     /// The dotted form.
     public var description: String {
-        // Identifiers in use have a dozen bytes at most; a hostile document may have one of millions of bytes.
+        // Identifiers in use have a dozen bytes at most, but an identifier in a hostile document may have millions of
+        // bytes.
         guard bytes.count <= 32 else { return "an OID of \(bytes.count) bytes" }
         var arcs: [String] = []
         var arc: UInt64 = 0
         for byte in bytes {
-            // Nine groups of seven bits fit. No identifier in use has a longer arc; the bytes are shown instead.
+            // Nine groups of seven bits fit. No identifier in use has a longer arc. For a longer arc the bytes are
+            // shown.
             guard arc >> 56 == 0 else { return "OID with bytes \(bytes)" }
             arc = arc << 7 | UInt64(byte & 0x7f)
             guard byte & 0x80 == 0 else { continue }

@@ -2,16 +2,16 @@
 
 import AppStoreModel
 
-/// One attribute of a receipt's payload, with its value undecoded.
+/// An attribute of a receipt's payload, with its value undecoded.
 public struct ReceiptAttribute: Hashable, Sendable {
     /// The attribute's number, such as 2 for the bundle id.
     public var type: Int64
-    /// 1 for every attribute but type 4, which has 2. Apple does not document its meaning.
+    /// 2 for type 4, and 1 for every other type. Apple does not document the meaning.
     public var version: Int64
-    /// The bytes of the value: DER again for nearly every type.
+    /// The bytes of the value: for nearly every type, the bytes are again DER.
     public var value: ArraySlice<UInt8>
 
-    /// An attribute with these parts.
+    /// Creates an attribute with these parts.
     public init(type: Int64, version: Int64, value: ArraySlice<UInt8>) {
         self.type = type
         self.version = version
@@ -34,7 +34,7 @@ extension BERReader {
 // MARK: - Reading values
 
 extension ReceiptAttribute {
-    /// The text of a UTF8String or IA5String; `nil` if it is empty, which means that there is none.
+    /// The text of a UTF8String or IA5String; `nil` if the text is empty, because an empty text means no value.
     func text() throws(ReceiptDecodingError) -> String? {
         let bytes = try characters()
         guard !bytes.isEmpty else { return nil }
@@ -63,7 +63,7 @@ extension ReceiptAttribute {
     private func characters() throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         var reader = BERReader(value)
         let tag = reader.nextTag(in: value)
-        // This error names the attribute, which the reader's does not.
+        // The error thrown here names the attribute. The reader's error does not.
         guard tag == BERTag.utf8String || tag == BERTag.ia5String, let element = try? reader.next(in: value) else {
             throw error("is no text")
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Converts receipts to today's payloads, by way of the verifyReceipt answer about them.
+// Converts receipts to today's payloads, by way of a verifyReceipt answer made from the receipt.
 
 public import AppStoreModel
 
@@ -25,10 +25,10 @@ extension AppReceipt {
         return conversion
     }
 
-    /// The attributes for which a verifyReceipt answer has no member.
+    /// The attributes without a member in a verifyReceipt answer.
     private var leftovers: [Leftover] {
         let purchases = inAppPurchases.enumerated().flatMap { index, purchase in
-            // 1707 is converted above.
+            // `modern()` converts attribute 1707.
             purchase.leftovers("receipt.in_app[\(index)]", besides: [1701...1708, 1711...1713, 1719...1721])
         }
         return leftovers("receipt", besides: [0...3, 12...12, 15...19, 21...21, 32...32]) + purchases
@@ -36,7 +36,7 @@ extension AppReceipt {
 }
 
 extension AttributeSet {
-    /// All attributes that have a value, except those of the types `converted`.
+    /// All attributes with a value, except the attributes of the types `converted`.
     fileprivate func leftovers(_ path: String, besides converted: [ClosedRange<Int64>]) -> [Leftover] {
         var set = self
         let visitor = LeftoverVisitor(path: path)
@@ -48,7 +48,7 @@ extension AttributeSet {
     }
 }
 
-/// Collects the attributes of the properties that have a value, as text.
+/// Collects the attributes of the properties with a value, as text.
 private final class LeftoverVisitor: AttributeVisitor {
     typealias Failure = Never
 
@@ -82,10 +82,10 @@ private final class LeftoverVisitor: AttributeVisitor {
 }
 
 extension ReceiptAttribute {
-    /// Whether there is a value. An empty text, 0 and Xcode's date in the year 4001 count as none.
+    /// Whether the attribute has a value. An empty text, 0 and Xcode's date in the year 4001 count as no value.
     package var hasValue: Bool {
         guard value.count > 2, Array(value) != [0x02, 0x01, 0x00] else { return false }
-        // A date that cannot be read is a value.
+        // An unreadable date is a value.
         return type != 21 || (try? date()) == nil
     }
 
@@ -95,7 +95,7 @@ extension ReceiptAttribute {
 }
 
 extension ReceiptProductType {
-    /// The same kind in today's vocabulary, which has no word for Newsstand.
+    /// The same kind in today's vocabulary; `nil` for Newsstand, because today's vocabulary has no such word.
     fileprivate var modern: ProductType? {
         switch self {
         case .nonConsumable: .nonConsumable
@@ -110,7 +110,8 @@ extension ReceiptProductType {
 extension TransactionReceipt {
     /// The purchase as verifyReceipt returns it: names with underscores in place of hyphens.
     ///
-    /// - Throws: `DecodingError` if a value is of another form.
+    /// - Throws: `DecodingError` if a value has an unexpected form, or if two names differ only in hyphens and
+    ///   underscores.
     public func info() throws(DecodingError) -> TransactionReceiptInfo {
         let members = purchase.sorted { $0.key < $1.key }.map { entry in
             JSONValue.Member(entry.key.replacing("-", with: "_"), .string(entry.value))
@@ -122,9 +123,10 @@ extension TransactionReceipt {
         return try TransactionReceiptInfo(.object(members))
     }
 
-    /// Converts the purchase to today's payloads. The environment is not signed, so it is a leftover.
+    /// Converts the purchase to today's payloads. The environment is a leftover, because the environment is not signed.
     ///
-    /// - Throws: `DecodingError` if a value is of another form.
+    /// - Throws: `DecodingError` if a value has an unexpected form, or if two names differ only in hyphens and
+    ///   underscores.
     public func modern() throws(DecodingError) -> Conversion<DecodedPurchases> {
         let transaction = try info().modern(environment: nil)
         var leftovers = transaction.leftovers

@@ -2,9 +2,9 @@
 
 /// Why bytes are no valid receipt.
 public struct ReceiptDecodingError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was expected and what was found.
+    /// The fault, in most cases with the expectation and the finding.
     public var message: String
-    /// Where the fault is: how many bytes precede it in the bytes that were being decoded; `nil` if unknown.
+    /// The number of bytes before the fault in the decoded bytes; `nil` if unknown.
     public var offset: Int?
 
     init(_ message: String, offset: Int? = nil) {

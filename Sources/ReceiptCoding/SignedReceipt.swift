@@ -4,7 +4,7 @@ import AppStoreModel
 
 /// The container of an app receipt, decoded and not verified: PKCS#7 `SignedData` (RFC 5652 section 5).
 ///
-/// The signature covers the payload and nothing else. All containers of the App Store have one shape:
+/// The signature covers only the payload. All containers of the App Store have the same shape:
 ///
 /// - DER, with version 1 in `SignedData` and in `SignerInfo`;
 /// - one digest algorithm, and NULL as the parameters of each algorithm;
@@ -15,26 +15,26 @@ import AppStoreModel
 /// Xcode's containers differ: they are BER with indefinite lengths and a payload in chunks, and have only the leaf
 /// certificate.
 ///
-/// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise it is
-/// accepted, and `canonical(certificates:)` drops the difference.
+/// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise the
+/// container is accepted, and `canonical(certificates:)` drops the difference.
 ///
 /// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
-///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, or one longer
-///   than `Limits.certificate`;
+///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, a certificate
+///   longer than `Limits.certificate`;
 /// - *dropped*: unsigned attributes, revocation lists, certificates outside the signer's chain, elements after the
-///   known ones, bytes after the receipt, other versions, digest algorithms that are not the signer's, other
+///   known elements, bytes after the receipt, other versions, digest algorithms other than the signer's, other
 ///   parameters of an algorithm, and other encodings of lengths and strings.
 public struct SignedReceipt: Sendable {
-    /// The bytes that were signed: a SET of receipt attributes.
+    /// The signed bytes: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
 
-    /// The certificates in the document, each as DER, in their order.
+    /// The certificates in the document, each as DER, in the document's order.
     public let certificates: [ArraySlice<UInt8>]
 
     /// The signer, the algorithms and the signature.
     public let signer: Signer
 
-    /// The one `SignerInfo`.
+    /// The contents of the only `SignerInfo`.
     public struct Signer: Sendable {
         /// The issuer of the signer's certificate: a DER `Name`.
         public let issuer: ArraySlice<UInt8>
@@ -50,14 +50,14 @@ public struct SignedReceipt: Sendable {
 }
 
 extension SignedReceipt {
-    /// Decodes a receipt's container. Bytes after it are ignored, as the App Store ignores them.
+    /// Decodes a receipt's container. Bytes after the container are ignored, as the App Store ignores them.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if these are not the bytes of a receipt.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no receipt.
     public init(decoding bytes: some Sequence<UInt8>) throws(ReceiptDecodingError) {
         try self.init(Array(bytes)[...])
     }
 
-    /// Decodes a container as `init(decoding:)` does, if why it is no receipt does not matter.
+    /// Decodes a container like `init(decoding:)`, but returns `nil` instead of an error.
     package init?(validating bytes: some Sequence<UInt8>) {
         do { try self.init(decoding: bytes) } catch { return nil }
     }
@@ -95,7 +95,7 @@ extension SignedReceipt {
     ) throws(ReceiptDecodingError) -> [ArraySlice<UInt8>] {
         var certificates = BERReader(in: element)
         var found: [ArraySlice<UInt8>] = []
-        // The App Store's receipts have three.
+        // The App Store's receipts have three certificates.
         found.reserveCapacity(3)
         while !certificates.isAtEnd {
             guard found.count < Limits.certificates else {
@@ -120,16 +120,16 @@ extension SignedReceipt.Signer {
         let name = try identifier.next(BERTag.sequence, "issuer", in: bytes)
         issuer = bytes[name.start..<name.end]
         serialNumber = bytes[try identifier.next(BERTag.integer, "serial number", in: bytes).content]
-        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has one form (X.690 section 8.3.2). A
-        // leading zero is valid only if the number would be negative without it.
+        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has a unique encoding (X.690 section
+        // 8.3.2). A leading zero is valid only if the number would be negative without the zero.
         let isNegative = serialNumber.first.map { $0 >= 0x80 } ?? true
         let isPadded = serialNumber.first == 0 && serialNumber.dropFirst().first.map { $0 < 0x80 } ?? false
         guard !isNegative, !isPadded else {
             throw ReceiptDecodingError("A serial number that is negative or has needless leading zeros")
         }
         digestAlgorithm = try info.algorithm("digest algorithm", in: bytes)
-        // With signed attributes, the signature would cover those instead of the payload. No App Store receipt has
-        // them.
+        // With signed attributes, the signature would cover the attributes instead of the payload. No App Store receipt
+        // has signed attributes.
         guard info.nextTag(in: bytes) != BERTag.context0 else {
             throw ReceiptDecodingError("Signed attributes in a receipt")
         }
@@ -148,7 +148,8 @@ extension BERReader {
         }
     }
 
-    /// Reads an AlgorithmIdentifier and ignores its parameters. Those of the accepted algorithms are NULL or absent.
+    /// Reads an AlgorithmIdentifier and ignores its parameters. The parameters of the accepted algorithms are NULL or
+    /// absent.
     fileprivate mutating func algorithm(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {

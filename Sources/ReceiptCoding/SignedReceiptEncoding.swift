@@ -3,9 +3,10 @@
 // Encodes `SignedReceipt`. A decoded container of the App Store is encoded to the same bytes.
 
 extension SignedReceipt {
-    /// Writes the canonical container of this payload, signer and signature: DER, exactly as the App Store writes it.
+    /// Writes the canonical container of this payload, signer and signature: DER, exactly as written by the App Store.
     ///
-    /// The server does this for each receipt, so it is written into one buffer, from the end to the beginning.
+    /// The server calls this method for each receipt. The container is therefore written into one buffer, from the end
+    /// to the beginning.
     ///
     /// - Parameter certificates: The certificates to include, each as DER, in the order leaf, intermediate, root.
     package func canonical(certificates: [[UInt8]]) -> [UInt8] {
@@ -34,7 +35,8 @@ extension SignedReceipt {
         return writer.bytes
     }
 
-    /// Bytes of all headers, versions and object identifiers of a canonical container, and some to spare.
+    /// The number of bytes of all headers, versions and object identifiers of a canonical container, with some to
+    /// spare.
     private static let headers = 192
 
     /// Writes a `SignerInfo` (RFC 5652 section 5.3).
@@ -54,8 +56,8 @@ extension SignedReceipt {
     /// Writes `ContentInfo` with `SignedData` (RFC 5652 sections 3 and 5.1).
     ///
     /// - Parameters:
-    ///   - digest: The digest that the signer names.
-    ///   - content: The DER of the OCTET STRING that was signed, in pieces.
+    ///   - digest: The signer's digest algorithm.
+    ///   - content: The DER of the signed OCTET STRING, in pieces.
     ///   - certificates: Each as DER.
     ///   - signerInfos: ``signerInfo(signer:digest:signedAttributes:signatureAlgorithm:signature:)`` of each signer.
     package static func container(
@@ -77,7 +79,7 @@ extension SignedReceipt {
     ///
     /// - Parameters:
     ///   - signer: The DER of the signer's issuer and serial number.
-    ///   - signedAttributes: The DER of the signed attributes. Receipts have none.
+    ///   - signedAttributes: The DER of the signed attributes. Receipts have no signed attributes.
     ///   - signatureAlgorithm: `rsaEncryption` from the App Store, whatever the digest is.
     package static func signerInfo(
         signer: [UInt8], digest: OID, signedAttributes: [UInt8] = [], signatureAlgorithm: OID = .rsaEncryption,
@@ -88,19 +90,19 @@ extension SignedReceipt {
             DEREncoding.octetString(signature))
     }
 
-    /// An `AlgorithmIdentifier` whose parameters are NULL, as the App Store writes them.
+    /// An `AlgorithmIdentifier` with NULL parameters, as written by the App Store.
     private static func algorithm(_ identifier: OID) -> [UInt8] {
         DEREncoding.sequence(DEREncoding.objectIdentifier(identifier), [0x05, 0x00])
     }
 }
 
 extension DERWriter {
-    /// Writes the version 1, as `SignedData` and `SignerInfo` have it.
+    /// Writes the version 1 of `SignedData` and `SignerInfo`.
     fileprivate mutating func version() {
         element(BERTag.integer) { $0.write(CollectionOfOne(1)) }
     }
 
-    /// Writes an `AlgorithmIdentifier` whose parameters are NULL, as the App Store writes them.
+    /// Writes an `AlgorithmIdentifier` with NULL parameters, as written by the App Store.
     fileprivate mutating func algorithm(_ identifier: OID) {
         element(BERTag.sequence) { algorithm in
             algorithm.element(BERTag.null) { _ in }

@@ -2,35 +2,35 @@
 
 import AppStoreModel
 
-/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified: one
-/// purchase in an old-style property list that Apple never documented.
+/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified. The
+/// receipt is a purchase in an old-style property list. Apple never documented this format.
 public struct TransactionReceipt: Hashable, Sendable {
     /// `signature`: a version byte, the RSA signature and the signer's certificate. `nil` in unsigned test data.
     public let signatureBlob: [UInt8]?
 
-    /// `purchase-info`: another property list. The RSA signature covers the version byte and these bytes.
+    /// `purchase-info`: a second property list. The RSA signature covers the version byte and these bytes.
     public let purchaseInfo: [UInt8]
 
     /// The entries of `purchaseInfo`, such as `product-id` or `transaction-id`. Names have hyphens here and underscores
-    /// in verifyReceipt answers; every value is text.
+    /// in verifyReceipt answers. Every value is text.
     public let purchase: [String: String]
 
-    /// `environment`: `Sandbox`, or nothing in production. It is not signed, so it proves nothing.
+    /// `environment`: `Sandbox`, or `nil` in production. The environment is not signed and proves nothing.
     public let environment: String?
 
-    /// `pod` and `signing-status`, whose meaning is unknown, and all other entries that are not signed.
+    /// All other unsigned entries, such as `pod` and `signing-status`. Their meaning is unknown.
     public let otherEntries: [String: String]
 }
 
 extension TransactionReceipt {
-    /// Decodes a receipt as `init(decoding:)` does, if why it is none does not matter.
+    /// Decodes a receipt like `init(decoding:)`, but returns `nil` instead of an error.
     package init?(validating bytes: some Sequence<UInt8>) {
         do { try self.init(decoding: bytes) } catch { return nil }
     }
 
     /// Decodes a transaction receipt: the property list, not its base64.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such list, or if it has no purchase.
+    /// - Throws: ``ReceiptDecodingError`` if the bytes are no such list, or if the list has no purchase.
     public init(decoding bytes: some Sequence<UInt8>) throws(ReceiptDecodingError) {
         var entries = try PropertyList.dictionary(Array(bytes))
         guard let info = entries.removeValue(forKey: "purchase-info") else {
@@ -46,7 +46,7 @@ extension TransactionReceipt {
 
     /// The parts of ``signatureBlob``.
     public struct SignatureParts: Sendable {
-        /// 2 (seen until 2015) or 3 (seen in 2022). It is the first of the signed bytes; ``purchaseInfo`` is the rest.
+        /// 2 (seen until 2015) or 3 (seen in 2022). The version is the first signed byte, followed by ``purchaseInfo``.
         public let version: UInt8
         /// An RSA signature: 128 bytes in version 2, 256 in version 3.
         public let signature: ArraySlice<UInt8>
@@ -56,8 +56,8 @@ extension TransactionReceipt {
 
     /// Decodes ``signatureBlob``: version, signature, length of the certificate in four bytes, certificate.
     ///
-    /// - Throws: ``ReceiptDecodingError`` if there is no signature, if its version is unknown, or if its length is
-    ///   inconsistent.
+    /// - Throws: ``ReceiptDecodingError`` if there is no signature, if its version is unknown, or if the certificate
+    ///   does not have its stated length.
     public func signatureParts() throws(ReceiptDecodingError) -> SignatureParts {
         guard let signatureBlob, let version = signatureBlob.first else {
             throw ReceiptDecodingError("The transaction receipt has no signature")
@@ -82,7 +82,7 @@ extension TransactionReceipt {
     }
 }
 
-/// The part of old-style (NeXTSTEP) property lists that transaction receipts use: `{ "key" = "value"; … }`.
+/// The part of old-style (NeXTSTEP) property lists used by transaction receipts: `{ "key" = "value"; … }`.
 private struct PropertyList {
     private let bytes: [UInt8]
     private var position = 0

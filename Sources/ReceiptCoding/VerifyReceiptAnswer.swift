@@ -7,7 +7,7 @@ public import AppStoreModel
 extension Receipt {
     /// The receipt as verifyReceipt returns it, made from the receipt alone.
     ///
-    /// - Parameter requestDate: The time of the answer; `nil` if there is none.
+    /// - Parameter requestDate: The time of the answer; `nil` if there is no answer.
     public init(_ receipt: AppReceipt, requestDate: Timestamp?) {
         self.init(receipt)
         self.requestDate = requestDate
@@ -18,7 +18,7 @@ extension Receipt {
         versionExternalIdentifier = versionExternalIdentifier ?? 0
     }
 
-    /// The receipt's own values only.
+    /// Only the receipt's own values.
     init(_ receipt: AppReceipt) {
         self.init()
         receiptType = receipt.receiptType

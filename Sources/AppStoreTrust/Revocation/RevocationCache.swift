@@ -19,7 +19,7 @@ struct RevocationCache {
     static let certificateLimit = 256
 
     /// How long the cache backs off after a failed request, in milliseconds: 30 seconds, so that a dead responder does
-    /// not delay every document. The back-off is longer than the deadline of a request.
+    /// not delay every document. The back-off is longer than the default deadline of a request.
     static let retryDelay: Int64 = 30_000
 
     /// The maximum number of cancelled requests whose transport has not returned. Only a transport that ignores
