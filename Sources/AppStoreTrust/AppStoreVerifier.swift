@@ -137,7 +137,7 @@ extension AppStoreVerifier {
                 throw VerificationError(.otherApp, "The document \(found), accepted is \(expected).")
             }
         }
-        // Sandbox documents have another Apple ID or none.
+        // Sandbox documents have a different Apple ID or none.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
         // A retention request names its app only by the Apple ID, so an accepted app without an Apple ID never matches.
         let isMatch = candidates.contains { app in

@@ -38,8 +38,8 @@ public enum SQLiteLedgerBackup {
                     }
                     return documents
                 }
-                // Later commits of the ledger are not in the copy. The copy will give the same sequence numbers to
-                // different events.
+                // The ledger's later events are not in the copy. The copy begins an epoch, because it will give their
+                // sequence numbers to different events.
                 for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
                 // The copied header says WAL mode. A backup is a single file.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")

@@ -9,8 +9,8 @@ public final class SQLiteLedgerPlace {
     public let path: String
     private let lock: ServerLock
 
-    /// The endings of the names of a ledger's files: the ledger itself, and the files SQLite keeps beside the ledger.
-    /// The journal of erasures is not listed, because the journal outlives the ledger.
+    /// The endings of the names of a ledger's files: the ledger itself, and SQLite's files beside the ledger. The
+    /// journal of erasures is not listed, because the journal outlives the ledger.
     private static let files = ["", "-wal", "-shm"]
 
     /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if no ledger can be at the path.
@@ -34,7 +34,7 @@ public final class SQLiteLedgerPlace {
         return candidate
     }
 
-    /// Moves the ledger's files away, and puts another file in their place.
+    /// Moves the ledger's files away, and puts a new file in their place.
     ///
     /// The new file gets the owner and the group of the old file, if this process may change them.
     ///

@@ -19,7 +19,7 @@ final class SQLiteLedgerSession: StatementRunner {
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers loaded for the decision; `nil` for a customer without a row.
     var customers: [Customer: CustomerRecord?] = [:]
-    /// The names in the decision's read set that no document has.
+    /// The names for which the decision's lookups found no document.
     var freeNames: Set<Provenance> = []
     /// The documents that the decision looked up or added. The next decision repeats its lookups, because this decision
     /// may erase documents.
@@ -64,8 +64,8 @@ extension SQLiteLedgerSession: SnapshotSource {
 extension SQLiteLedgerSession {
     /// Writes the changes decided from the last load.
     ///
-    /// A row is written after the rows it refers to. The ids of erased customers are removed first, because the same
-    /// decision may give an id to a different customer.
+    /// A row is written after the rows it refers to. The ids of erased customers are removed first, because the
+    /// decision may give the ids to new customers.
     func write(_ changes: LedgerChanges) throws {
         for customer in changes.erasedCustomers { try removeIDs(of: customer) }
         for record in changes.customers { try put(record) }

@@ -48,12 +48,12 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     the new file.
     ///   - upgrades: Whether to upgrade the tables of an older version.
-    ///   - isServed: Whether to lock the ledger, so that only one storage on the machine serves the ledger at a time.
-    ///     The lock is held until the storage is closed.
+    ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, also among
+    ///     processes. The lock is held until the storage is closed.
     ///   - continuesCopy: Whether to open half a copy too, to continue copying.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
     ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is half a copy,
-    ///   `unavailable` if another storage serves the ledger, `full` or `unavailable` if a damaged log cannot be copied.
+    ///   `unavailable` if the ledger is already served, `full` or `unavailable` if a damaged log cannot be copied.
     ///   After an error the file is unchanged.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
@@ -66,7 +66,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         if createIfMissing { LedgerFile.createPrivately(path) }
         try Self.requireNoOtherDatabase(
             path, mayBeNew: createIfMissing, mayBeOld: upgrades, mayBeHalf: continuesCopy)
-        // The lock is taken before the file is opened, because a server of a newer version would change the tables.
+        // The lock is taken before the file is opened for writing, because a server of a newer version would change the
+        // tables.
         let lock = try isServed ? ServerLock(path) : nil
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
@@ -120,7 +121,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         do {
             // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
-            // The checkpoint makes the file alone a complete copy. If another process still reads, some writes stay in
+            // The checkpoint makes the file alone a complete copy. If other processes still read, some writes stay in
             // the log, and are just as safe there.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
@@ -133,10 +134,10 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 // MARK: - Permissions
 
 extension SQLiteLedgerStorage {
-    /// A sentence of advice if other users of the machine may read or write the files of a ledger; `nil` if the files
-    /// are private.
+    /// A warning with advice if other users of the machine may read or write the files of a ledger, as a sentence;
+    /// `nil` if the files are private.
     ///
-    /// The ledger works with such permissions too, and the files are not changed, because the permissions may be the
+    /// The ledger also works with such permissions. The files are not changed, because the permissions may be the
     /// operator's intention.
     public static func exposure(of path: String) -> String? {
         let files = LedgerFile.exposed(path)
@@ -334,7 +335,7 @@ extension SQLiteLedgerStorage {
     /// Lends a connection for reading.
     private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // If another file replaced the ledger, a connection opened now would open the replacement.
+        // If the ledger's file was replaced, a connection opened now would open the replacement.
         if let loss = groups.loss { throw loss }
         do {
             try database.unsafeRead(use)
@@ -375,8 +376,8 @@ extension SQLiteLedgerStorage {
 
     /// Moves the log into the file and empties the log, between writes.
     ///
-    /// A write meanwhile waits up to ``LogKeeper/timeout`` and for the transfer of the log's pages. The log usually
-    /// holds at most `checkpoint` pages, a transfer for which a write of a busy server also waits.
+    /// A write meanwhile waits up to ``LogKeeper/timeout``, and then for the transfer of the log's pages. The log
+    /// usually holds at most `checkpoint` pages. A write of a busy server waits for such a transfer too.
     ///
     /// - Parameter done: Called with whether a further try is useless before the next commit.
     private func bringInLog(_ done: @escaping @Sendable (Bool) -> Void) {
@@ -402,8 +403,8 @@ extension SQLiteLedgerStorage {
         try connection.checkpoint(.truncate)
     }
 
-    /// Starts the writer. If the file must be reopened, the writer starts on another queue: reopening takes a while and
-    /// closes a connection, and a connection cannot be closed on its own queue.
+    /// Starts the writer. If the file must be reopened, the writer starts on a global queue. Reopening takes a while
+    /// and closes a connection, and a connection cannot be closed on its own queue.
     private func beginWriting() {
         guard connection.withLock({ $0.mayBeReadOnly }) else { return writeGroups() }
         DispatchQueue.global().async { self.writeGroups() }
@@ -433,7 +434,7 @@ extension SQLiteLedgerStorage {
 // MARK: - Opening
 
 extension SQLiteLedgerStorage {
-    /// How long to wait for another process that holds a lock on the file, in seconds.
+    /// How long to wait for locks of other processes on the file, in seconds.
     private static let busyTimeout: TimeInterval = 5
 
     /// The number of connections for reading. More connections would help only with a slow disk.
@@ -471,8 +472,8 @@ extension SQLiteLedgerStorage {
         return configuration
     }
 
-    /// Makes SQLite keep the log when the file is closed. SQLite would remove the log by its path, and another file's
-    /// log may be at the path by now.
+    /// Makes SQLite keep the log when the file is closed. SQLite would remove the log by its path, but the path may
+    /// lead to the log of a different file by now.
     private func keepLog(of database: any DatabaseWriter) throws {
         database.writeWithoutTransaction { connection in
             var isKept: Int32 = 1
@@ -509,8 +510,8 @@ extension SQLiteLedgerStorage {
             // transaction.
             log.flush()
         } else {
-            // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. If another
-            // process has the ledger open, the log has no such remains. After an error the log stays unchanged.
+            // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. If other
+            // processes have the ledger open, the log has no such remains. After an error the log stays unchanged.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
@@ -538,7 +539,7 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Throws if the file is another kind of database, too old, or half a copy. Opening such a file for writing would
+    /// Throws if the file is a database but no ledger, too old, or half a copy. Opening such a file for writing would
     /// change the file.
     private static func requireNoOtherDatabase(
         _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool

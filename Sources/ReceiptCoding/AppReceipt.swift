@@ -2,11 +2,12 @@
 
 public import AppStoreModel
 
-/// The content of an app receipt: a version of an app on a device of an Apple account, and the account's purchases.
+/// The content of an app receipt. A receipt is for a version of an app on a device of an Apple account, and contains
+/// the account's purchases.
 ///
 /// A receipt writes an absent text or date as an empty string and an absent identifier as 0. Both are `nil` here.
 /// `otherAttributes` keeps every attribute without a property of its own: attributes of unknown types, empty
-/// attributes, repeated attributes, and optional attributes in an unexpected form.
+/// attributes, repeated attributes, and `Lenient` attributes in an unexpected form.
 public struct AppReceipt: Hashable, Sendable {
     /// The store that signed the receipt (type 0).
     public var receiptType: Open<ReceiptType>?

@@ -16,7 +16,7 @@ struct DERWriter {
     /// The written bytes.
     var bytes: [UInt8] { start == 0 ? buffer : Array(buffer[start...]) }
 
-    /// Writes bytes in front of the written bytes.
+    /// Writes bytes in front of all previous bytes.
     mutating func write(_ bytes: some Collection<UInt8>) {
         makeRoom(for: bytes.count)
         start -= bytes.count
@@ -25,7 +25,7 @@ struct DERWriter {
         }
     }
 
-    /// Writes an element in front of the written bytes.
+    /// Writes an element in front of all previous bytes.
     ///
     /// - Parameter content: Writes the parts of the element, the last part first.
     mutating func element(_ tag: UInt8, _ content: (inout DERWriter) -> Void) {

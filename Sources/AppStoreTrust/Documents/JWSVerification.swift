@@ -51,7 +51,7 @@ extension AppStoreVerifier {
         passedDates(chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil)
         let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
-        // The signature covers the header, so only the signer can create another header for this chain.
+        // The signature covers the header, so only the signer can create a second header for this chain.
         if known == nil { knownTokenSigners.insert(chain, for: Array(token.jws.encodedHeader)) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return GenuineToken(token: token, digest: digest, chain: chain)
@@ -95,8 +95,8 @@ extension AppStoreVerifier {
 extension Verified<JSONValue> {
     /// Reads the payload as a type.
     ///
-    /// - Throws: ``VerificationError``: `otherKind` if the payload is of another kind, `unreadable` if a member has
-    ///   another form than the type expects.
+    /// - Throws: ``VerificationError``: `otherKind` if the payload is of another kind, `unreadable` if a member has an
+    ///   unexpected form.
     @inline(never)
     public func read<Known: SignedPayload>(as type: Known.Type) throws(VerificationError) -> Verified<Known> {
         guard kind == type.signedKind else {

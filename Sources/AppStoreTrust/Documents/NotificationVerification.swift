@@ -17,9 +17,9 @@ public struct VerifiedNotification: Sendable {
 extension AppStoreVerifier {
     /// Verifies a version 2 server notification and its inner tokens.
     ///
-    /// The notification's signature does not authenticate the inner tokens, so each token is verified separately. All
-    /// tokens must name the notification's app and environment. The renewal info must also name the transaction's
-    /// subscription.
+    /// The notification's signature does not authenticate the inner tokens, so each token is verified separately. Each
+    /// token must have the notification's environment and, except for renewal info, name the notification's app. The
+    /// renewal info must name the transaction's subscription.
     ///
     /// - Parameters:
     ///   - signedPayload: The token as received: the value of `signedPayload`.

@@ -66,7 +66,7 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Commits the waiting writes as one group.
+    /// Commits the waiting writes as one group, at most `maxGroup` writes.
     ///
     /// - Returns: Whether more writes are waiting. If so, the caller must call this method again.
     func writeNext(to connection: Database) -> Bool {

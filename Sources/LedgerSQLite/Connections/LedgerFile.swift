@@ -16,12 +16,11 @@ final class LedgerFile: Sendable {
     }
 
     /// The size of the log, in bytes, above which the operator is warned. The log's content is moved to the file about
-    /// every 64 MiB, unless another process still reads an old snapshot.
+    /// every 64 MiB, unless other processes still read an old snapshot.
     private static let usualLog = 1 << 30
 
     let path: String
-    /// The path of the file after following symbolic links, because SQLite keeps its own files beside the link's
-    /// target.
+    /// The path of the file without symbolic links, because SQLite keeps its own files beside the link's target.
     private let target: String
     /// The size of the file when it was opened.
     let bytes: Int
@@ -82,7 +81,7 @@ final class LedgerFile: Sendable {
 
     /// Requires that the path still leads to the same file.
     ///
-    /// - Throws: `LedgerStorageError` if the path leads to no file or to another file.
+    /// - Throws: `LedgerStorageError` if the path leads to no file or to a different file.
     func requireInPlace() throws {
         guard let found = Self.status(path)?.identity else { throw Self.missing(path) }
         guard found == file else { throw Self.replaced(path) }

@@ -20,7 +20,8 @@ final class ReadQueue: Sendable {
         var threads = 0
     }
 
-    /// The maximum number of reads before a connection is returned: few enough to close or reopen the ledger soon.
+    /// The maximum number of reads before a connection is returned: few enough that closing or reopening the ledger
+    /// does not take long.
     private static let maxLoan = 64
 
     private let width: Int

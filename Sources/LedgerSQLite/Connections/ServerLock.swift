@@ -7,10 +7,11 @@ import Synchronization
 /// Keeps a second server from a ledger: an exclusive `flock` of `FILE-lock`, a file beside the ledger.
 ///
 /// The system releases the lock at any end of the process. The lock file stays, but has no content: only the lock
-/// counts. No process id can therefore be mistaken for a process of another container. The lock is not on the ledger's
-/// own file for two reasons. Closing the ledger's file would release all of SQLite's locks (`fcntl`) in the process.
-/// NFS implements `flock` by `fcntl` locks, so the lock would shut out SQLite itself. The lock does not affect commands
-/// that may run beside a server.
+/// counts. A process id in the file could be mistaken for a process in a different container.
+///
+/// The lock is not on the ledger's own file for two reasons. Closing the ledger's file would release SQLite's own locks
+/// (`fcntl`) of the whole process. NFS implements `flock` by `fcntl` locks, so the lock would shut out SQLite itself.
+/// The lock does not affect commands that may run beside a server.
 final class ServerLock: Sendable {
     /// Why the ledger is not locked: the file system has no locks, or the lock file cannot be created. `nil` if the
     /// ledger is locked.
@@ -19,8 +20,8 @@ final class ServerLock: Sendable {
 
     /// - Parameter ledger: The path of the ledger. A symbolic link uses the lock of its target, like SQLite's own
     ///   files.
-    /// - Throws: `LedgerStorageError` `unavailable` if another server has the lock, or if the ledger's file has several
-    ///   hard links.
+    /// - Throws: `LedgerStorageError` `unavailable` if a server already has the lock, or if the ledger's file has
+    ///   several hard links.
     init(_ ledger: String) throws {
         try Self.requireOneName(ledger)
         let outcome = try Self.lock(URL(fileURLWithPath: ledger).resolvingSymlinksInPath().path + "-lock")
@@ -62,7 +63,7 @@ final class ServerLock: Sendable {
 
     deinit { release() }
 
-    /// Unlocks the ledger, so that another server can use the ledger.
+    /// Unlocks the ledger, so that the next server can use the ledger.
     ///
     /// Closing the file would not always suffice. A child of this process holds copies of all open files until the
     /// child begins its program, and a copy holds the lock.

@@ -142,7 +142,7 @@ extension SQLiteLedgerSession {
         return try Self.unlessDamaged { try stored(row) }?.name ?? row.name
     }
 
-    /// The documents with a wording whose only chain is the chain of `key`.
+    /// The documents with the wording of `key` whose `chain` is the chain of `key`.
     func documents(_ key: WordingKey) throws -> [WordedDocument] {
         guard let chain = try storedChain(key.chain)?.number else { return [] }
         let found = try all(
@@ -168,8 +168,8 @@ extension SQLiteLedgerSession {
         try run("DELETE FROM mentions WHERE chain = ?", [.integer(number)])
     }
 
-    /// Erases the evidence for some chains. A document stays if it is evidence for another chain. Shared parts also
-    /// stay: headers, certificates, and tokens stored as evidence for another chain.
+    /// Erases the evidence for some chains. A document stays if it is also evidence for other chains. Shared parts also
+    /// stay: headers, certificates, and tokens stored as evidence for other chains.
     func eraseEvidence(for keys: Set<ChainKey>) throws {
         var documents: Set<Int64> = []
         for key in keys {
@@ -230,7 +230,7 @@ extension SQLiteLedgerSession {
             """, [.integer(document), (key?.wording.digest).stored, chain.stored])
     }
 
-    /// Pins a document contained in another document.
+    /// Pins a document contained in a new document.
     func pin(_ document: Int64) throws {
         try run("UPDATE documents SET isPinned = 1 WHERE number = ? AND wording IS NOT NULL", [.integer(document)])
     }
@@ -269,9 +269,9 @@ extension DocumentDigest {
 /// A row of `documents`.
 private struct DocumentRow {
     let number: Int64
-    /// The name of the document. The second half of the digest is zeros, because the table stores only the first half.
+    /// The name, with zeros for the second half of the digest, because the table stores only the first half.
     let name: Provenance
-    /// The document without its content. The second half of its digest is zeros.
+    /// The document without its content, and with zeros for the second half of its digest.
     let head: StoredDocument
     let content: [UInt8]
 

@@ -5,11 +5,11 @@ import PurchaseLedger
 
 /// The file of a ledger's write-ahead log, and the copies of damaged logs.
 ///
-/// SQLite overwrites a damaged log from the damage on. The log is therefore copied before SQLite opens it, to
-/// `FILE-wal-damaged-1` and so on. A copy beside the ledger means that the lost transactions are still missing. The
-/// operator moves the copy away after repairing the loss.
+/// SQLite overwrites a damaged log from the damage on. The log is therefore copied before SQLite opens the ledger, to
+/// `FILE-wal-damaged-1` and so on. While a copy lies beside the ledger, the lost transactions are assumed to be
+/// missing. The operator moves the copy away after repairing the loss.
 struct LedgerLog {
-    /// The path of the ledger after following symbolic links, because SQLite keeps its files beside the link's target.
+    /// The path of the ledger without symbolic links, because SQLite keeps its files beside the link's target.
     private let ledger: String
     private var log: String { ledger + "-wal" }
 
@@ -46,8 +46,8 @@ struct LedgerLog {
         guard file >= 0 else { return .whole }
         defer { close(file) }
         var last = try condition(file)
-        // Another process may write the log during a reading. Damage counts only if two readings in a row find the same
-        // damage.
+        // Another process may write the log during a reading. Damage counts only if two successive readings find the
+        // same damage.
         for _ in 0..<Self.maxReadings {
             guard case .damaged = last else { return last }
             let next = try condition(file)
@@ -57,8 +57,8 @@ struct LedgerLog {
         return .whole
     }
 
-    /// The maximum number of further readings. Lasting damage is confirmed by the second reading. No writer is fast
-    /// enough to change the log in the same place during every further reading.
+    /// The maximum number of further readings. Real damage is usually the same at the second reading. A writer may
+    /// change the log between two readings, but at the speed of a disk not between each two of these readings.
     private static let maxReadings = 5
 
     private func condition(_ file: Int32) throws -> LogCondition {
@@ -76,7 +76,7 @@ struct LedgerLog {
 
     private var copyPaths: [String] { (1...Self.maxCopies).map { "\(log)-damaged-\($0)" } }
 
-    /// Copies the log, unless ``maxCopies`` copies exist. Only the owner may read the copy.
+    /// Copies the log, unless `maxCopies` copies exist. Only the owner may read the copy.
     ///
     /// - Throws: `LedgerStorageError` if the log cannot be copied. Opening the ledger then would destroy the rest of
     ///   the log.
@@ -102,7 +102,7 @@ struct LedgerLog {
         let copy = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         defer { for file in [source, copy] where file >= 0 { close(file) } }
         guard source >= 0, copy >= 0 else { throw failure("cannot be copied to \(target)") }
-        // The umask does not matter.
+        // Sets the mode regardless of the umask.
         fchmod(copy, 0o600)
         var buffer = [UInt8](repeating: 0, count: 1 << 20)
         while true {

@@ -7,7 +7,7 @@ struct LogHeader: Sendable {
     let pageSize: Int
     /// Whether checksums are computed over big-endian words.
     let isBigEndian: Bool
-    /// Salts change each time SQLite restarts the log. Each frame repeats the salts.
+    /// A random value, renewed each time SQLite restarts the log. Each frame repeats the salts.
     let salts: UInt64
     let checksum: LogChecksum
 
@@ -90,7 +90,7 @@ struct LogFrame {
         checksum(after: previous, databaseSize: bytes.word(4, isBigEndian: isBigEndian))
     }
 
-    /// The checksum of this frame with another database size, given in the byte order of checksums.
+    /// The checksum of this frame with a different database size, given in the byte order of checksums.
     private func checksum(after previous: LogChecksum, databaseSize: UInt32) -> LogChecksum {
         var sum = previous
         sum.add(bytes.word(0, isBigEndian: isBigEndian), databaseSize)
@@ -101,8 +101,9 @@ struct LogFrame {
     /// The database size for which the checksum is valid; `nil` if no size fits, because more than this field is
     /// damaged.
     func databaseSizeThatFits(after previous: LogChecksum) -> UInt32? {
-        // Checksums are sums, so each additional page adds a fixed step to either half. The two steps are neighbours in
-        // Fibonacci's sequence. At least one step is therefore odd, and an odd number has an inverse modulo 2^32.
+        // Checksums are sums, so each additional page adds a fixed step to each half of the checksum. The two steps are
+        // neighbours in Fibonacci's sequence. At least one step is therefore odd, and an odd number has an inverse
+        // modulo 2^32.
         let none = checksum(after: previous, databaseSize: 0)
         let one = checksum(after: previous, databaseSize: 1)
         let steps = (one.first &- none.first, one.second &- none.second)

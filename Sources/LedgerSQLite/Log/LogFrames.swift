@@ -2,10 +2,9 @@
 
 /// Reads the frames of a log in order: like SQLite's recovery, and further.
 ///
-/// Behind the first bad frame, the cumulative checksum from the beginning of the log proves nothing. Each frame still
-/// continues the stored checksum of the previous frame. A frame with a continued checksum and the log's salts is
-/// genuine. If the frame before a genuine frame ends a transaction, a later transaction begins here, so the earlier
-/// transaction was flushed.
+/// Behind the first bad frame, the checksum from the beginning of the log proves nothing. A later frame is genuine if
+/// it has the log's salts and continues the stored checksum of the previous frame. If the previous frame ends a
+/// transaction, the genuine frame begins a later transaction, so the earlier transaction was flushed.
 struct LogFrames {
     private let header: LogHeader
     private var count = 0
@@ -21,8 +20,8 @@ struct LogFrames {
 
     private struct BadFrame {
         let index: Int
-        /// The frame's correct checksum. The next frame may continue this checksum if only the stored checksum is
-        /// damaged.
+        /// The checksum computed from the frame's content. The next frame continues this checksum if only the stored
+        /// checksum is damaged.
         let computed: LogChecksum
         /// Whether the bad frame or a later frame belongs to the log, rather than to an earlier use of the file.
         var isInLog: Bool
@@ -81,8 +80,8 @@ struct LogFrames {
         return size >= databaseSize && size - databaseSize <= framesSinceCommit
     }
 
-    /// Whether the frame directly follows the first bad frame and continues its computed checksum. Then only the stored
-    /// checksum of the bad frame is damaged.
+    /// Whether the frame directly follows the first bad frame and continues its computed checksum. If so, only the
+    /// stored checksum of the bad frame is damaged.
     private func goesOnFromDamage(_ frame: LogFrame) -> Bool {
         guard let firstBad, count == firstBad.index + 1 else { return false }
         return frame.checksum(after: firstBad.computed) == frame.checksum

@@ -45,8 +45,8 @@ struct LogSchedule: Sendable {
     /// The time between two ticks.
     static let tick = DispatchTimeInterval.seconds(1)
 
-    /// The number of ticks after an erasure until the log is moved into the file, even if writes never pause. The move
-    /// is complete within a minute, with some seconds left for late ticks and for the move itself.
+    /// The number of ticks after an erasure until the log is moved into the file, even if writes never pause. Unless a
+    /// reader prevents the move, the move ends within a minute. Some seconds are left for late ticks and for the move.
     static let maxTicksAfterErasure = 50
 
     /// The number of ticks to wait after a reader prevented a try: a copy of the ledger takes longer than a tick.

@@ -8,7 +8,7 @@ import PurchaseLedger
 /// Runs SQL statements. Each statement is prepared once per connection.
 ///
 /// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns, because GRDB's
-/// functions trap or convert if a column has another type.
+/// functions trap or convert if a column has an unexpected type.
 protocol StatementRunner {
     var connection: Database { get }
 }

@@ -213,8 +213,8 @@ enum Schema {
         """
 
     /// A customer's number is never reused, because events keep naming the number: hence AUTOINCREMENT. `place` is the
-    /// order in which ids and links were added. The index `linksByCustomer` is covering for a customer's chains, a
-    /// query of every request for entitlements.
+    /// order in which ids and links were added. Every request for entitlements looks up a customer's chains. The index
+    /// `linksByCustomer` alone answers this query (covering).
     private static let customers = """
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -6,8 +6,8 @@ import PurchaseLedger
 // The versions of a file's tables: the current version of new ledgers, and the older version that can be upgraded.
 
 extension Schema {
-    /// A step name that every ledger keeps. Without this name, the previous version would take the file for another
-    /// program's database.
+    /// A step name that every ledger keeps. Without this name, the previous version would take the file for a foreign
+    /// database.
     private static let mark = "016 tables"
 
     /// The step names that identify a file as a ledger of any version.
