@@ -44,7 +44,7 @@ extension OCSPAnswer {
         guard now < end else {
             throw OCSPFault("The answer was valid until \(end.iso8601), now is \(now.iso8601).")
         }
-        // The age counts from `thisUpdate`, so that an answer cannot be replayed for longer than a week.
+        // The age counts from `thisUpdate`, so that a good answer cannot be replayed for longer than a week.
         let oldest = now.milliseconds - Self.maxLife
         guard statement.thisUpdate.milliseconds > oldest || statement.status.isRevoked else {
             throw OCSPFault("The answer is of \(statement.thisUpdate.iso8601), which is more than a week ago.")

@@ -7,7 +7,7 @@ import Synchronization
 /// Runs reads on a few separate threads, because a read blocks its thread while the disk is slow.
 ///
 /// A thread continues with the next read on the same connection. Under load this saves waking a thread and looking up a
-/// connection. Both together cost half as much as the read.
+/// connection. Together the two cost half as much as the read.
 final class ReadQueue: Sendable {
     /// Runs with a connection, or with the error if no connection could be lent.
     typealias Read = @Sendable (Result<Database, any Error>) -> Void

@@ -13,8 +13,7 @@ struct LedgerLog {
     private let ledger: String
     private var log: String { ledger + "-wal" }
 
-    /// The maximum number of copies. The first copies are kept, because the first copies hold the most. A log has about
-    /// 64 MiB.
+    /// The maximum number of copies. The first copies are kept, because they hold the most. A log has about 64 MiB.
     private static let maxCopies = 3
 
     init(ofLedger path: String) {
@@ -88,8 +87,8 @@ struct LedgerLog {
             unlink(partial)
             try copy(to: partial)
             guard rename(partial, target) == 0 else { throw failure("cannot be copied to \(target)") }
-            // Makes the name durable. If the file system does not support this flush, the ledger is opened all the
-            // same.
+            // Makes the name durable. A file system without support for this flush is no reason to keep the ledger
+            // closed.
             Self.flush(URL(fileURLWithPath: ledger).deletingLastPathComponent().path)
         } catch {
             unlink(partial)

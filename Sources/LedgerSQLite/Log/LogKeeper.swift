@@ -4,8 +4,8 @@ import Dispatch
 import PurchaseLedger
 import Synchronization
 
-/// Moves the log into the file when writes pause, and soon after an erasure, so that erased data does not stay in the
-/// log.
+/// Checkpoints the log, which moves its pages into the file, when writes pause and soon after an erasure. Erased data
+/// therefore does not stay in the log.
 final class LogKeeper: Sendable {
     private let schedule = Mutex(LogSchedule())
 
