@@ -82,7 +82,7 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Checks that a genuine document names an accepted app, and then an accepted environment.
+    /// Checks that the app named by a genuine document is accepted, and then its environment.
     ///
     /// - Returns: The environment.
     func requireAccepted(
@@ -111,7 +111,8 @@ extension AppStoreVerifier {
         return known
     }
 
-    /// Checks that a genuine document names an accepted app.
+    /// Checks that the app named by a genuine document is accepted. A document without a bundle id passes if its kind
+    /// names no bundle, unless the Apple IDs are compared.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }

@@ -20,8 +20,8 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// The environment: one of the accepted environments.
     public let environment: Environment
 
-    /// The bundle id of an accepted app. `nil` for renewal info and retention requests, because they name no app: bind
-    /// them to a verified transaction by their `originalTransactionId`.
+    /// The bundle id of an accepted app. `nil` for renewal info and retention requests, because they contain no bundle
+    /// id: bind them to a verified transaction by their `originalTransactionId`.
     public let bundleId: String?
 
     /// The signing time. The certificates had to be valid at this instant. `nil` if the document has no date. The
