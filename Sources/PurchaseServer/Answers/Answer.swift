@@ -6,7 +6,7 @@ import AppStoreModel
 import HTTPTypes
 import Hummingbird
 
-/// An answer that is no error, encoded already.
+/// A successful response with an encoded JSON body.
 struct Answer<Body: Encodable & Sendable>: Sendable {
     let response: Response
 
@@ -31,7 +31,7 @@ struct Answer<Body: Encodable & Sendable>: Sendable {
 }
 
 extension Response {
-    /// Sends JSON that is encoded already.
+    /// A response with the bytes of encoded JSON.
     init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
         self.init(
             status: status, headers: [.contentType: "application/json"],

@@ -5,7 +5,7 @@ import AppStoreModel
 import HTTPTypes
 import Logging
 
-// What a client of ours is told if Apple's server refused, or did not answer.
+// The server's response to a client if Apple's server refused a request or did not answer.
 
 extension Refusal {
     /// The refusal of a request because of Apple's server.
@@ -26,7 +26,7 @@ extension Refusal {
         retryAt = error.retryAt
     }
 
-    /// What the log says about such an error: whether Apple refused, did not answer, or was not asked at all.
+    /// The log message for an error: whether Apple refused, did not answer, or got no request at all.
     static func logMessage(_ error: AppStoreAPIError) -> Logger.Message {
         switch error.code {
         case .noServer, .invalidRequest, .overBudget: "The App Store was not asked"

@@ -4,23 +4,24 @@ import AppStoreModel
 import PurchaseLedger
 import Reconciliation
 
-/// The JSON of what became of the history of a customer.
+/// The JSON of a customer's history as far as the server has read it.
 struct BackfillBody: Encodable, Sendable {
-    /// Whether all of the history is in the ledger.
+    /// Whether the whole history is in the ledger.
     var complete: Bool
-    /// How many documents the ledger has more than before.
+    /// The number of new documents in the ledger.
     var recorded: Int?
-    /// How many documents the ledger had, or say nothing new.
+    /// The number of documents that the ledger already had, or that add no fact.
     var alreadyKnown: Int?
     /// The original transaction ids of the customer's purchases, in order.
     var originalTransactionIds: [String]?
-    /// How many documents of the App Store were not valid.
+    /// The number of invalid documents from the App Store.
     var refused: Int?
-    /// Why the first of the refused documents was not valid; absent if none was refused.
+    /// The fault of the first refused document; absent if the server refused no document.
     var refusal: String?
-    /// When the job asks the App Store next, in milliseconds since 1970; only if the history is not complete.
+    /// The time of the job's next request to the App Store, in milliseconds since 1970; only if the history is
+    /// incomplete.
     var nextAttempt: Timestamp?
-    /// Why the last attempt failed; only if the history is not complete.
+    /// The reason why the last attempt failed; only if the history is incomplete.
     var reason: String?
 
     init(_ report: HistoryReport) {
@@ -32,7 +33,7 @@ struct BackfillBody: Encodable, Sendable {
         refusal = report.refusal
     }
 
-    /// - Parameter job: Reads the rest.
+    /// - Parameter job: The job that reads the rest of the history.
     init(_ job: Job) {
         complete = false
         nextAttempt = job.dueAt

@@ -3,21 +3,21 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The JSON of a consumption request, and what became of it.
+/// The JSON of a consumption request and its outcome.
 struct ConsumptionBody: Encodable, Sendable {
-    /// The transaction that the App Store asks about.
+    /// The transaction in the App Store's request.
     var transactionId: String
     /// `waiting`, `answered`, `withheld`, `refused` or `missed`.
     var status: ConsumptionQuestion.State
-    /// When the App Store asked, in milliseconds since 1970.
+    /// The time of the App Store's request, in milliseconds since 1970.
     var requestedAt: Timestamp
-    /// The end of the time in which the App Store accepts an answer, in milliseconds since 1970.
+    /// The deadline of the App Store for an answer, in milliseconds since 1970.
     var deadline: Timestamp
-    /// When the App Store accepted the answer, in milliseconds since 1970.
+    /// The time at which the App Store accepted the answer, in milliseconds since 1970.
     @Nullable var answeredAt: Timestamp?
-    /// Why there is no accepted answer.
+    /// The reason why the App Store has accepted no answer.
     @Nullable var failure: String?
-    /// What the backend supplied.
+    /// The information from the backend.
     var information: ConsumptionInformation
 
     /// - Returns: `nil` if the job is of another kind.
@@ -37,6 +37,6 @@ struct ConsumptionBody: Encodable, Sendable {
 struct ConsentBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
-    /// Since when the customer consents, in milliseconds since 1970; `null` if the customer does not.
+    /// The start of the customer's consent, in milliseconds since 1970; `null` if the customer does not consent.
     @Nullable var consentedAt: Timestamp?
 }

@@ -3,14 +3,14 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// What a customer has in the environments that count, and where else it has something.
+/// The holdings of a customer in the environments that count, and in the other environments.
 struct CountedHoldings {
-    /// In the order in which they count: production first.
+    /// The environments that count, in order of precedence: production first.
     let counted: [(environment: Environment, holdings: Holdings)]
-    /// In the other environments that were loaded, by name.
+    /// The other loaded environments, by name.
     let others: [(environment: Environment, holdings: Holdings)]
 
-    /// - Parameter ids: All ids of the customer; empty for a customer that the ledger does not know.
+    /// - Parameter ids: All ids of the customer; empty if the ledger does not know the customer.
     init(_ holdings: [Environment: Holdings], _ rule: EnvironmentRule, ids: [String]) {
         let environments = rule.counted(for: ids)
         counted = environments.map { ($0, holdings[$0] ?? Holdings()) }
@@ -18,7 +18,8 @@ struct CountedHoldings {
             .map { ($0.key, $0.value) }
     }
 
-    /// Of each name the entitlement of the first environment that has it, ordered by name.
+    /// An entitlement per name, in order of the names. The first environment with an active entitlement of that name
+    /// counts.
     var entitlements: [(entitlement: Entitlement, environment: Environment)] {
         var first: [String: (Entitlement, Environment)] = [:]
         for (environment, holdings) in counted {
@@ -29,15 +30,15 @@ struct CountedHoldings {
         return first.sorted { $0.key < $1.key }.map(\.value)
     }
 
-    /// When the answer changes if no further fact arrives; `nil` for never.
+    /// The time at which the answer changes if no further fact arrives; `nil` for never.
     var nextChange: Timestamp? { counted.compactMap(\.holdings.nextChange).min() }
 
-    /// The products that the catalogue lacks, ordered by id.
+    /// The products that are missing from the catalogue, in order of their ids.
     var unknownProducts: [String] {
         counted.reduce(into: Set()) { $0.formUnion($1.holdings.unknownProducts) }.sorted()
     }
 
-    /// Notices of the recent purchases among them, each once.
+    /// A notice per recently bought product that is missing from the catalogue, each with a count of 1.
     func notices(of bundleId: String) -> [Notice: Int] {
         counted.reduce(into: [:]) { notices, counted in
             let scope = LedgerScope(bundleId: bundleId, environment: counted.environment)
@@ -47,10 +48,10 @@ struct CountedHoldings {
         }
     }
 
-    /// The environments that do not count, and in which an entitlement is active.
+    /// The environments that do not count but have an active entitlement.
     ///
     /// - Parameter name: The entitlement; `nil` for any.
-    /// - Returns: `nil` if there are none.
+    /// - Returns: `nil` if there is no such environment.
     func activeElsewhere(_ name: String? = nil) -> [String]? {
         let active = others.filter { other in
             other.holdings.entitlements.contains { name == nil || $0.name == name }

@@ -5,8 +5,8 @@ import PurchaseLedger
 
 /// The JSON of a customer.
 ///
-/// All responses except those of verifyReceipt have camelCase names and times in whole milliseconds. `docs/api.md`
-/// explains each member.
+/// All responses except verifyReceipt's have camelCase names and times in whole milliseconds. `docs/api.md` explains
+/// each member.
 struct CustomerBody: Encodable, Sendable {
     /// The id in the request.
     var id: String
@@ -16,28 +16,28 @@ struct CustomerBody: Encodable, Sendable {
     var bundleId: String
     /// The environments that count, production first.
     var environments: [String]
-    /// The time that the answer is about, in milliseconds since 1970.
+    /// The time for which the answer holds, in milliseconds since 1970.
     var asOf: Timestamp
-    /// When the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
-    /// The active entitlements, one of each name, by name.
+    /// The active entitlements, at most one per name, in order of the names.
     var entitlements: [EntitlementBody]
-    /// The environments that do not count, and in which the customer has entitlements.
+    /// The environments that do not count but in which the customer has entitlements.
     var activeIn: [String]?
-    /// The subscriptions, also those that are over.
+    /// The subscriptions, including expired subscriptions.
     var subscriptions: [SubscriptionBody] = []
-    /// All transactions, also those of subscriptions.
+    /// All transactions, including the transactions of subscriptions.
     var purchases: [PurchaseBody] = []
     /// The consumables, to be credited once for each `transactionId`.
     var consumables: [ConsumableBody] = []
-    /// The products of the customer that the configuration lacks, in order.
+    /// The customer's products that are missing from the configuration, in order.
     var unknownProducts: [String]
-    /// Since when the customer consents to answers about consumption, in milliseconds since 1970; for a server key
+    /// The start of the customer's consent to answers about consumption, in milliseconds since 1970; for a server key
     /// only.
     var consentedAt: Timestamp?
 
     /// - Parameters:
-    ///   - answers: The customer by environment; empty for a customer that the ledger does not know.
+    ///   - answers: The customer by environment; empty if the ledger does not know the customer.
     ///   - role: The role of the API key. A client key gets neither the customer's other ids and consent nor the
     ///     `evidence` of purchases.
     init(
@@ -91,9 +91,9 @@ struct EntitlementBody: Encodable, Sendable {
     var environment: String
     /// `subscription`, `billingGrace`, `stale` or `purchase`.
     var reason: String
-    /// The product that gives the entitlement.
+    /// The product that grants the entitlement.
     var productId: String
-    /// The transaction that gives the entitlement.
+    /// The transaction that grants the entitlement.
     var transactionId: String
     /// The transaction id of the first purchase.
     var originalTransactionId: String
@@ -114,21 +114,21 @@ struct EntitlementBody: Encodable, Sendable {
     }
 }
 
-/// The JSON that says whether a customer has an entitlement.
+/// The JSON of the answer to the question whether a customer has an entitlement.
 struct EntitlementCheckBody: Encodable, Sendable {
     /// The name in the request.
     var name: String
     /// Whether the customer has the entitlement now.
     var isActive: Bool
-    /// The time that the answer is about, in milliseconds since 1970.
+    /// The time for which the answer holds, in milliseconds since 1970.
     var asOf: Timestamp
-    /// When the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
     /// The entitlement, if it is active.
     var entitlement: EntitlementBody?
-    /// The environments that do not count, and in which the entitlement is active.
+    /// The environments that do not count but in which the entitlement is active.
     var activeIn: [String]?
-    /// If the entitlement is not active: the customer's products that are not in the configuration.
+    /// The customer's products that are missing from the configuration; only if the entitlement is not active.
     var unknownProducts: [String]?
 
     init(_ name: String, _ holdings: CountedHoldings, at now: Timestamp) {
@@ -148,25 +148,25 @@ struct EntitlementCheckBody: Encodable, Sendable {
 struct ConsumableBody: Encodable, Sendable {
     /// The product.
     var productId: String
-    /// The transaction, which is to be credited once across all customers.
+    /// The transaction. The app credits each transaction once across all customers.
     var transactionId: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// When it was bought, in milliseconds since 1970.
+    /// The time of the purchase, in milliseconds since 1970.
     @Nullable var purchaseDate: Timestamp?
-    /// How many were bought.
+    /// The number of bought items.
     var quantity: Int
-    /// How many of `quantity` were taken back: 0 to `quantity`.
+    /// The number of revoked items: 0 to `quantity`.
     var revokedQuantity: Int
     /// Whether a claim ever took the purchase from another customer.
     var transferred: Bool
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// How many customers presented the purchase, if more than one did; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only.
     var claimants: Int?
 
-    /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer, who may have used
-    ///   it already.
+    /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer. The earlier
+    ///   customer may have used the consumable already.
     init(_ purchase: ConsumablePurchase, _ standing: PurchaseStanding, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
@@ -182,15 +182,16 @@ struct ConsumableBody: Encodable, Sendable {
 
 /// The JSON of the result of a submission.
 struct SubmissionBody: Encodable, Sendable {
-    /// How many documents the ledger has more than before.
+    /// The number of new documents in the ledger.
     var recorded: Int
-    /// How many documents the ledger had, or say nothing new.
+    /// The number of documents that the ledger already had, or that add no fact.
     var alreadyKnown: Int
-    /// The original transaction ids of the purchases that stay with another customer, in order.
+    /// The original transaction ids of the purchases that other customers keep, in order.
     var keptByOthers: [String]
-    /// Those of `keptByOthers` that stay because claims moved them too often.
+    /// The purchases in `keptByOthers` that moved too often: further claims to them are refused for now.
     var tooManyClaims: [RefusedClaim]
-    /// Of the submitted purchase that most customers presented: how many did.
+    /// The number of customers that presented a submitted purchase: the greatest such number among the submitted
+    /// purchases.
     var claimants: Int?
     /// The customer after the submission.
     var customer: CustomerBody
@@ -198,7 +199,7 @@ struct SubmissionBody: Encodable, Sendable {
     struct RefusedClaim: Encodable, Sendable {
         /// The transaction id of the first purchase.
         var originalTransactionId: String
-        /// When the same claim may succeed, in milliseconds since 1970.
+        /// The earliest time at which the same claim may succeed, in milliseconds since 1970.
         var retryAt: Timestamp
     }
 
@@ -219,11 +220,11 @@ struct SubmissionBody: Encodable, Sendable {
 struct DeletionBody: Encodable, Sendable {
     /// Always true.
     var deleted = true
-    /// How many purchases the customer had.
+    /// The number of the customer's purchases.
     var unlinkedPurchases: Int
-    /// How many documents were erased.
+    /// The number of erased documents.
     var forgottenDocuments: Int
-    /// How many documents about the customer's purchases were kept.
+    /// The number of kept documents about the customer's purchases.
     var keptDocuments: Int
 
     init(_ deleted: DeletionReport) {

@@ -5,7 +5,7 @@ import PurchaseLedger
 
 /// The JSON of an error.
 struct ErrorBody: Encodable, Sendable {
-    /// What is wrong.
+    /// The error.
     var error: Content
 
     struct Content: Encodable, Sendable {
@@ -21,7 +21,7 @@ struct ErrorBody: Encodable, Sendable {
         var oldest: String?
         /// Apple's number; only for the code `appStoreRefused`.
         var appStoreCode: Int64?
-        /// When to repeat the request, if the App Store said it.
+        /// The time at which to repeat the request, if the App Store named a time.
         var retryAt: Timestamp?
         /// The environment of the document; only for the code `otherEnvironment`.
         var environment: String?

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The codes of errors, and those that routes have in common.
+// The error codes, and the sets of codes that several routes share.
 
 import AppStoreTrust
 package import HTTPTypes
 
-/// The stable code of an error. `docs/api.md` says what to do about each.
+/// The stable code of an error. `docs/api.md` has the remedy for each code.
 package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case badRequest, invalidRequest, methodNotAllowed, refused, tooLarge, timeout, overloaded, `internal`
     case unauthorized, forbidden, customerTokenRequired, customerTokenInvalid, otherCustomer, offerNotAllowed
@@ -15,8 +15,9 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case malformed, unsupportedAlgorithm, untrustedChain, certificateExpired, invalidSignature, certificateRevoked
     case revocationUnknown, otherKind, otherPurchase, otherApp, otherEnvironment, unreadable
 
-    /// The status of a response with this code, but for: `refused`, whose status says why; `appStoreRefused`, which has
-    /// Apple's; and `unreadable`, which is 503 for a notification, so that the App Store repeats it.
+    /// The usual HTTP status of a response with this code. Three codes have exceptions. The status of `refused` depends
+    /// on the reason. `appStoreRefused` has the status of Apple's response. `unreadable` has status 503 for a
+    /// notification, so that the App Store repeats the notification.
     package var status: HTTPResponse.Status {
         switch self {
         case .unauthorized, .customerTokenRequired, .customerTokenInvalid: .unauthorized
@@ -42,21 +43,21 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
 }
 
 extension ErrorCode {
-    /// Any request may be refused with these.
+    /// The codes of errors that any route may return.
     package static let ofAnyRoute: Set<ErrorCode> = [.badRequest, .refused, .overloaded, .internal]
-    /// Besides those, a request with a body.
+    /// The additional codes of routes with a request body.
     package static let ofBodies: Set<ErrorCode> = [.tooLarge, .timeout]
-    /// Besides those, a request that needs a key.
+    /// The additional codes of routes that require an API key.
     package static let ofKeys: Set<ErrorCode> = [.unauthorized, .forbidden, .invalidRequest, .storageUnavailable]
-    /// Besides those, a request with a client key.
+    /// The additional codes of routes that accept a client key.
     package static let ofCustomerTokens: Set<ErrorCode> = [
         .customerTokenRequired, .customerTokenInvalid, .otherCustomer,
     ]
 
-    /// Besides those, a request with a document.
+    /// The additional codes of routes that verify documents.
     package static let ofDocuments: Set<ErrorCode> = Set(VerificationError.Code.allCases.map(ErrorCode.init))
         .subtracting([.internal])
-    /// Besides those, a request for which the App Store is asked.
+    /// The additional codes of routes that send a request to the App Store.
     package static let ofAppStore: Set<ErrorCode> = [
         .noSigningKey, .appStoreRefused, .appStoreCredentials, .appStoreUnavailable, .otherRoots,
     ]

@@ -9,10 +9,10 @@ import Logging
 import PurchaseLedger
 import Reconciliation
 
-/// Turns errors into responses: the only place that does.
+/// Turns errors into responses. No other code does so.
 ///
-/// An unexpected error becomes 500 without details, which are logged. Logs name the route, never the path, which
-/// contains ids of customers.
+/// An unexpected error becomes 500 without details, and the log has the details. Logs name the route, never the path,
+/// because the path contains customer ids.
 struct ErrorResponder {
     let logger: Logger
 
@@ -54,7 +54,7 @@ struct ErrorResponder {
         }
     }
 
-    /// Logs a failure of the server, whether or not the response is an error.
+    /// Logs a failure of the server. The response itself may be a success.
     func log(_ error: any Error, of notes: RequestNotes, route: String) {
         log(Self.message(of: error), "error", "\(error)", notes, route)
     }

@@ -18,26 +18,26 @@ struct EventPageBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of an event: the members by which it is found, then those of its body, which is JSON already.
+/// The JSON of an event: the members that identify the event, then the members of its stored body.
 struct EventBody: Encodable, Sendable {
-    /// The event's cursor: `GET /v1/events?after=…` with it returns the later events.
+    /// The event's cursor: `GET /v1/events?after=…` with this cursor returns the later events.
     var id: String?
-    /// The first id of the event's customer; absent if there is none.
+    /// The first id of the event's customer; absent if the event has no customer.
     var customer: String?
-    /// A word of ``LedgerEvent/Kind``, or one of a newer version.
+    /// A word of ``LedgerEvent/Kind``, or a word from a newer version.
     var kind: String
-    /// When the ledger recorded the event.
+    /// The time at which the ledger recorded the event, in milliseconds since 1970.
     var recordedAt: Timestamp
     /// The app.
     var bundleId: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// Absent if the event is about no purchase.
+    /// The original transaction id of the purchase; absent if the event concerns no purchase.
     var originalTransactionId: String?
-    /// The members of ``EventContent``. A newer version may have written others.
+    /// The members of ``EventContent``. A newer version may have written other members.
     ///
-    /// Of an event whose body is damaged there are none: the followers of all other events go on, and `quittance check`
-    /// reports it.
+    /// An event with a damaged body has no content. Followers can therefore read past the damaged event, and
+    /// `quittance check` reports the damage.
     var content: WrittenMembers
 
     init(_ event: LedgerEvent, customer: String?) {
@@ -51,8 +51,9 @@ struct EventBody: Encodable, Sendable {
         content = WrittenMembers(of: Self.whole(event.body))
     }
 
-    /// A body as an object without white space around its braces; empty if it is no JSON object, or has one of the
-    /// members in front. A page with two members of one name could not be read, and a follower would not get past it.
+    /// A stored body as a JSON object without white space around its braces. The result is empty if the body is not a
+    /// JSON object, or repeats a member of ``EventBody``. A parser may reject a page with a duplicate name, and a
+    /// follower could then not read past the event.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let json = JSONValue(readable: body), let members = json.members else { return [] }
         guard members.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }

@@ -4,17 +4,17 @@ import AppStoreModel
 import PurchaseLedger
 package import Reconciliation
 
-/// The JSON of the transactions that the App Store found.
+/// The JSON of the App Store's transactions for an order or a customer's refunds.
 package struct FoundTransactionsBody: Encodable, Sendable {
-    /// How many documents the ledger has more than before.
+    /// The number of new documents in the ledger.
     var recorded: Int
-    /// How many documents the ledger had, or say nothing new.
+    /// The number of documents that the ledger already had, or that add no fact.
     var alreadyKnown: Int
-    /// How many documents of the App Store were not valid.
+    /// The number of invalid documents from the App Store.
     var refused: Int
-    /// Why the first of the refused documents was not valid; absent if none was refused.
+    /// The fault of the first refused document; absent if the server refused no document.
     var refusal: String?
-    /// The transactions that were found.
+    /// The found transactions, except transactions of erased customers.
     var transactions: [PurchaseBody] = []
 
     /// - Throws: `LedgerStorageError`.
@@ -26,7 +26,7 @@ package struct FoundTransactionsBody: Encodable, Sendable {
         let ledger = reconciler.ledger
         let scope = reconciler.scope
         for id in found.transactionIds {
-            // The ledger has no facts about a customer that was erased.
+            // The ledger has no facts about an erased customer.
             guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
                 let body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
             else { continue }
@@ -35,11 +35,11 @@ package struct FoundTransactionsBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of a purchase whose account was set.
+/// The JSON of a purchase and its new account.
 package struct AppAccountTokenBody: Encodable, Sendable {
     /// The original transaction id in the request.
     var originalTransactionId: String
-    /// The account that the purchase has now: a UUID.
+    /// The new account of the purchase: a UUID.
     var appAccountToken: String
 
     package init(originalTransactionId: String, appAccountToken: String) {

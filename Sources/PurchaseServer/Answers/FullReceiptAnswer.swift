@@ -5,8 +5,8 @@ import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
 
-/// What verifyReceipt adds to a receipt with auto-renewable subscriptions: the renewals, refunds and plans that the
-/// ledger has recorded since.
+/// The additions of verifyReceipt to a receipt with auto-renewable subscriptions: the renewals, refunds and plans that
+/// the ledger has recorded since.
 struct FullReceiptAnswer: Sendable {
     let receipt: Verified<AppReceipt>
     let scope: LedgerScope
@@ -17,13 +17,14 @@ struct FullReceiptAnswer: Sendable {
         scope = LedgerScope(bundleId: bundleId, environment: receipt.environment)
     }
 
-    /// Whether anything is added: Apple adds to receipts with auto-renewable subscriptions only.
+    /// Whether the response needs additions. Apple adds to receipts with auto-renewable subscriptions only.
     var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
 
     /// The chains of the purchases in the receipt.
     var chains: Set<ChainKey> { chains(of: receipt.payload.inAppPurchases) }
 
-    /// Whether the operator refuses a purchase in the receipt, by its ids there or by what the ledger knows about it.
+    /// Whether the operator refuses a purchase in the receipt. The ids in the receipt and the chains in the ledger are
+    /// both checked.
     func isRefused(by ledger: Ledger) async throws -> Bool {
         let catalogue = ledger.rules.catalogue(scope)
         guard !catalogue.refusedPurchases.isEmpty else { return false }
@@ -32,19 +33,20 @@ struct FullReceiptAnswer: Sendable {
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
     }
 
-    /// Why an answer was not completed: a newer receipt has purchases of chains that were not counted.
+    /// The error for an incomplete answer: a newer receipt has purchases of chains whose rows were not counted.
     struct Uncounted: Error {
         var chains: Set<ChainKey>
     }
 
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
-    /// A row comes from facts. Of documents only the newest receipt is read, and the newest renewal info of each
-    /// subscription: facts lack its product, its offer, and whether it says anything about billing retry.
+    /// A row comes from facts. The server reads few documents: the newest receipt, and the newest renewal info of each
+    /// subscription. Facts lack the product and the offer of renewal info, and do not record whether renewal info
+    /// mentions billing retry.
     ///
     /// - Parameters:
     ///   - latestOnly: Whether to add only the newest transaction of each subscription (`exclude-old-transactions`).
-    ///   - counted: The chains besides those of the receipt whose rows were counted; empty if that was not tried yet.
+    ///   - counted: The chains of a newer receipt whose rows were counted; empty on the first attempt.
     /// - Throws: ``LedgerStorageError``, or ``VerifyReceiptStatus``, `accountNotFound`, if the operator refuses a
     ///   purchase that only a newer receipt has.
     func complete(
@@ -55,7 +57,7 @@ struct FullReceiptAnswer: Sendable {
         var chains = try await ledger.chains(own)
         let newest = chains.values.flatMap(\.receipts).max() ?? documents.sent
         try await documents.load([newest], from: ledger)
-        // The newest receipt may have purchases that the receipt in the request lacks.
+        // The newest receipt may have purchases that are missing from the receipt in the request.
         let latest = documents.purchases(in: newest)
         let known = chains.values.reduce(into: own) { $0.formUnion($1.names) }
         let more = self.chains(of: Array(latest.values)).subtracting(known)
@@ -71,8 +73,8 @@ struct FullReceiptAnswer: Sendable {
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
-        // The verifier made the receipt in the request canonical. A stored one may not be, if an earlier version of
-        // the server stored it.
+        // The verifier made the receipt in the request canonical. A receipt that an earlier version of the server
+        // stored may not be canonical.
         let stored = newest == documents.sent ? nil : documents[newest]
         response.latestReceipt = Base64.encode(stored ?? receipt.document)
         return .success(response)
@@ -84,10 +86,10 @@ struct FullReceiptAnswer: Sendable {
 }
 
 extension Chain {
-    /// For each transaction, the newest receipt that has it.
+    /// The newest receipt with each transaction.
     fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
 
-    /// Its key, and the keys that it had before it was migrated.
+    /// The chain's key, and its keys before it was migrated.
     fileprivate var names: Set<ChainKey> { Set(predecessors.map { ChainKey($0, in: key.scope) } + [key]) }
 }
 
@@ -97,8 +99,8 @@ private struct ChainRows {
     /// The transactions, newest first.
     private let facts: [TransactionFact]
 
-    /// - Parameter latest: The purchases in the newest receipt. Receipts drop finished consumables, and so does the
-    ///   answer.
+    /// - Parameter latest: The purchases in the newest receipt. Receipts drop finished consumables, and the answer
+    ///   drops them too.
     init(_ chain: Chain, in latest: [String: InAppPurchase], latestOnly: Bool) {
         self.chain = chain
         let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
@@ -112,8 +114,9 @@ private struct ChainRows {
         return facts.compactMap { transaction($0, documents, originalDate) }
     }
 
-    /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. If there is
-    /// none, it comes from the newest receipt with the transaction, which is not always the receipt in the request.
+    /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. Without a
+    /// signed transaction, its content comes from the newest receipt with the transaction. The receipt in the request
+    /// may be older.
     private func transaction(
         _ fact: TransactionFact, _ documents: KnownDocuments, _ originalDate: Timestamp?
     ) -> LatestReceiptInfo? {
@@ -126,9 +129,10 @@ private struct ChainRows {
         } else {
             row = LatestReceiptInfo(current, originallyBought: originalDate)
         }
-        // `current` comes from the newer of the signed transaction and the receipt, so its dates hold.
+        // `current` comes from the newer of the signed transaction and the receipt, so its dates are current.
         row.expiresDate = current.expiresDate
-        // A receipt has the date at which an upgraded period ended; a signed transaction has no member for it.
+        // A receipt has the date on which an upgrade ended the period. A signed transaction has no member for that
+        // date.
         row.cancellationDate =
             current.revocation?.date
             ?? (current.isUpgraded ? row.cancellationDate ?? fact.receipt?.revocation?.date : nil)
@@ -143,10 +147,10 @@ private struct ChainRows {
 }
 
 extension LatestReceiptInfo {
-    /// A row from what is stored about a transaction.
+    /// A row from the stored statement about a transaction.
     ///
-    /// - Parameter date: When the chain's first purchase was made. Facts lack it, but receipts state it with each
-    ///   purchase, and it is the same for all purchases of a chain.
+    /// - Parameter date: The date of the chain's first purchase. Facts lack this date, but receipts state it with each
+    ///   purchase. All purchases of a chain have the same date.
     fileprivate init(_ statement: TransactionStatement, originallyBought date: Timestamp?) {
         self.init()
         quantity = Int64(statement.quantity)
@@ -169,13 +173,13 @@ extension LatestReceiptInfo {
     }
 }
 
-/// The documents that an answer needs, and the purchases in the receipts among them, each decoded once.
+/// The documents for an answer, and the purchases in their receipts. Each document is decoded once.
 private struct KnownDocuments {
     /// The name of the receipt in the request.
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
     private var purchases: [DocumentDigest: [String: InAppPurchase]]
-    /// When the first purchase of each chain was made, by original transaction id.
+    /// The date of each chain's first purchase, by original transaction id.
     private(set) var originalDates: [String: Timestamp] = [:]
 
     init(_ receipt: Verified<AppReceipt>) {
@@ -191,10 +195,10 @@ private struct KnownDocuments {
         }
     }
 
-    /// The bytes of a document; `nil` if it was not loaded or is not stored.
+    /// The bytes of a document; `nil` if the document is not loaded or not stored.
     subscript(_ name: Provenance) -> [UInt8]? { documents[name] }
 
-    /// Loads the documents that are not loaded yet.
+    /// Loads the missing documents.
     mutating func load(_ names: [Provenance], from ledger: Ledger) async throws {
         let missing = Set(names).filter { documents[$0] == nil && $0 != sent }
         guard !missing.isEmpty else { return }
@@ -206,7 +210,7 @@ private struct KnownDocuments {
         for (name, document) in stored {
             documents[name] = document.document
             guard document.kind == .receipt, purchases[name.digest] == nil else { continue }
-            // A stored receipt that this version cannot read says nothing.
+            // A stored receipt that this version cannot read contributes nothing.
             let receipt = try? AppReceipt(decoding: SignedReceipt(decoding: document.document).payload)
             purchases[name.digest] = receipt.map(Self.byId)
             if let receipt { addDates(of: receipt) }
@@ -218,11 +222,11 @@ private struct KnownDocuments {
 
     @inline(never)
     func renewal(_ name: Provenance) -> JWSRenewalInfoDecodedPayload? {
-        // Renewal info that this version cannot read says nothing.
+        // Renewal info that this version cannot read contributes nothing.
         documents[name].flatMap { try? JSONValue(parsing: JWS($0).payload).decode(JWSRenewalInfoDecodedPayload.self) }
     }
 
-    /// The purchases by transaction id. Of two with the same id the last counts, as in the ledger.
+    /// The purchases by transaction id. Of two purchases with the same id the last counts, as in the ledger.
     private static func byId(_ receipt: AppReceipt) -> [String: InAppPurchase] {
         let named = receipt.inAppPurchases.compactMap { purchase in purchase.transactionId.map { ($0, purchase) } }
         return Dictionary(named) { $1 }

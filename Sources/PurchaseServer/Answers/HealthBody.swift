@@ -6,10 +6,10 @@ import AppStoreModel
 struct HealthBody: Encodable, Sendable {
     /// `live`, `ready`, or `degraded` if a part of the ledger takes no writes.
     var status = "ready"
-    /// Absent if there is no ledger; null if no notification is known.
+    /// The time of the last accepted notification. Absent if there is no ledger; `null` if no notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?
-    /// What the operator should look at, as sentences; absent for nothing.
+    /// The problems that need the operator's attention, as sentences; absent if there are none.
     var concern: String?
-    /// The address of the simulator that the time comes from; absent if it is the machine's.
+    /// The address of the simulator whose time the server uses; absent if the server uses the machine's time.
     var simulatorClock: String?
 }

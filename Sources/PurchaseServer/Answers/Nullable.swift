@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A member that is encoded as `null` if it has no value, and not omitted: the server knows that there is none.
+/// A member that is encoded as `null`, and not omitted, if it has no value: the server knows that there is no value.
 @propertyWrapper
 struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     var wrappedValue: Value?

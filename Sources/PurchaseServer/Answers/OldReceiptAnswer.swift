@@ -7,9 +7,9 @@ import PurchaseLedger
 /// The verifyReceipt answer for an old transaction receipt, in the style of iOS 6: the receipt, the newest renewal in
 /// the ledger, and 21006 if the subscription is over.
 ///
-/// An old receipt does not sign its environment, so a sandbox receipt can be made to look like one from production.
-/// Therefore the ledger decides: it must know the transaction from a document whose signature covers the environment.
-/// Otherwise the receipt is refused.
+/// The signature of an old receipt does not cover the environment, so a sandbox receipt can pose as a production
+/// receipt. Therefore the ledger decides: it must know the transaction from a document whose signature covers the
+/// environment. Otherwise the server refuses the receipt.
 struct OldReceiptAnswer: Sendable {
     let receipt: VerifiedTransactionReceipt
     let environment: Environment
@@ -18,8 +18,8 @@ struct OldReceiptAnswer: Sendable {
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
     /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
-    ///   in the other environment only, `accountNotFound` if it does not know it or the operator refuses it.
-    ///   ``LedgerStorageError``.
+    ///   in the other environment only; `accountNotFound` if the ledger does not know the transaction, or the operator
+    ///   refuses the purchase. ``LedgerStorageError``.
     func response(from ledger: Ledger, at now: Timestamp) async throws -> VerifyTransactionReceiptResponse {
         guard let chain = try await chain(environment, ledger) else {
             let other: Environment = environment == .production ? .sandbox : .production
@@ -31,7 +31,7 @@ struct OldReceiptAnswer: Sendable {
         return response(chain, catalogue, at: now)
     }
 
-    /// About how many statements are read for the answer.
+    /// The approximate number of statements that the answer loads.
     func rows(in ledger: Ledger) async throws -> Int {
         guard let transactionId = receipt.payload.transactionId else { return 0 }
         let scopes = [Environment.production, .sandbox].map { LedgerScope(bundleId: receipt.bundleId, environment: $0) }
@@ -91,7 +91,7 @@ extension TransactionReceiptInfo {
         expiresDate = statement.expiresDate
         cancellationDate = statement.revocation?.date
         webOrderLineItemId = statement.lineItem ?? webOrderLineItemId
-        // `itemId` is the Apple ID of the receipt's product. That of another product is unknown.
+        // `itemId` is the Apple ID of the receipt's product. The Apple ID of another product is unknown.
         if statement.productId != receipt.productId { itemId = nil }
     }
 }

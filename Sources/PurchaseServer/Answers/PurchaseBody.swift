@@ -3,13 +3,14 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Where a purchase was made, and what answers say about it that the App Store did not sign.
+/// The environment of a purchase, and the facts in answers that the App Store did not sign.
 struct PurchaseStanding: Sendable {
-    /// Where the purchase was made.
+    /// The environment of the purchase.
     var environment: Environment
     /// True if the configuration refuses the purchase, otherwise `nil`.
     var refused: Bool?
-    /// How many customers presented the purchase; `nil` if at most one did, or the answer does not say it.
+    /// The number of customers that presented the purchase; `nil` if at most one customer did, or if the answer omits
+    /// the number.
     var claimants: Int?
 
     init(isRefused: Bool, in environment: Environment) {
@@ -46,9 +47,9 @@ struct SubscriptionBody: Encodable, Sendable {
     @Nullable var expiresDate: Timestamp?
     /// The end of access, exclusive, in milliseconds since 1970; `null` if there is none.
     @Nullable var accessUntil: Timestamp?
-    /// When the status changes if no document arrives, in milliseconds since 1970; `null` for never.
+    /// The time at which the status changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
-    /// Whether the subscription renews; `null` if that is unknown.
+    /// Whether the subscription renews; `null` if unknown.
     @Nullable var willRenew: Bool?
     /// The product of the next period.
     var autoRenewProductId: String?
@@ -58,11 +59,11 @@ struct SubscriptionBody: Encodable, Sendable {
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The seats in force of a multi-seat subscription.
     var seats: Int?
-    /// Absent without a commitment.
+    /// The commitment of a subscription that is billed monthly; absent without a commitment.
     var commitment: CommitmentBody?
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// How many customers presented the purchase, if more than one did; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only.
     var claimants: Int?
 
     init(_ state: SubscriptionState, _ standing: PurchaseStanding) {
@@ -99,7 +100,7 @@ struct CommitmentBody: Encodable, Sendable {
     var price: Int64?
     /// The currency of `price`, such as `EUR`.
     var currency: String?
-    /// Whether another commitment follows; `null` if that is unknown.
+    /// Whether another commitment follows; `null` if unknown.
     @Nullable var willRenew: Bool?
     /// The product of the next commitment.
     var autoRenewProductId: String?
@@ -115,16 +116,16 @@ struct CommitmentBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of a subscription with its periods, or a page of them.
+/// The JSON of a subscription with a page of its periods.
 struct SubscriptionHistoryBody: Encodable, Sendable {
-    /// The most periods of an answer: 40 years of months. Some sandbox subscriptions have more.
+    /// The maximum number of periods in an answer: 40 years of monthly periods. Some sandbox subscriptions have more.
     static let pageLimit = 500
 
     /// The state of the subscription.
     var subscription: SubscriptionBody
     /// At most 500 periods, the earliest purchase first.
     var transactions: [PurchaseBody]
-    /// Where the earlier periods continue; `nil` if there are none.
+    /// The cursor of the page with the earlier periods; `nil` if there are no earlier periods.
     var periodsCursor: String?
     /// The document with the newest renewal info.
     @Nullable var renewalInfo: SourceBody?
@@ -134,7 +135,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     /// - Throws: ``Refusal/invalidPeriodsCursor``.
     init?(_ chain: Chain, _ catalogue: Catalogue, before cursor: String?, at now: Timestamp) throws {
         guard let state = chain.subscription(catalogue, at: now) else { return nil }
-        // The id of the first period of the page. Later renewals do not move it.
+        // The cursor is the id of the first period on the previous page. Later renewals do not move that period.
         let all = chain.purchases
         let end = cursor.map { cursor in all.firstIndex { $0.transactionId == cursor } } ?? all.endIndex
         guard let end else { throw Refusal.invalidPeriodsCursor }
@@ -147,7 +148,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of a transaction, with the document that proves it.
+/// The JSON of a transaction and the name of the document that proves it.
 struct PurchaseBody: Encodable, Sendable {
     /// The transaction.
     var transactionId: String
@@ -159,23 +160,23 @@ struct PurchaseBody: Encodable, Sendable {
     var productId: String
     /// Apple's word for the type of the product.
     var type: Open<ProductType>?
-    /// When it was bought, in milliseconds since 1970.
+    /// The time of the purchase, in milliseconds since 1970.
     @Nullable var purchaseDate: Timestamp?
     /// The end of the period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
-    /// How many were bought.
+    /// The number of bought items.
     var quantity: Int
     /// Whether an upgrade ended the period.
     var isUpgraded: Bool
-    /// When it was refunded or revoked, in milliseconds since 1970.
+    /// The time of the refund or revocation, in milliseconds since 1970.
     @Nullable var revocationDate: Timestamp?
     /// Apple's number of the reason.
     var revocationReason: Open<RevocationReason>?
     /// Apple's word for the kind of the revocation.
     var revocationType: Open<RevocationType>?
-    /// The refunded part, in thousandths of a percent: 100000 is all of it.
+    /// The refunded part, in thousandths of a percent: 100000 is a full refund.
     var revocationPercentage: Int?
-    /// How many of `quantity` were taken back.
+    /// The number of revoked items, of `quantity`.
     var revokedQuantity: Int?
     /// `PURCHASED` or `FAMILY_SHARED`.
     var inAppOwnershipType: Open<InAppOwnershipType>?
@@ -183,13 +184,13 @@ struct PurchaseBody: Encodable, Sendable {
     var webOrderLineItemId: String?
     /// Apple's number of the kind of the offer.
     var offerType: Open<OfferType>?
-    /// The offer; introductory offers have none.
+    /// The id of the offer; introductory offers have no id.
     var offerIdentifier: String?
     /// `FREE_TRIAL`, `PAY_AS_YOU_GO`, `PAY_UP_FRONT` or `ONE_TIME`.
     var offerDiscountType: Open<OfferDiscountType>?
     /// The length of the offer, such as `P1M`.
     var offerPeriod: String?
-    /// What was paid for all of `quantity`, in thousandths of the currency.
+    /// The price of all `quantity` items, in thousandths of the currency.
     var price: Int64?
     /// The currency of `price`, such as `EUR`.
     var currency: String?
@@ -199,12 +200,12 @@ struct PurchaseBody: Encodable, Sendable {
     var billingPeriodNumber: Int?
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// How many customers presented the purchase, if more than one did; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only.
     var claimants: Int?
-    /// The document that proves the transaction; for a server key only.
+    /// The name of the document that proves the transaction; for a server key only.
     var evidence: SourceBody?
 
-    /// A transaction of a chain; `nil` if the chain has none with this id.
+    /// A transaction of a chain; `nil` if the chain has no transaction with this id.
     init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
         guard let statement = chain.transactions[transactionId].flatMap(chain.current) else { return nil }
         self.init(
@@ -244,13 +245,13 @@ struct PurchaseBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of the name of a stored document, and of the date on which it was signed.
+/// The JSON of a stored document's name and signing date.
 struct SourceBody: Encodable, Sendable {
     /// The name of the document, as in `GET /v1/evidence/{id}`.
     var id: String
     /// `receipt` or `signedTransaction`; absent for renewal info.
     var kind: String?
-    /// When the App Store signed the document, in milliseconds since 1970.
+    /// The time at which the App Store signed the document, in milliseconds since 1970.
     @Nullable var signedDate: Timestamp?
 
     init(_ name: Provenance, kind: String? = nil) {
@@ -268,20 +269,20 @@ struct EvidenceBody: Encodable, Sendable {
     var kind: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// When the App Store signed the document, in milliseconds since 1970.
+    /// The time at which the App Store signed the document, in milliseconds since 1970.
     @Nullable var signedDate: Timestamp?
-    /// When the document arrived, in milliseconds since 1970.
+    /// The time at which the document arrived, in milliseconds since 1970.
     var receivedAt: Timestamp
-    /// Apple's word, if the document is a notification.
+    /// Apple's word for the type of a notification; absent for other documents.
     var notificationType: String?
-    /// Apple's word, if the notification has one.
+    /// Apple's word for the subtype of the notification; absent if the notification has no subtype.
     var subtype: String?
     /// Apple's id of the notification.
     var notificationUUID: String?
     /// The document: a token as text, a receipt as base64.
     var document: String?
 
-    /// - Parameter withBytes: Whether the answer has the document, and Apple's id of the notification.
+    /// - Parameter withBytes: Whether the answer includes the document, and Apple's id of the notification.
     init(_ stored: StoredDocument, withBytes: Bool = true) {
         id = "\(stored.name)"
         kind = stored.kind.rawValue

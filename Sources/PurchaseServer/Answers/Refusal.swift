@@ -18,24 +18,24 @@ struct Refusal: Error {
     var headers: HTTPFields = [:]
     /// The verifier's error, if the request was refused because of its document.
     var cause: VerificationError?
-    /// The name of the document's form, if that is why it was refused.
+    /// The name of the document's form, if the request was refused because of its form.
     var form: String?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
-    /// The environment of the document, if the request was refused because of it.
+    /// The environment of the document, if the request was refused because of the environment.
     var environment: String?
-    /// What the client or the operator can do, as a sentence after ``message``.
+    /// The remedy for the client or the operator, as a sentence after ``message``.
     var cure: String?
     /// Apple's number, if the App Store refused the request.
     var appStoreCode: Int64?
-    /// The earliest time at which the same request may succeed, if the App Store said it.
+    /// The earliest time at which the same request may succeed, if the App Store named a time.
     var retryAt: Timestamp?
-    /// Whether overload is the reason. The log then has at most one warning a minute, instead of one for each request.
+    /// Whether overload is the reason. The log then has at most one warning a minute instead of a warning per request.
     var isOverload: Bool { code == .overloaded }
 
     /// - Parameters:
-    ///   - status: `nil` for that of the code.
-    ///   - isRetryable: `nil` if the status says it.
+    ///   - status: `nil` for the status of the code.
+    ///   - isRetryable: `nil` if the status decides.
     init(
         _ code: ErrorCode, _ message: String, status: HTTPResponse.Status? = nil, isRetryable: Bool? = nil,
         headers: HTTPFields = [:]
@@ -52,7 +52,7 @@ struct Refusal: Error {
     static let invalidKey = unauthorized(
         "The API key is not valid here: it has a typing error, was revoked, or is for another ledger.",
         bearer("invalid_token"))
-    /// The key's secret is valid. Therefore its holder may know this.
+    /// The key's secret is valid. Therefore the key's holder may learn that the configuration lacks the app.
     static let keyOfUnknownApp = unauthorized(
         "The API key is for an app that is not in the server's configuration.", bearer("invalid_token"))
     static let notServer = Refusal(
@@ -113,10 +113,10 @@ struct Refusal: Error {
 }
 
 extension Refusal {
-    /// The refusal of a document: 503 if it may be accepted later, otherwise 400.
+    /// The refusal of a document: 503 if the same document may be accepted later, otherwise 400.
     ///
     /// - Parameter namesApps: Whether the message may name the apps that the verifier accepts. Clients without a key
-    ///   must not learn them; those with a key know the app of the key.
+    ///   must not learn these apps. Clients with a key know the app of the key.
     init(_ error: VerificationError, namesApps: Bool = false) {
         let isSecret = error.code == .otherApp && !namesApps
         self.init(
@@ -128,14 +128,14 @@ extension Refusal {
         cure = "The server records it once its configuration has this environment in environments."
     }
 
-    /// The refusal of an input that contains no document.
+    /// The refusal of an input without a document.
     init(_ fault: InputFault) {
         self.init(.malformed, fault.sentence)
         form = fault.name.rawValue
     }
 
-    /// The refusal of a genuine document that this version cannot read: 503, so that the sender retries and a newer
-    /// version can read it.
+    /// The refusal of a genuine document that this version cannot read: 503. The sender then retries, and a newer
+    /// version can read the document.
     static func unreadable(_ error: VerificationError) -> Refusal {
         var refusal = Refusal(error, namesApps: true)
         refusal.status = .serviceUnavailable
@@ -185,7 +185,7 @@ extension Refusal {
                 .otherRoots, "The ledger does not mix these documents with those of other roots. Nothing was recorded.")
             return
         }
-        // A database that does not answer may have committed.
+        // An unresponsive database may have committed.
         let outcome = error.code == .unavailable ? "may or may not have recorded this" : "has recorded nothing"
         self.init(
             .storageUnavailable, "The ledger is unavailable, and \(outcome). Retry later.")

@@ -6,7 +6,7 @@ package import AppStoreModel
 package enum SignatureBody: Encodable, Sendable {
     /// `{"compactJWS": …}`.
     case jws(String)
-    /// A promotional offer's signature in the original form, with all that was signed.
+    /// A promotional offer's signature in the original form, with all signed values.
     case promotionalOfferV1(RealtimeResponseBody.PromotionalOfferSignatureV1)
 
     package func encode(to encoder: any Encoder) throws {

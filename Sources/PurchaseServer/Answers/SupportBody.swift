@@ -4,18 +4,18 @@ package import AppStoreModel
 import AppStoreTrust
 package import PurchaseLedger
 
-/// The JSON of `quittance customer show`: what a person needs who answers a customer.
+/// The JSON of `quittance customer show`: the information for a support request.
 package struct SupportBody: Encodable, Sendable {
-    /// The id by which it was found.
+    /// The id in the search.
     var id: String
     var bundleId: String
-    /// All ids of the customer; empty for a purchase that belongs to no customer.
+    /// All ids of the customer; empty for a purchase without a customer.
     var ids: [String]
-    /// The environments that count for this customer in an answer that names none.
+    /// The environments that count for this customer if a request names no environment.
     var counted: [String]
-    /// What the API answers about each environment in which the customer has something.
+    /// The API's answer for each environment in which the customer has purchases.
     var environments: [CustomerBody]
-    /// The documents that were signed last, the newest first, without their bytes.
+    /// The most recently signed documents, newest first, without their bytes.
     var documents: [EvidenceBody]
 
     /// - Parameters:
@@ -40,19 +40,19 @@ package struct SupportBody: Encodable, Sendable {
 }
 
 extension LedgerService {
-    /// The environments that count for a customer in an answer that names none, production first.
+    /// The environments that count for a customer if a request names no environment, production first.
     ///
     /// - Parameter ids: All ids of the customer.
     package func countedEnvironments(for ids: [String], of bundleId: String) -> [Environment] {
         environmentRule(.unnamed, of: bundleId).counted(for: ids)
     }
 
-    /// The configuration of an app: the defaults if there is none.
+    /// The configuration of an app; the defaults if the app is not configured.
     func app(_ bundleId: String) -> AppConfiguration {
         apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
     }
 
-    /// Which environments count in an answer about customers of an app.
+    /// The rule for the environments that count in an answer about customers of an app.
     func environmentRule(_ requested: RequestedEnvironment, of bundleId: String) -> EnvironmentRule {
         EnvironmentRule(
             requested: requested, configured: verifier.environments, sandboxAccess: app(bundleId).sandboxAccess,

@@ -11,8 +11,8 @@ import ReceiptCoding
 
 /// Answers verifyReceipt requests for one environment: from the receipt, and from the ledger if there is one.
 ///
-/// As with Apple's endpoint, a receipt of any app is answered, and the caller compares `bundle_id`. The ledger records
-/// only the receipts of its own apps, and only their responses contain data from the ledger.
+/// Like Apple's endpoint, the responder accepts receipts of any app, and the caller compares `bundle_id`. The ledger
+/// records only the receipts of its own apps, and only their responses contain data from the ledger.
 struct VerifyReceiptResponder: Sendable {
     private let environment: AppStoreModel.Environment
     private let service: LedgerService?
@@ -31,7 +31,7 @@ struct VerifyReceiptResponder: Sendable {
     /// The environments whose receipts the App Store signs.
     private static let environments: Set<AppStoreModel.Environment> = [.production, .sandbox]
 
-    /// A response as it is sent, and its status for the log.
+    /// The JSON of a response, and its status for the log.
     struct Reply: Sendable {
         let status: Int
         let json: [UInt8]
@@ -46,12 +46,12 @@ struct VerifyReceiptResponder: Sendable {
         }
     }
 
-    /// A verified receipt, and what the request asks about it.
+    /// A verified receipt and the options of the request.
     struct Question: Sendable {
         fileprivate enum Document {
-            /// An app receipt, and why the ledger does not accept it; `nil` if it does.
+            /// An app receipt, and the ledger's reason to refuse the receipt; `nil` if the ledger accepts the receipt.
             case app(Verified<AppReceipt>, VerificationError?)
-            /// An old transaction receipt, which only a ledger can answer.
+            /// An old transaction receipt. Only a server with a ledger can answer for such a receipt.
             case transaction(VerifiedTransactionReceipt, LedgerService)
         }
 
@@ -71,7 +71,7 @@ struct VerifyReceiptResponder: Sendable {
 
     /// Reads a request and verifies its receipt.
     ///
-    /// - Returns: The question, or the answer if it is clear already.
+    /// - Returns: The question, or the status of the answer if the request is refused.
     func question(in body: [UInt8], at now: Timestamp) async -> Result<Question, VerifyReceiptStatus> {
         do {
             return .success(try await strictQuestion(in: body, at: now))
@@ -82,10 +82,11 @@ struct VerifyReceiptResponder: Sendable {
         }
     }
 
-    /// Notes for the log what was sent in place of a receipt. The answer stays as strict as the App Store's.
+    /// Notes the form of the input for the log. The answer stays as strict as the App Store's.
     @inline(never)
     private static func noteForm(of body: [UInt8]) {
-        // The body is JSON, since the status would be another one. Without the member, its own form counts.
+        // The body is JSON, because a body that is not JSON has a different status. Without the member, the form of the
+        // body itself counts.
         let data = JSONValue(readable: body)?["receipt-data"]?.string.map { Array($0.utf8) }
         let form = InputForm.name(of: (data ?? body)[...])
         RequestNotes.add { $0.form = form }
@@ -107,9 +108,10 @@ struct VerifyReceiptResponder: Sendable {
         return Question(.app(verified, refusal), request, at: now)
     }
 
-    /// Answers a question, as long as the answer may be made.
+    /// Answers a question, within the bounds on long answers.
     ///
-    /// - Throws: ``Refusal/overloaded``, and `HTTPError` if the client disconnects before its turn.
+    /// - Throws: ``Refusal/overloaded``, and `HTTPError` if the client disconnects while its request waits in the
+    ///   queue.
     func answer(
         to question: Result<Question, VerifyReceiptStatus>, of request: Request, within bodies: BodyIntake
     ) async throws -> Reply {
@@ -126,11 +128,11 @@ struct VerifyReceiptResponder: Sendable {
         }
     }
 
-    /// The status for an error, which is noted for the log if the server failed.
+    /// The status for an error. If the server failed, the error is noted for the log.
     private static func status(of error: any Error) -> VerifyReceiptStatus {
         if let status = error as? VerifyReceiptStatus { return status }
         if error is VerificationError { return .unauthenticReceipt }
-        // The server failed, which says nothing about the receipt.
+        // A failure of the server does not concern the receipt.
         RequestNotes.add { $0.failure = error }
         return error is LedgerStorageError ? .unavailable : .internalDataAccess
     }
@@ -170,7 +172,7 @@ extension VerifyReceiptResponder {
         switch first {
         case .success(let answer): return answer
         case .failure(let uncounted):
-            // A newer receipt has purchases that this one lacks: their rows count too.
+            // A newer receipt has purchases that are missing from this receipt: their rows count too.
             let rows = rows + (try await service.ledger.statementCount(of: uncounted.chains))
             return try await bodies.withAnswer(of: rows, to: request) {
                 let second = try await complete(full, from: service.ledger, question, besides: uncounted.chains)
@@ -196,9 +198,10 @@ extension VerifyReceiptResponder {
 
     private func answer(_ response: VerifyReceiptResponse) -> Reply { Reply(response.status, json: response.json) }
 
-    /// Verifies a receipt: as one of the ledger's own apps first, since most are, and otherwise for any app.
+    /// Verifies a receipt. The verifier of the ledger's own apps is tried first, since most receipts are theirs. Then
+    /// the verifier of any app is tried.
     ///
-    /// - Returns: The receipt, and why the ledger does not accept it; `nil` if it does.
+    /// - Returns: The receipt, and the ledger's reason to refuse the receipt; `nil` if the ledger accepts the receipt.
     private func verify(
         _ receipt: [UInt8], at now: Timestamp
     ) async throws(VerifyReceiptStatus) -> (Verified<AppReceipt>, VerificationError?) {
@@ -222,7 +225,7 @@ extension VerifyReceiptResponder {
     /// Whether a document can be read as an app receipt.
     @inline(never)
     private static func isReceipt(_ document: [UInt8]) -> Bool {
-        // Why it cannot be read says nothing more.
+        // The error has no further use.
         (try? SignedReceipt(decoding: document)) != nil
     }
 
@@ -230,7 +233,7 @@ extension VerifyReceiptResponder {
         switch error.code {
         case .malformed:
             // Only a document that is not a receipt at all is malformed. The App Store signs no receipt with faults
-            // inside, so such a receipt is not authentic.
+            // inside, so a receipt with such faults is not authentic.
             return isReceipt(receipt) ? .unauthenticReceipt : .malformedReceipt
         case .unreadable:
             // The receipt is authentic, so 21003 would be wrong: this version of the server cannot read it.
@@ -261,7 +264,7 @@ extension VerifyReceiptResponder {
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
         guard !service.ledger.rules.catalogue(scope).refuses(ids) else { throw VerifyReceiptStatus.accountNotFound }
         if old.isSubscription { try service.requireSecret(question.password, of: receipt.bundleId) }
-        // The answer is short, but the whole chain is read for it.
+        // The answer is short, but needs the whole chain.
         return try await bodies.withAnswer(of: try await old.rows(in: service.ledger), to: request) {
             let response = try await old.response(from: service.ledger, at: question.now)
             return Reply(response.status, json: response.json)
@@ -271,12 +274,12 @@ extension VerifyReceiptResponder {
     /// Whether a document can be read as an old transaction receipt.
     @inline(never)
     private static func isTransactionReceipt(_ document: [UInt8]) -> Bool {
-        // Any other document is read as an app receipt, whose reader says what is wrong.
+        // Any other document is read as an app receipt. The reader of app receipts reports the fault.
         (try? TransactionReceipt(decoding: document)) != nil
     }
 
-    /// A receipt that names the other environment is refused before the ledger is asked. The word is not signed, so it
-    /// can only refuse.
+    /// Verifies an old transaction receipt. A receipt with the name of the other environment is refused before the
+    /// ledger is read. The environment's name is not signed, so the name alone can never make a receipt valid.
     private func verify(old receipt: [UInt8], at now: Timestamp) async throws -> VerifiedTransactionReceipt {
         do throws(VerificationError) {
             return try await oldVerifier.verify(transactionReceipt: receipt, at: now)
