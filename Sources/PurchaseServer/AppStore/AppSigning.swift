@@ -18,13 +18,13 @@ public final class AppSigning: Sendable {
         self.nonce = nonce
     }
 
-    /// The key of an app; `nil` if it has none. Ask for it each time, since it may have been replaced.
+    /// The key of an app; `nil` if the app has no key. Do not keep the result: ``replaceKeys(_:)`` may replace the key.
     package func key(of bundleId: String) -> InAppPurchaseKey? { keys.withLock { $0[bundleId] } }
 
     /// The keys of all apps, by bundle id.
     package var allKeys: [String: InAppPurchaseKey] { keys.withLock { $0 } }
 
-    /// What signs for an app; `nil` if the app has no key.
+    /// The signer for an app; `nil` if the app has no key.
     package func signer(for bundleId: String) -> StoreKitSigner? {
         key(of: bundleId).map { StoreKitSigner(key: $0, bundleId: bundleId) }
     }
@@ -34,7 +34,7 @@ public final class AppSigning: Sendable {
 
     /// Reads the keys of apps, by bundle id.
     ///
-    /// - Throws: ``KeyFileError`` for the first key that cannot be read.
+    /// - Throws: ``KeyFileError`` for the first unreadable key.
     package static func keys(of apps: [AppConfiguration]) throws(KeyFileError) -> [String: InAppPurchaseKey] {
         var keys: [String: InAppPurchaseKey] = [:]
         for app in apps { keys[app.identity.bundleId] = try app.inAppPurchaseKey?.read() }

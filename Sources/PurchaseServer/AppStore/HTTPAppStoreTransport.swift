@@ -14,15 +14,15 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
     private let hosts: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
 
-    /// Called with the time at which each answer of Apple's was made, by the clock of the server that made it. A proxy
-    /// that answers in its place may have another.
+    /// Called with the time of each of Apple's answers, by the clock of Apple's server. Answers of a proxy are left
+    /// out, because its clock may differ.
     package var onDate: @Sendable (Timestamp) -> Void = { _ in }
 
-    /// Creates a transport. All share one pool of connections, which lives as long as the process.
+    /// Creates a transport. All transports share one pool of connections for the lifetime of the process.
     ///
     /// - Parameters:
     ///   - hosts: The scheme and host of each environment, such as a simulator's: `http://127.0.0.1:8091`.
-    ///   - clock: Measures how long answers take.
+    ///   - clock: Measures the timeout of answers.
     public init(hosts: [AppStoreModel.Environment: String] = AppStoreHosts.apple, clock: any Clock<Duration>) {
         self.hosts = hosts
         self.clock = clock
@@ -37,7 +37,7 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
         }
         let outgoing = HTTPClientRequest(request, to: host)
         let clock = clock
-        // The client's own deadline ends with the head of the answer, and a body may come one byte at a time.
+        // The client's own deadline covers only the head of the answer, and the body may arrive one byte at a time.
         return try await withThrowingTaskGroup(of: APIAnswer.self) { group in
             group.addTask { try await Self.answer(to: outgoing, within: timeout) }
             group.addTask {

@@ -14,17 +14,17 @@ public struct HTTPOCSPTransport: OCSPTransport {
 }
 
 extension HTTPOCSPTransport {
-    /// Creates a transport with a client of its own, which lives as long as the process.
+    /// Creates a transport with a client of its own. The client lives as long as the process.
     ///
-    /// - Parameter timeout: The longest time until the whole response has arrived.
+    /// - Parameter timeout: The longest time until the head of the response, and the longest pause within its body.
     package init(timeout: TimeAmount) {
         self.init(client: HTTPClient.plain(timeout: timeout), timeout: timeout)
     }
 
-    /// Creates a transport with a client that all such transports share, and that lives as long as the process.
+    /// Creates a transport. All such transports share one client, which lives as long as the process.
     ///
-    /// It follows no redirects: the connection has no TLS, so an attacker on the network could redirect it to an
-    /// internal address.
+    /// The client follows no redirects: the connection has no TLS, so an attacker on the network could redirect a
+    /// request to an internal address.
     public init() {
         self.init(client: Self.client, timeout: Self.timeout)
     }
@@ -39,7 +39,7 @@ extension HTTPOCSPTransport {
     /// - Parameters:
     ///   - request: The DER of the OCSP request.
     ///   - responder: The URL in the certificate.
-    /// - Throws: An error if there is no connection, no response in time, another status than 200, or a body longer
+    /// - Throws: An error if there is no connection, no response in time, a status other than 200, or a body longer
     ///   than `RevocationChecker.responseLimit`.
     public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
         // The URL comes from a certificate, and the client traps at an invalid port.
@@ -60,7 +60,7 @@ extension HTTPOCSPTransport {
     }
 }
 
-/// Why a response is not usable, if the client itself reports no error.
+/// The fault of an unusable response, if the client itself reports no error.
 private struct NoAnswer: Error, CustomStringConvertible {
     let description: String
 }

@@ -7,13 +7,13 @@ public import Logging
 public import PurchaseLedger
 package import Reconciliation
 
-/// Those who ask the App Store about the apps of a ledger that have In-App Purchase keys.
+/// The reconcilers for the apps with In-App Purchase keys: they ask the App Store about the purchases in a ledger.
 public struct Reconcilers: Sendable {
-    /// The longest time that a read of a customer, or an answer about a receipt, waits for the App Store: long enough
-    /// for one answer, and hardly longer than a person notices.
+    /// The longest time for which a read of a customer, or an answer about a receipt, waits for the App Store. The
+    /// limit is long enough for one answer, and hardly noticeable for a person.
     private static let readLimit = Duration.seconds(1)
 
-    /// One for each app and environment.
+    /// A reconciler per app and environment.
     package let all: [LedgerScope: Reconciler]
     private let clients: [String: AppStoreClient]
 
@@ -21,12 +21,12 @@ public struct Reconcilers: Sendable {
     ///   - verifier: Accepts the documents of the ledger's environments.
     ///   - keys: The keys by the bundle ids of their apps.
     ///   - apps: The configuration of the apps, by bundle id.
-    ///   - share: How much of Apple's rate limits to use, in percent.
+    ///   - share: The share of Apple's rate limits to use, in percent.
     ///   - now: Returns the server's time, which may be a simulator's.
     ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
     ///   - sleep: Waits, and throws if the task is cancelled.
-    ///   - random: Spreads the pauses before attempts.
-    ///   - judge: Judges the clock; `nil` if it counts as right.
+    ///   - random: Adds jitter to the back-off before attempts.
+    ///   - judge: Judges the clock; `nil` if the clock counts as correct.
     package init(
         _ ledger: Ledger, _ verifier: AppStoreVerifier, keys: [String: InAppPurchaseKey],
         apps: [String: AppConfiguration], over transport: any AppStoreTransport, share: Int = 100,
@@ -58,14 +58,14 @@ public struct Reconcilers: Sendable {
         self.all = all
     }
 
-    /// Signs requests with other keys from now on. An app that had none is asked about after a restart.
+    /// Signs requests with new keys from now on. An app without a key before has no reconciler until a restart.
     package func replaceKeys(_ keys: [String: InAppPurchaseKey]) {
         for (bundleId, key) in keys { clients[bundleId]?.replaceKey(by: key) }
     }
 
-    /// The kinds of jobs that ask, for the table of a server.
+    /// The kinds of jobs that send requests to the App Store, for the server's list of job kinds.
     ///
-    /// - Parameter logger: Logs documents that are parked, and what the App Store did not show.
+    /// - Parameter logger: Logs parked documents, and missing parts of the notification history.
     public func jobs(clock: any Clock<Duration>, logger: Logger) -> [JobKind] {
         let warnings = JobWarnings(clock: clock, logger: logger)
         return Reconciler.jobs(
@@ -82,7 +82,7 @@ public struct Reconcilers: Sendable {
 
     /// Asks about a customer's stale subscriptions, in all environments at once.
     ///
-    /// - Parameter holdings: What the customer has, by environment.
+    /// - Parameter holdings: The holdings of the customer, by environment.
     /// - Returns: Whether the customer should be read again.
     func refresh(_ holdings: [(environment: Environment, holdings: Holdings)], of bundleId: String) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
@@ -97,7 +97,7 @@ public struct Reconcilers: Sendable {
         }
     }
 
-    /// Asks about the subscriptions of a receipt of which the ledger has no renewal info.
+    /// Asks about the subscriptions of a receipt for which the ledger has no renewal info.
     ///
     /// - Parameter chains: All purchases of the receipt.
     func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {

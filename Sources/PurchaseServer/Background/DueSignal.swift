@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Wakes the service that does jobs: after a commit of this server that leaves something due, and when a job has ended.
+/// Wakes ``JobService`` after a commit of this server that leaves a due record, and after each job.
 final class DueSignal: Sendable {
     private struct State {
         var isDue = false
@@ -11,14 +11,15 @@ final class DueSignal: Sendable {
 
     private let state = Mutex(State())
 
-    /// The calls of ``noteDue()`` and ``noteRoom()`` from now on; those that come while the reader is busy are one.
+    /// A stream with an element per call of ``noteDue()`` or ``noteRoom()`` from now on. Calls while the reader is busy
+    /// are merged into one element.
     func signals() -> AsyncStream<Void> {
         let (signals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { $0.waiting = continuation }
         return signals
     }
 
-    /// Something may be due.
+    /// Notes that a record may be due.
     func noteDue() {
         state.withLock { state in
             state.isDue = true
@@ -26,10 +27,10 @@ final class DueSignal: Sendable {
         }?.yield()
     }
 
-    /// There is room for another job.
+    /// Notes that a job has ended, so that a further job may begin.
     func noteRoom() { state.withLock { $0.waiting }?.yield() }
 
-    /// Whether something may be due since the last call.
+    /// Whether a record may have become due since the last call.
     func takeDue() -> Bool {
         state.withLock { state in
             defer { state.isDue = false }

@@ -7,28 +7,29 @@ import Reconciliation
 import ServiceLifecycle
 import Synchronization
 
-// Notices that a notification history is not read any more: then nobody finds what the App Store sent in vain.
+// Detects notification histories that the server no longer reads. Otherwise missed notifications would stay missing.
 
-/// A notification history that was not read to its end for long.
+/// A notification history whose last complete reading is too long ago.
 package struct LateHistory: Hashable, Sendable {
     /// The app and environment.
     package var scope: LedgerScope
-    /// Since when there may be notifications that nobody knows.
+    /// The time after which the ledger may lack notifications.
     package var since: Timestamp
-    /// Why the last reading failed; `nil` if no attempt ended.
+    /// The reason why the last reading failed; `nil` if no attempt has ended.
     package var failure: String?
 }
 
-/// How old the notification histories are, as one sentence for each that is too old.
+/// The notification histories that are late, with a sentence per late history for the operator.
 package final class HistoryWatch: Sendable {
-    /// A history is read every quarter of an hour, and one that is busy once within the hour.
+    /// The greatest age of a history that is not late. A history is read every quarter of an hour, and a busy history
+    /// within the hour.
     private static let maxAge = Duration.seconds(3600)
 
-    /// The most histories that a sentence names.
+    /// The most histories named in ``concern``.
     private static let named = 5
 
     private struct State {
-        /// When this server looked first: a history that was never read is not late before an hour has passed.
+        /// The time of this server's first check: a history that was never read is late only after an hour.
         var start: Timestamp?
         var late: [LateHistory] = []
     }
@@ -37,9 +38,10 @@ package final class HistoryWatch: Sendable {
 
     package init() {}
 
-    /// Reads how old the histories are.
+    /// Reads the age of the histories.
     ///
-    /// - Returns: Those that are late now, and those that were late before and are not any more.
+    /// - Returns: The histories that are late now, and the histories that were late at the last check and are not late
+    ///   any more.
     package func look(
         at scopes: Set<LedgerScope>, in ledger: Ledger, at now: Timestamp
     ) async throws -> (late: [LateHistory], over: [LateHistory]) {
@@ -65,13 +67,13 @@ package final class HistoryWatch: Sendable {
         return (late, before.filter { old in !late.contains { $0.scope == old.scope } })
     }
 
-    /// Until when a history was read; `nil` if it was never read to its end.
+    /// The time up to which a history was read; `nil` if no reading has reached its end.
     private static func age(of job: Job?) -> Timestamp? {
         guard let cursor = job.flatMap({ HistoryCursor($0) }), let success = cursor.succeededAt else { return nil }
         return min(success, cursor.through)
     }
 
-    /// What the operator should look at; `nil` for nothing.
+    /// The late histories, as a text for the operator; `nil` if no history is late.
     var concern: String? {
         let late = state.withLock { $0.late }
         guard !late.isEmpty else { return nil }
@@ -82,7 +84,7 @@ package final class HistoryWatch: Sendable {
 }
 
 extension LateHistory {
-    /// Readiness is public, so the sentence has no more than the beginning of the failure: what follows names the key.
+    /// Readiness is public, so the sentence has only the beginning of the failure: the rest names the key.
     fileprivate var sentence: String {
         let reason = failure.map { failure in
             let sentence = failure.firstRange(of: ". ").map { String(failure[..<$0.lowerBound]) } ?? failure
@@ -103,9 +105,9 @@ extension LateHistory {
     }
 }
 
-/// Looks again and again how old the notification histories are.
+/// Checks the age of the notification histories periodically.
 package struct HistoryWatcher: Service {
-    /// How often it looks. Each look is one search.
+    /// The time between two checks. Each check is one search of the ledger.
     private static let interval = Duration.seconds(60)
 
     private let watch: HistoryWatch
@@ -132,12 +134,12 @@ package struct HistoryWatcher: Service {
         let failure = ThrottledWarning(level: .error, "The histories' age could not be read", clock: clock, logger)
         await cancelWhenGracefulShutdown {
             var known: Set<LedgerScope> = []
-            // A server that was down first reads what was missed.
+            // After downtime the server first reads the missed notifications.
             while await clock.pause(for: Self.interval) { await failure.attempt { try await look(&known) } }
         }
     }
 
-    /// Logs when a history becomes late, and when that is over.
+    /// Logs when a history becomes late, and when it is read again.
     private func look(_ known: inout Set<LedgerScope>) async throws {
         let (late, over) = try await watch.look(at: scopes, in: ledger, at: now())
         for history in late where !known.contains(history.scope) {

@@ -5,11 +5,11 @@ package import Logging
 package import PurchaseLedger
 import ServiceLifecycle
 
-/// What a server does from time to time besides its jobs: it compares clocks, corrects what a clock that was ahead has
-/// published, erases events that are older than the configured retention, shows notices, and lets the storage prepare
-/// for the time that comes. Once, it publishes what a changed catalogue changes.
+/// The periodic tasks of a server besides its jobs. The service compares clocks and corrects changes that a fast clock
+/// published too early. It erases events older than the configured retention, shows notices, and lets the storage
+/// prepare for the time to come. At the start it also publishes the changes that a changed catalogue causes.
 package struct Housekeeping: Service {
-    /// How often it looks at what is over. A look that finds nothing asks nobody.
+    /// The time between two rounds. A round in which no interval is over sends no request.
     private static let interval = Duration.seconds(1)
 
     /// The most chains in one commit.
@@ -18,31 +18,31 @@ package struct Housekeeping: Service {
     /// The most events that one commit erases. Arriving documents wait for the commit, so it must be short.
     private static let eventLimit = 5000
 
-    /// How often events are erased. Retention is in days, so an hour is precise enough.
+    /// The time between two erasures of events. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// How often chains are searched that another server's clock was ahead for. While it still is, each of the two
-    /// servers would publish again and again about the same chains.
+    /// The time between two searches for chains that another server with a fast clock published too early. While that
+    /// clock is fast, each of the two servers would publish the same chains repeatedly.
     private static let correctionInterval = Duration.seconds(60)
 
-    /// How often the clock is compared with the database's.
+    /// The time between two comparisons of the clock with the database's clock.
     private static let clockInterval = Duration.seconds(60)
 
-    /// How often the notices of all servers are read.
+    /// The time between two reads of the notices of all servers.
     private static let noticeInterval = Duration.seconds(60)
 
-    /// How often the storage prepares for the time that comes. It prepares for months, so an attempt that fails is
+    /// The time between two preparations of the storage. The storage prepares for months ahead, so a failed attempt is
     /// repeated in time.
     private static let preparationInterval = Duration.seconds(3600)
 
-    /// The most notices of a kind that are read: more than a board shows.
+    /// The most notices of a kind in one read: more than a board shows.
     private static let noticeLimit = 1000
 
-    /// Shows what the operator should look at; `nil` for none.
+    /// Shows notices to the operator; `nil` for no board.
     package var board: NoticeBoard?
     /// The configuration of the apps whose notices are read, by bundle id.
     package var apps: [String: AppConfiguration] = [:]
-    /// Judges the clock; `nil` if it counts as right.
+    /// Judges the clock; `nil` if the clock counts as correct.
     package var judge: ClockJudge?
 
     private let ledger: Ledger
@@ -55,7 +55,7 @@ package struct Housekeeping: Service {
     private let noticeFailure: ThrottledWarning
     private let clockFailure: ThrottledWarning
 
-    /// - Parameter eventRetention: How long the ledger keeps events; `nil` keeps all.
+    /// - Parameter eventRetention: The age at which events are erased; `nil` keeps all events.
     package init(
         ledger: Ledger, eventRetention: Duration? = nil, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger
@@ -109,8 +109,8 @@ package struct Housekeeping: Service {
         last = concern
     }
 
-    /// Publishes the present state of chains about which a clock that was ahead published changes too early: at once if
-    /// it was this server's.
+    /// Publishes the present state of chains that a fast clock published too early. The search begins at once if this
+    /// server's own clock was set back.
     private func publishCorrections(_ interval: inout Interval, _ lastRound: inout Timestamp) async throws {
         let now = now()
         let isSetBack = now < lastRound
@@ -136,10 +136,10 @@ package struct Housekeeping: Service {
         await ledger.prepare(at: now())
     }
 
-    /// Erases what is older than the retention. That cannot be undone, so while the clock is doubtful nothing is
-    /// erased. Until something shows that the clock is right, the age of events is counted from what is proven.
+    /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
+    /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time.
     private func eraseOldEvents(_ interval: inout Interval) async throws {
-        // The judge is asked after the clock was read, and so notices if that time is wrong.
+        // The clock is read before the judge is asked, so that the judge notices if this time is wrong.
         let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
@@ -164,7 +164,7 @@ extension Housekeeping {
         if let distance = try await ledger.clockDifference(now: now) { judge.compare(aheadBy: distance, of: .database) }
     }
 
-    /// Logs when the clock becomes doubtful, and when that is settled.
+    /// Logs when the clock becomes doubtful, and when the doubt ends.
     private func warnOfClock(unlessLogged last: inout String?) {
         let concern = judge?.concern
         if let concern, last == nil { logger.warning("\(concern)") }
@@ -176,8 +176,8 @@ extension Housekeeping {
 // MARK: - The catalogue
 
 extension Housekeeping {
-    /// Publishes the changes that a changed catalogue causes: once, since the catalogue cannot change while the server
-    /// runs. For a large ledger this takes minutes, and nothing else waits for it.
+    /// Publishes the changes that a changed catalogue causes. Once is enough, since the catalogue cannot change while
+    /// the server runs. For a large ledger this task takes minutes, and no other task waits for it.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
             await clock.pause(for: Self.interval)
@@ -201,7 +201,7 @@ extension Housekeeping {
 // MARK: - Notices
 
 extension Housekeeping {
-    /// Logs new notices, and once a minute reads those of all servers.
+    /// Logs new notices, and once a minute reads the notices of all servers.
     private func showNotices(_ interval: inout Interval) async throws {
         guard let board else { return }
         let due = board.takeDue(at: now())

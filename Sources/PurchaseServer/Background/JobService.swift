@@ -6,16 +6,16 @@ package import PurchaseLedger
 import Reconciliation
 import ServiceLifecycle
 
-/// Does jobs, and publishes changes of purchases, as they fall due: of all kinds, apps and environments.
+/// Performs due jobs, and publishes due changes of purchases, of all kinds, apps and environments.
 package struct JobService: Service {
-    /// How often the ledger is searched, and so how late a job or an event may be: also one that another server or a
-    /// command has stored, or that falls due because a simulator's clock has jumped.
+    /// The time between two searches of the ledger, and so the greatest delay of a due job or event. The delay also
+    /// applies to jobs from another server or a command, and after a jump of a simulator's clock.
     private static let interval = Duration.seconds(1)
 
-    /// How often jobs are searched that a clock which was ahead has postponed.
+    /// The time between two searches for jobs that a fast clock has postponed.
     private static let pullBackInterval = Duration.seconds(3600)
 
-    /// A clock that is set back by less has postponed no job for long.
+    /// A clock that is set back by less than this duration has postponed no job for long.
     private static let clockStep = Duration.seconds(60)
 
     /// The most chains in one commit.
@@ -34,7 +34,7 @@ package struct JobService: Service {
     private let damage: ThrottledWarning
 
     /// - Parameters:
-    ///   - service: Its ``LedgerService/jobs`` are done, and its ledger wakes the service.
+    ///   - service: Has the kinds of jobs in ``LedgerService/jobs``. Its ledger wakes this service.
     ///   - interval: The time between two searches.
     package init(
         _ service: LedgerService, now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,
@@ -81,12 +81,12 @@ package struct JobService: Service {
         }
     }
 
-    /// Has the ledger searched each second.
+    /// Requests a search of the ledger each second.
     private func tick() async {
         while await clock.pause(for: interval) { signal.noteDue() }
     }
 
-    /// Stores the jobs that recur. What fails is tried again, unless the job that recurs cannot be read.
+    /// Stores the recurring jobs. A failed attempt is retried, unless the stored job is damaged.
     private func start() async {
         var left = recurring
         while !left.isEmpty, !Task.isCancelled {
@@ -120,7 +120,7 @@ package struct JobService: Service {
         return jobs
     }
 
-    /// Once an hour, and when the clock is set back, finds jobs that were postponed by a clock that was ahead.
+    /// Finds jobs that a fast clock has postponed: once an hour, and when the clock is set back.
     private func pullBack() async {
         var last = now()
         var pause = Interval(Self.pullBackInterval, clock)

@@ -5,7 +5,7 @@ import Logging
 import PurchaseLedger
 import Reconciliation
 
-/// The log's lines about jobs that failed.
+/// The log lines about failed jobs.
 struct JobWarnings {
     private let logger: Logger
     private let postponed: ThrottledWarning
@@ -19,9 +19,9 @@ struct JobWarnings {
         unread = ThrottledWarning("A part of the notification history was not read", clock: clock, logger)
     }
 
-    /// Logs why a job was postponed, given up or refused.
+    /// Logs the reason why a job was postponed, given up or refused.
     func log(_ job: Job) {
-        // Each such job is logged: nobody asks again by itself.
+        // Each abandoned job is logged without a limit, because the server does not retry it on its own.
         guard !job.isGivenUp else {
             return logger.warning("A question to the App Store was given up", metadata: Self.metadata(job))
         }
@@ -29,7 +29,7 @@ struct JobWarnings {
         (isClosed ? unanswered : postponed).log(Self.metadata(job))
     }
 
-    /// Logs what a reading of the notification history was not shown.
+    /// Logs that a part of the notification history was not read.
     func logUnread(_ job: Job) { unread.log(Self.metadata(job)) }
 
     static func metadata(_ job: Job) -> Logger.Metadata {

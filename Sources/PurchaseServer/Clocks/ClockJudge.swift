@@ -4,46 +4,46 @@ public import AppStoreModel
 package import PurchaseLedger
 import Synchronization
 
-/// Judges whether the wall clock may be ahead of the time, for what cannot be undone: the erasure of old events, and
-/// the times of tombstones, before which documents about an erased purchase count no more.
+/// Judges whether the wall clock may be fast, for actions that cannot be undone. These actions are the erasure of old
+/// events, and the dating of tombstones. Documents from before a tombstone no longer count for an erased purchase.
 ///
-/// A machine's clock can be hours ahead when it boots, or when a virtual machine resumes. All that is published by such
-/// a clock is corrected once the clock is right; what is erased is gone.
+/// A machine's clock can be hours fast after a boot, or after a virtual machine resumes. Changes that a fast clock
+/// published are corrected later. Erased records are lost.
 public final class ClockJudge: Sendable {
-    /// What says what time it is.
+    /// A source of the time to compare the wall clock with.
     public enum Source: String, Sendable {
         case database = "the database's clock"
         /// The field `Date` of the App Store's answers.
         case appStore = "the App Store's clock"
     }
 
-    /// By how much clocks may differ.
+    /// The greatest difference of two clocks that counts as equal.
     private static let tolerance = Duration.seconds(60)
 
-    /// How old a document is at most that shows that the clock is right. Notifications arrive within seconds; the App
-    /// Store's own clock signed them, so none is signed ahead of the time.
+    /// The greatest age of a document that confirms the clock. Notifications arrive within seconds. The App Store's own
+    /// clock signed them, so no document is signed ahead of the time.
     private static let freshness = Duration.seconds(600)
 
-    /// After so long a clock is taken as confirmed that nothing contradicted. An app without purchases shows nothing,
-    /// and a clock that a machine boots with is set within minutes, if it is ever set.
+    /// The time without a contradiction after which the clock counts as confirmed. An app without purchases has no
+    /// documents as evidence. A machine usually corrects its clock within minutes of a boot, if ever.
     private static let silence = Duration.seconds(86_400)
 
     private enum Doubt {
-        /// The clock was set, or jumped: by so much, ahead if positive.
+        /// The clock was set, or jumped, by this duration; forward if positive.
         case jumped(Duration)
         case ahead(Duration, of: Source)
     }
 
     private struct State {
-        /// Why the clock may be wrong; `nil` if nothing says so.
+        /// The reason why the clock may be wrong; `nil` if there is no evidence.
         var doubt: Doubt?
-        /// Whether something showed that the clock is right.
+        /// Whether a document or another clock has confirmed the clock.
         var isShown = false
-        /// The wall clock when it was last known or assumed to be right, and the time since then by a clock that nobody
-        /// sets.
+        /// The wall clock's time when it was last known or assumed to be correct, and the time since then by the
+        /// monotonic clock.
         var start: Timestamp
         var age: @Sendable () -> Duration
-        /// What the App Store's clock showed last, and the time since then.
+        /// The last time from the App Store's clock, and the time since then.
         var shown: (time: Timestamp, age: @Sendable () -> Duration)?
     }
 
@@ -53,7 +53,7 @@ public final class ClockJudge: Sendable {
 
     /// - Parameters:
     ///   - now: Returns the time of the wall clock.
-    ///   - clock: Measures time, also while the machine is suspended, and is never set.
+    ///   - clock: Measures time, also while the machine is suspended. Must be monotonic.
     public init(now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>) {
         self.now = now
         self.clock = clock
@@ -64,19 +64,20 @@ public final class ClockJudge: Sendable {
 // MARK: - What it says
 
 extension ClockJudge {
-    /// Whether something says that the clock is wrong, or was set since it was last known to be right.
+    /// Whether there is evidence that the clock is wrong, or that it was set since it was last known to be correct.
     package var isDoubtful: Bool { judged { $0.doubt != nil } }
 
-    /// Whether the clock is known to be right. A clock that nothing contradicts need not be: it may have been wrong
-    /// when the server started.
+    /// Whether the clock is known to be correct. A clock without contradiction may still be unconfirmed, because it may
+    /// have been wrong when the server started.
     package var isConfirmed: Bool { judged { $0.doubt == nil && ($0.isShown || $0.age() >= Self.silence) } }
 
-    /// The time by what the App Store's clock showed last; `nil` if it has shown nothing.
+    /// The time as computed from the last time of the App Store's clock; `nil` if no answer of the App Store had a
+    /// time.
     package var appStoreTime: Timestamp? {
         state.withLock { state in state.shown.map { $0.time.advanced(by: $0.age()) } }
     }
 
-    /// What the operator should look at, as a sentence; `nil` while the clock is not doubtful.
+    /// The doubt about the clock, as a text for the operator; `nil` while the clock is not doubtful.
     package var concern: String? {
         judged { state in
             let reason: String
@@ -97,7 +98,7 @@ extension ClockJudge {
         return "\(seconds) seconds \(distance > .zero ? "ahead" : "back")"
     }
 
-    /// Asks after comparing the wall clock with the clock that nobody sets.
+    /// Answers a question about the state, after comparing the wall clock with the monotonic clock.
     private func judged<Answer: Sendable>(_ question: (State) -> Answer) -> Answer {
         state.withLock { state in
             let distance = state.start.duration(to: now()) - state.age()
@@ -110,9 +111,10 @@ extension ClockJudge {
 // MARK: - What it is told
 
 extension ClockJudge {
-    /// Compares the clock with another one.
+    /// Compares the wall clock with another clock.
     ///
-    /// - Parameter distance: How far the wall clock is ahead; negative if it is behind, which can erase nothing.
+    /// - Parameter distance: The lead of the wall clock; negative if the wall clock is slow. A slow clock cannot erase
+    ///   records too early.
     package func compare(aheadBy distance: Duration, of source: Source) {
         if distance > Self.tolerance {
             state.withLock { $0.doubt = .ahead(distance, of: source) }
@@ -121,19 +123,19 @@ extension ClockJudge {
         }
     }
 
-    /// Compares the clock with what an answer of the App Store says.
+    /// Compares the clock with the time in an answer of the App Store.
     package func appStoreSaid(_ time: Timestamp) {
         state.withLock { $0.shown = (time, clock.stopwatch()) }
         compare(aheadBy: time.duration(to: now()), of: .appStore)
     }
 
-    /// Compares the clock with the signing dates of documents that were verified.
+    /// Compares the clock with the signing dates of verified documents.
     package func sawDocuments(_ documents: [Evidence]) {
-        // On a developer's Mac anybody sets the clock.
+        // Documents from Xcode do not count: a developer can set the clock of the Mac that signs them.
         let dates = documents.lazy.filter(\.scope.environment.hasAppStore).compactMap(\.signedDate)
         guard let newest = dates.max(), newest.duration(to: now()).magnitude <= Self.freshness else { return }
         let isRefuted = state.withLock { state in
-            // A document is less exact than a clock.
+            // A document is less exact than a clock, so a document does not refute a small lead.
             guard case .ahead(let distance, _) = state.doubt else { return true }
             return distance > Self.freshness
         }

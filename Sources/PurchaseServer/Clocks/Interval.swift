@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A time span after which something is done again, by the clock that nobody sets: a wall clock that goes back must not
-/// end it.
+/// The time between two runs of a periodic task. A monotonic clock measures the interval: a wall clock that is set back
+/// must not prolong it.
 struct Interval {
     private let length: Duration
     private let clock: any Clock<Duration>
-    /// The time since it began; `nil` before it began first.
+    /// The time since the interval began; `nil` before it first began.
     private var age: (@Sendable () -> Duration)?
 
     init(_ length: Duration, _ clock: any Clock<Duration>) {
@@ -29,10 +29,10 @@ extension Clock where Duration == Swift.Duration {
 
     /// Waits.
     ///
-    /// - Returns: False if the task was cancelled meanwhile.
+    /// - Returns: False if the task was cancelled during the wait.
     @discardableResult
     func pause(for time: Duration) async -> Bool {
-        // A clock throws for a task that is cancelled, and for nothing else.
+        // A clock throws only if the task is cancelled.
         (try? await self.sleep(for: time)) != nil
     }
 }

@@ -9,15 +9,16 @@ import OutgoingHTTP
 public import ServiceLifecycle
 import Synchronization
 
-/// The virtual clock of an App Store simulator, for a server that trusts the simulator's root and no other.
+/// The virtual clock of an App Store simulator, for a server that trusts only the simulator's root.
 ///
-/// It asks the simulator for the time several times in a second and computes the time in between from the clock's
-/// speed. It never goes back. If the simulator does not answer, it stops. A simulator in the same process is not asked.
+/// The clock asks the simulator for the time ten times in a second, and computes the time in between from the simulated
+/// speed. The clock never goes back. Without an answer the clock stops after a second. A simulator in the same process
+/// is read directly.
 public struct SimulatorClock: Service {
     /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
     public let address: String
     private let readTime: @Sendable () -> Timestamp
-    /// Asks a simulator in another process.
+    /// Asks a simulator in another process; `nil` for a simulator in this process.
     private let reader: SimulatorReader?
 
     /// Creates a clock that has the simulator's time.
@@ -39,7 +40,7 @@ public struct SimulatorClock: Service {
     /// Creates the clock of a simulator in this process.
     ///
     /// - Parameters:
-    ///   - address: The address of the simulator's control port, as people are told it.
+    ///   - address: The address of the simulator's control port, for people.
     ///   - now: Returns the simulator's time, which never goes back.
     public init(_ address: String, now: @escaping @Sendable () -> Timestamp) {
         self.address = address
@@ -59,13 +60,14 @@ public struct SimulatorClock: Service {
 
 /// Asks a simulator for its time.
 private struct SimulatorReader: Sendable {
-    /// How often the simulator is asked, and so how late a turn of its clock is noticed.
+    /// The time between two requests, and so the greatest delay until a change of the simulator's clock is noticed.
     private static let interval = Duration.milliseconds(100)
 
-    /// How long the clock runs on without an answer.
+    /// The duration for which the clock runs on without an answer.
     private static let reach = Duration.seconds(1)
 
-    /// The longest time until an answer has arrived. It has a hundred bytes and comes from a machine nearby.
+    /// The longest time until the head of an answer, and the longest pause within its body. An answer has a hundred
+    /// bytes and comes from a machine nearby.
     private static let timeout = TimeAmount.seconds(5)
 
     /// The longest answer, in bytes.
@@ -114,7 +116,7 @@ private struct SimulatorReader: Sendable {
     }
 }
 
-/// Why the time of a simulator is unknown.
+/// An error for an unknown time of a simulator.
 public struct SimulatorClockError: Error, CustomStringConvertible {
     /// A sentence with the simulator's address.
     public let description: String
@@ -124,14 +126,14 @@ public struct SimulatorClockError: Error, CustomStringConvertible {
     }
 }
 
-/// The last answer of a simulator, from which the time since then is computed.
+/// The last answer of a simulator, from which the current time is computed.
 private final class SimulatorTime: Sendable {
     private struct State {
         var answer = Timestamp(milliseconds: 0)
         var speed = 0.0
         /// The time since the answer.
         var age: @Sendable () -> Duration = { .zero }
-        /// The latest time that was read.
+        /// The latest time that was returned. The clock never returns an earlier time.
         var latest = Timestamp(milliseconds: 0)
     }
 
@@ -139,7 +141,7 @@ private final class SimulatorTime: Sendable {
 
     func set(_ answer: Timestamp, speed: Double, age: @escaping @Sendable () -> Duration) {
         state.withLock { state in
-            // A slower answer must not take the time back.
+            // A late answer must not set the time back.
             state.answer = answer
             state.speed = speed
             state.age = age
