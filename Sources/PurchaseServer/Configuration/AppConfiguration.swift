@@ -3,47 +3,48 @@
 public import AppStoreTrust
 public import PurchaseLedger
 
-/// Whose sandbox purchases count in an answer that names no environment.
+/// The customers whose sandbox purchases count if a request names no environment.
 ///
-/// App Review and TestFlight buy in the sandbox with the app that is in the App Store, and App Review rejects an app
-/// that does not deliver. Everybody who may install the app by TestFlight may then buy there, without paying.
+/// App Review and TestFlight buy in the sandbox with the app from the App Store, and App Review rejects an app that
+/// does not deliver. Anyone with access to the app in TestFlight may then buy there without paying.
 public enum SandboxAccess: String, CaseIterable, Sendable {
-    /// Those of all customers.
+    /// Sandbox purchases of all customers count.
     case all
-    /// Those of the customers in ``AppConfiguration/sandboxCustomers``.
+    /// Only sandbox purchases of the customers in ``AppConfiguration/sandboxCustomers`` count.
     case listed
-    /// Those of no customer.
+    /// Sandbox purchases of no customer count.
     case none
 }
 
 /// The configuration of one app.
 public struct AppConfiguration: Sendable {
-    /// The bundle id and the Apple ID that documents of the app must have.
+    /// The bundle id and the Apple ID of the app. Documents of the app must have both.
     public var identity: AppIdentity
     /// The app's products and their entitlements.
     public var catalogue = Catalogue()
-    /// Names of entitlements that no product gives, besides those of ``catalogue``. A question for any other name is
-    /// refused.
+    /// Names of further entitlements, which no product in ``catalogue`` grants. The server refuses a question for any
+    /// other name.
     public var entitlements: Set<String> = []
-    /// Whether sandbox purchases count in an answer that names no environment.
+    /// The customers whose sandbox purchases count if a request names no environment.
     public var sandboxAccess = SandboxAccess.all
-    /// Ids of customers, for ``SandboxAccess/listed``. They are normalized when they are set.
+    /// Ids of customers, for ``SandboxAccess/listed``. The setter normalizes the ids.
     public var sandboxCustomers: Set<String> = [] {
         didSet { sandboxCustomers = Set(sandboxCustomers.map(\.normalizedCustomerID)) }
     }
-    /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if it requires none.
+    /// The `password` that verifyReceipt requires for receipts with subscriptions; `nil` if no password is required.
     public var sharedSecret: String?
-    /// Ids of purchases that grant nothing, and whose receipts verifyReceipt answers with 21010; see
-    /// `Catalogue.refuses(_:)`.
+    /// Ids of refused purchases. Such a purchase grants no entitlement, and verifyReceipt answers its receipt with
+    /// status 21010; see `Catalogue.refuses(_:)`.
     public var refusedPurchases: Set<String> = []
-    /// Checks the customer tokens that requests with a client key need; `nil` if they need none.
+    /// Checks the customer tokens of requests with a client key; `nil` if the app requires no tokens.
     public var customerProof: CustomerProof?
-    /// The key that signs the app's offers and its requests to the App Store; `nil` if the server does neither.
+    /// The key for the app's offers and for requests to the App Store; `nil` if the server signs and requests nothing
+    /// for the app.
     public var inAppPurchaseKey: InAppPurchaseKeyFile?
-    /// The promotional offers that a client key may have signed, by product.
+    /// The promotional offers that the server signs for a client key, by product.
     public var clientOffers: [String: Set<String>] = [:]
-    /// What is said about a product's purchases in answers to consumption requests, by product, if the app says nothing
-    /// else.
+    /// Default information for answers to consumption requests, by product. Information from the app's backend takes
+    /// precedence.
     public var consumption: [String: ConsumptionInformation] = [:]
     /// The retention messages; `nil` if the App Store does not ask this server.
     public var retention: RetentionRules?
@@ -60,7 +61,7 @@ public struct AppConfiguration: Sendable {
         return catalogue
     }
 
-    /// The longest bundle id that is accepted, in bytes: several times the usual length.
+    /// The maximum length of a bundle id in bytes: several times the usual length.
     private static let maxBundleIdBytes = 255
 
     /// The rule for bundle ids, as an error text.
@@ -69,8 +70,8 @@ public struct AppConfiguration: Sendable {
         com.example.notes.
         """
 
-    /// Whether a bundle id follows ``bundleIdRule``. With one that does not, such as one that ends with a space, the
-    /// server would refuse all documents of the app.
+    /// Whether a bundle id follows ``bundleIdRule``. With an invalid bundle id, for example with a space at its end,
+    /// the server would refuse all documents of the app.
     package static func isValidBundleId(_ text: String) -> Bool {
         (1...maxBundleIdBytes).contains(text.utf8.count)
             && text.utf8.allSatisfy { $0.isLetterOrDigit || "-.".utf8.contains($0) }

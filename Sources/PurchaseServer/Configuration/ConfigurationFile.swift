@@ -78,7 +78,8 @@ extension AppConfiguration {
         try requireWhatRetentionNeeds(app)
     }
 
-    /// The App Store's request names its app by the Apple ID alone, and an offer needs a key.
+    /// Checks the settings that retention messages need: a request of the App Store names its app by the Apple ID
+    /// alone, and an offer needs a key.
     private func requireWhatRetentionNeeds(_ app: ConfigurationMember) throws(ConfigurationError) {
         guard let retention else { return }
         guard identity.appAppleId != nil else { throw app.member("retention").error("It needs the app's appAppleId.") }
@@ -93,7 +94,7 @@ extension AppConfiguration {
 }
 
 extension SandboxAccess {
-    /// The setting of an app. A list of customers has no effect without `listed`, so it is refused there.
+    /// The setting of an app. A list of customers has no effect without `listed`, so the list is then refused.
     fileprivate init(_ app: ConfigurationMember) throws(ConfigurationError) {
         let text = try app.string("sandboxAccess") ?? Self.all.rawValue
         guard let access = SandboxAccess(rawValue: text) else {
@@ -122,7 +123,7 @@ extension Catalogue.Product {
 }
 
 extension ConsumptionInformation {
-    /// There is no member for consent, which only a customer can give.
+    /// The configuration has no member for consent, because only a customer can consent.
     fileprivate init(_ defaults: ConfigurationMember) throws(ConfigurationError) {
         try defaults.requireMembers(in: [
             "deliveryStatus", "sampleContentProvided", "consumptionPercentage", "refundPreference",
@@ -137,7 +138,7 @@ extension ConsumptionInformation {
 }
 
 extension ConfigurationMember {
-    /// One of Apple's words.
+    /// Reads a word from Apple's vocabulary.
     fileprivate func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, of words: Word.Type
     ) throws(ConfigurationError) -> Open<Word>? {
@@ -172,7 +173,7 @@ extension CustomerProof {
 }
 
 extension InAppPurchaseKeyFile {
-    /// No error contains a value, which may be a secret in the wrong place.
+    /// No error contains a value, because a value may be a misplaced secret.
     fileprivate init(_ key: ConfigurationMember) throws(ConfigurationError) {
         try key.requireMembers(in: ["file", "keyId", "issuerId"])
         guard let file = try key.string("file"), let keyId = try key.string("keyId"),
@@ -208,7 +209,7 @@ extension RetentionRules.Rule {
 }
 
 extension RetentionRules.Addition {
-    /// `nil` if the rule has neither.
+    /// `nil` if the rule has neither a product nor an offer.
     fileprivate init?(_ rule: ConfigurationMember) throws(ConfigurationError) {
         let plan = try rule.string("billingPlanType").map(Open<BillingPlanType>.init(rawValue:))
         switch (try rule.string("alternateProduct"), try rule.string("promotionalOffer")) {

@@ -2,21 +2,22 @@
 
 import AppStoreModel
 
-/// The configuration file, or one member or array element in it, with its path. Errors name the path and the line.
+/// The configuration file, or a member or array element of the file, with its path. Errors name the path and the line.
 struct ConfigurationMember {
     private let text: [UInt8]
     private let path: [Step]
     let value: JSONValue
 
     private enum Step {
-        /// A member, and its index in the object; `nil` if the object does not have it.
+        /// A member, and its index in the object; `nil` if the member is missing.
         case member(String, Int?)
         case element(Int)
     }
 }
 
 extension ConfigurationMember {
-    /// Some editors write it at the beginning of a file; a reader may ignore it (RFC 8259 section 8.1).
+    /// The byte order mark, which some editors write at the beginning of a file. A reader may ignore the mark (RFC 8259
+    /// section 8.1).
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
     /// Parses the whole file.
@@ -35,7 +36,7 @@ extension ConfigurationMember {
         return name
     }
 
-    /// A member of this object. An error about it does not need its value.
+    /// A member of this object. The value may be omitted if the member is only used for an error.
     func member(_ name: String, _ value: JSONValue = .null) -> ConfigurationMember {
         member(name, value, at: self.value.members?.lastIndex { $0.name == name })
     }
@@ -100,7 +101,7 @@ extension ConfigurationMember {
         }
     }
 
-    /// A member that should be an object. `requireMembers(in:)` on the result throws if it is not.
+    /// A member whose value should be an object. `requireMembers(in:)` on the result throws for any other value.
     func object(_ name: String) throws(ConfigurationError) -> ConfigurationMember? {
         guard let found = value[name] else { return nil }
         return member(name, found)
@@ -111,7 +112,7 @@ extension ConfigurationMember {
         return try object.distinctMembers().map { object.member($0.name, $0.value) }
     }
 
-    /// - Throws: ``ConfigurationError`` if this is not an object, or if it has a member that is not in `known`.
+    /// - Throws: ``ConfigurationError`` if this value is not an object, or has a member that is not in `known`.
     func requireMembers(in known: Set<String>) throws(ConfigurationError) {
         for found in try distinctMembers() where !known.contains(found.name) {
             throw member(found.name, found.value).error(
@@ -119,7 +120,7 @@ extension ConfigurationMember {
         }
     }
 
-    /// The members. A name that occurs twice is an error, because parsers differ about which member counts.
+    /// The members. A duplicate name is an error, because parsers differ about which of the members counts.
     private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
         guard let members = value.members else { throw error("Expected an object.") }
         var names: Set<String> = []
@@ -136,7 +137,7 @@ extension ConfigurationMember {
 public struct ConfigurationError: Error, CustomStringConvertible {
     /// The line in the file, counted from 1; `nil` if the error is not in the file.
     public var line: Int?
-    /// A sentence for people. It begins with the name of the setting.
+    /// A sentence for people, beginning with the name of the setting.
     public var message: String
 
     /// The message, with the line in front if it is known.
@@ -153,8 +154,7 @@ public struct ConfigurationError: Error, CustomStringConvertible {
 }
 
 extension ConfigurationMember {
-    /// An error about this value. Its line is found step by step along the path. A missing member has the line of its
-    /// object.
+    /// An error about this value. The path leads to its line step by step. A missing member has the line of its object.
     func error(_ message: String) -> ConfigurationError {
         let offset = path.reduce(0) { offset, step in
             switch step {
@@ -165,7 +165,7 @@ extension ConfigurationMember {
         let reference = path.reduce(into: "") { reference, step in
             switch step {
             case .member(let given, _):
-                // An address may stand in the place of its setting's name.
+                // The operator may have put an address, with a password, in the place of a setting's name.
                 let name = given.mayHavePassword ? "…" : given
                 reference += reference.isEmpty ? name : ".\(name)"
             case .element(let index): reference += "[\(index)]"
@@ -175,7 +175,7 @@ extension ConfigurationMember {
     }
 
     /// The offset of an element of the first array, or of a member of the first object, after `start`. The text is
-    /// valid JSON, so it is enough to count the brackets and commas outside strings.
+    /// valid JSON, so counting the brackets and commas outside strings is enough.
     private func offset(ofItem index: Int, from start: Int) -> Int {
         var depth = 0
         var rest = index

@@ -3,7 +3,7 @@
 package import AppStoreAPI
 import Foundation
 
-/// Where the In-App Purchase key of an app is: its file, and the names under which App Store Connect lists it.
+/// The file with the In-App Purchase key of an app, and the ids of the key in App Store Connect.
 public struct InAppPurchaseKeyFile: Hashable, Sendable {
     /// The path of the `.p8` file from App Store Connect.
     public var file: String
@@ -12,15 +12,15 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
     /// The issuer id of the App Store Connect account: a UUID.
     public var issuerId: String
 
-    /// A key that is in this file.
+    /// Creates a reference to a key in a file.
     public init(file: String, keyId: String, issuerId: String) {
         self.file = file
         self.keyId = keyId
         self.issuerId = issuerId
     }
 
-    /// What to do if the file's name has another key's id; `nil` if it does not. App Store Connect names the file of a
-    /// key by its id.
+    /// A warning if the file's name contains the id of a different key; otherwise `nil`. App Store Connect names the
+    /// file of a key by the key's id.
     package var nameWarning: String? {
         let name = file.split(separator: "/").last ?? ""
         guard let match = name.wholeMatch(of: /(?:AuthKey|SubscriptionKey)_([A-Z0-9]{10})\.p8/), match.1 != keyId else {
@@ -29,17 +29,17 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
         return "\(file): By its name this is the key \(match.1), but keyId is \(keyId). One of them is wrong."
     }
 
-    /// The longest file that is read, in bytes: many times a key's 260.
+    /// The maximum size of the file in bytes: many times a key's 260.
     private static let maxFileBytes = 16 << 10
 
-    /// The permissions that other users of the machine must not have. The group may have them: Kubernetes gives a
+    /// The permissions forbidden to other users of the machine. The group may have permissions: Kubernetes gives a
     /// container's group access to its secrets.
     private static let ofOthers: mode_t = 0o007
 
-    /// Reads the key. No error contains anything of the file.
+    /// Reads the key. No error contains any content of the file.
     ///
-    /// - Throws: ``KeyFileError`` if the file cannot be read, if other users of the machine have access to it, or if it
-    ///   is not a `.p8` file.
+    /// - Throws: ``KeyFileError`` if the file cannot be read, if other users of the machine have access to the file, or
+    ///   if the file is not a `.p8` file.
     package func read() throws(KeyFileError) -> InAppPurchaseKey {
         let text = String(decoding: try contents(), as: UTF8.self)
         do {
@@ -51,9 +51,10 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
 
     private func failure(_ message: String) -> KeyFileError { KeyFileError(file: file, message: message) }
 
-    /// The permissions are those of the file that is opened, so that no other file can take its place in between.
+    /// The content of the file. The permissions are checked on the open descriptor, so that no other file can take the
+    /// file's place in between (TOCTOU).
     private func contents() throws(KeyFileError) -> [UInt8] {
-        // Without O_NONBLOCK, a pipe would be waited for.
+        // Without O_NONBLOCK, `open` would block at a pipe.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw failure(String(cString: strerror(errno))) }
         defer { close(descriptor) }
@@ -73,11 +74,11 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
     }
 }
 
-/// Why a key could not be read from its file. It contains nothing of the file.
+/// The reason why a key could not be read. The error contains no content of the file.
 package struct KeyFileError: Error, CustomStringConvertible {
     /// The path of the file.
     package var file: String
-    /// What is wrong: a sentence.
+    /// The fault, as a sentence.
     package var message: String
 
     package var description: String { "\(file): \(message)" }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// Recognises the environment variables that Kubernetes gives to each container about the services of its namespace.
-/// Those of a service whose name begins with "quittance" begin with `QUITTANCE_`, as settings do.
+/// The variables of a service whose name begins with "quittance" begin with `QUITTANCE_`, as settings do.
 ///
-/// The names follow the links of Docker containers: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT`,
-/// `NAME_SERVICE_PORT_HTTP`, `NAME_PORT`, `NAME_PORT_8080_TCP`, and the latter with `_PROTO`, `_PORT` and `_ADDR`.
+/// The names follow the links of Docker containers: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT`, `NAME_SERVICE_PORT_HTTP`,
+/// `NAME_PORT`, `NAME_PORT_8080_TCP`, and the last name with `_PROTO`, `_PORT` and `_ADDR`.
 enum KubernetesVariable {
-    /// Whether both the name and the value of a variable are as Kubernetes makes them. `QUITTANCE_PORT` is a setting,
-    /// and passed over only with a value such as `tcp://10.0.0.1:8080`, which is no port.
+    /// Whether the name and the value of a variable both have the form of Kubernetes. `QUITTANCE_PORT` is a setting.
+    /// The variable is ignored only with a value such as `tcp://10.0.0.1:8080`, which is not a port.
     static func matches(_ name: String, _ value: String) -> Bool {
         guard name.hasPrefix("QUITTANCE_") else { return false }
         if name.hasSuffix("_SERVICE_HOST") { return IPAddress(value) != nil }
@@ -22,7 +22,7 @@ enum KubernetesVariable {
         }
     }
 
-    /// Whether the text is such as `tcp://10.0.0.1:8080` or `tcp://[fd00::1]:8080`.
+    /// Whether the text has the form `tcp://10.0.0.1:8080` or `tcp://[fd00::1]:8080`.
     private static func isLink(_ text: String) -> Bool {
         guard let match = text.wholeMatch(of: /(?:tcp|udp|sctp):\/\/(.*:.*)/) else { return false }
         return IPAddress(forwarded: String(match.1)) != nil

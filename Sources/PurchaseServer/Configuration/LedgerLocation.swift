@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Where a ledger is.
+/// The location of a ledger.
 public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
     /// A SQLite file.
     case sqlite(path: String)
-    /// A PostgreSQL database, by its URI, which may contain a password.
+    /// A PostgreSQL database, by its URI. The URI may contain a password.
     case postgresql(uri: String)
 
     /// The allowed forms, for error texts.
@@ -13,14 +13,14 @@ public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
     private static let sqlite = "sqlite:"
     private static let schemes = ["postgresql://", "postgres://"]
 
-    /// Parses a location, without the white space around it; `nil` if the text is not one.
+    /// Parses a location, ignoring white space around the text; `nil` if the text is not a location.
     public init?(_ text: String) {
-        // ``parse(_:)`` is for those who say why.
+        // For the reason of a failure, callers use ``parse(_:)``.
         guard let location = try? Self.parse(text) else { return nil }
         self = location
     }
 
-    /// Parses a location, without the white space around it.
+    /// Parses a location, ignoring white space around the text.
     ///
     /// - Throws: ``Fault``.
     package static func parse(_ text: String) throws(Fault) -> LedgerLocation {
@@ -29,14 +29,15 @@ public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
         guard text.hasPrefix(sqlite) else { throw Fault(ofScheme: text) }
         let path = String(text.dropFirst(sqlite.count))
         guard !path.isEmpty else { throw Fault("There is no path after sqlite:") }
-        // Otherwise the password of a database would be the name of a file.
+        // Otherwise the password of a database would become a part of a file's name.
         guard !path.contains("://"), !path.hasPrefix("//") || !path.contains("@"), !path.contains("password=") else {
             throw Fault("After sqlite: comes the path of a file, not an address")
         }
         return .sqlite(path: path)
     }
 
-    /// The text that ``init(_:)`` parses for a file. Nothing of the address of a database, which may have a password.
+    /// For a file, the text that ``init(_:)`` parses. For a database, a text without the address, because the address
+    /// may contain a password.
     public var description: String {
         switch self {
         case .sqlite(let path): Self.sqlite + path
@@ -46,13 +47,14 @@ public enum LedgerLocation: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension LedgerLocation {
-    /// Why a text is no location. It repeats nothing of the text, which may have a password.
+    /// The reason why a text is not a location. The error repeats no part of the text, because the text may contain a
+    /// password.
     package struct Fault: Error, CustomStringConvertible {
         private let reason: String
 
         fileprivate init(_ reason: String) { self.reason = reason }
 
-        /// - Parameter text: A text that begins with no known scheme.
+        /// - Parameter text: A text without a known scheme at its beginning.
         fileprivate init(ofScheme text: String) {
             if text.isEmpty {
                 reason = "There is nothing"
@@ -65,7 +67,7 @@ extension LedgerLocation {
             }
         }
 
-        /// A sentence, with the forms that are taken.
+        /// A sentence with the accepted forms and the reason.
         package var description: String { "Expected \(LedgerLocation.expected). \(reason)." }
     }
 }

@@ -3,28 +3,28 @@
 package import AppStoreAPI
 public import AppStoreModel
 
-/// Which retention message the App Store shows to a customer of an app who is about to cancel.
+/// The rules for the retention message that the App Store shows to a customer about to cancel a subscription.
 public struct RetentionRules: Hashable, Sendable {
-    /// The rules. The first that applies decides.
+    /// The rules. The first applicable rule decides.
     public var rules: [Rule] = []
-    /// The message if no rule applies, or if the request cannot be judged in time; `nil` for none of ours.
+    /// The UUID of the message if no rule applies, or if the request cannot be verified in time; `nil` for no message.
     public var defaultMessage: String?
 
-    /// Creates rules that name no message.
+    /// Creates an empty list of rules, without a default message.
     public init() {}
 
-    /// One rule.
+    /// A rule: a message for some products and languages.
     public struct Rule: Hashable, Sendable {
-        /// The subscription's products that it is for; empty for all.
+        /// The ids of the subscription's products; empty for all.
         public var products: Set<String> = []
-        /// The languages that it is for, such as `de`, which includes `de-CH`; empty for all.
+        /// The languages, such as `de`, which includes `de-CH`; empty for all.
         public var locales: Set<String> = []
         /// The UUID of the message.
         public var message: String
-        /// What the message shows with its text.
+        /// The addition to the message's text; `nil` for none.
         public var addition: Addition?
 
-        /// A rule for all products and languages.
+        /// Creates a rule for all products and languages.
         public init(message: String, _ addition: Addition? = nil) {
             self.message = message
             self.addition = addition
@@ -41,15 +41,15 @@ public struct RetentionRules: Hashable, Sendable {
         }
     }
 
-    /// What a message shows with its text.
+    /// An addition to a message's text.
     public enum Addition: Hashable, Sendable {
-        /// Another product of the same subscription group, and how it is billed if it has billing plans.
+        /// Another product of the same subscription group, and its billing plan if the product has billing plans.
         case alternateProduct(String, billingPlanType: Open<BillingPlanType>?)
         /// A promotional offer of the subscription's product.
         case promotionalOffer(String)
     }
 
-    /// The answer to a request; `nil` if there is no message for it.
+    /// The answer to a request; `nil` if the rules have no message for the request.
     package func answer(to request: DecodedRealtimeRequestBody) -> RetentionAnswer? {
         let product = request.productId ?? ""
         let locale = request.userLocale ?? ""
@@ -64,6 +64,7 @@ public struct RetentionRules: Hashable, Sendable {
         }
     }
 
-    /// The answer in doubt. It is a message alone, which needs neither a key nor a verified request.
+    /// The answer to a doubtful request: a message without an addition. A message alone needs neither a key nor a
+    /// verified request.
     package var defaultAnswer: RetentionAnswer? { defaultMessage.map(RetentionAnswer.message) }
 }

@@ -5,16 +5,16 @@ package import HTTPTypes
 /// The bounds on the connections, the memory and the time that clients may use. `docs/configuration.md` names the
 /// setting of each.
 public struct ServerBounds: Sendable {
-    /// The most connections open at once. A further one gets the place of the one that has waited longest for a
-    /// request, or, if none waits, 503.
+    /// The maximum number of open connections. A further connection takes the slot of the connection that has waited
+    /// longest for a request. If no connection waits, the further connection gets 503.
     public var connections = 1000
-    /// The most connections of one client, which is an IPv4 address or an IPv6 network of 64 bits. ``trustedProxies``
-    /// are exempt.
+    /// The maximum number of open connections per client. A client is an IPv4 address or an IPv6 network of 64 bits.
+    /// ``trustedProxies`` are exempt.
     public var connectionsPerPeer = 100
-    /// Proxies, which are exempt from the bounds on one client: their `X-Forwarded-For` names the client. Loopback is
-    /// always trusted.
+    /// The trusted proxies. The bounds per client do not apply to a proxy: its `X-Forwarded-For` names the client.
+    /// Loopback is always trusted.
     public var trustedProxies: [IPNetwork] = []
-    /// The most bytes of long request bodies and long responses in memory at once.
+    /// The maximum number of bytes of long request bodies and long responses in memory.
     public var bodyBytesInFlight = 256 << 20
     /// The longest time from the last response, or from the start of the connection, to the end of a request's head.
     public var idleTimeout = Duration.seconds(30)
@@ -22,7 +22,7 @@ public struct ServerBounds: Sendable {
     public var bodyTimeout = Duration.seconds(30)
     /// The longest time from the end of a request's head until the client has received the whole response.
     public var requestTimeout = Duration.seconds(60)
-    /// The longest time for which a client may receive no byte of a response that is being sent.
+    /// The longest time without progress while the server sends a response: the client receives no byte.
     public var writeTimeout = Duration.seconds(20)
 
     /// Whether loopback is a trusted proxy; `false` only in tests.
@@ -33,56 +33,58 @@ public struct ServerBounds: Sendable {
 
     // MARK: Not configured
 
-    /// The most connections open at once to the port for health: several monitors and load balancers have a few each.
-    /// They need file descriptors and hardly any memory, and do not count toward ``connections``.
+    /// The maximum number of open connections to the port for health: several monitors and load balancers have a few
+    /// each. Health connections need file descriptors and hardly any memory, and do not count toward ``connections``.
     package static let healthConnections = 50
 
-    /// The most connections beyond ``connections`` that are told so at once, each for a second at most. Further ones
-    /// are closed without an answer.
+    /// The maximum number of connections beyond ``connections`` that receive a refusal at the same time, each for a
+    /// second at most. Further connections are closed without an answer.
     package static let refusedConnections = 50
 
-    /// How long shutdown may take: as long as a running request may, and 5 seconds for everything else.
+    /// The longest duration of a shutdown: as long as a running request may take, and 5 seconds for all other tasks.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
-    /// The most bytes of a short body or response. Short ones do not count toward the budget, nor do as many bytes of a
-    /// long body. The thread of the connection handles short bodies itself: its other connections wait some
-    /// milliseconds for the worst one. The App Store sends nothing longer, and most receipts are shorter.
+    /// The maximum number of bytes of a short body or response. Short bodies and responses do not count toward the
+    /// budget, nor do the first bytes of a long body up to this number. The thread of the connection handles short
+    /// bodies itself: its other connections wait some milliseconds for the slowest short body. The App Store sends no
+    /// longer body, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
-    /// What a row of an answer counts for, in bytes: it has some 1,100, and its facts are in memory while it is made.
-    /// So answers of up to 32 rows are short, as most are.
+    /// The number of bytes reserved per row of an answer. A row has some 1,100 bytes, and its facts are in memory while
+    /// the answer is made. So answers of up to 32 rows are short, as most are.
     package static let answerRow = 2 << 10
 
-    /// The most bytes of a request's head. Ordinary ones have less than 1 KB.
+    /// The maximum number of bytes of a request's head. Ordinary heads have less than 1 KB.
     static let head = 16 << 10
 
-    /// The most fields of a request's head.
+    /// The maximum number of fields of a request's head.
     static let headFields = 100
 
-    /// The most bytes read from a connection at once: a genuine notification with its head is below 30 KB.
+    /// The maximum number of bytes per read from a connection: a genuine notification with its head is below 30 KB.
     static let readSize = 32 << 10
 
-    /// The most bytes that frame each byte of a chunked body, besides 16 KiB in all: a chunk of one byte has five.
+    /// The maximum number of framing bytes per byte of a chunked body, besides 16 KiB in all: a chunk of one byte has
+    /// five framing bytes.
     static let chunkFraming = 8
 
     /// The size in bytes of the kernel's buffer for each direction of a connection. The kernel doubles it.
     static let socketBuffer = 128 << 10
 
-    /// The most bytes of an unread body that are discarded after the response, so that the client reads the response
-    /// before the connection is reset.
+    /// The maximum number of bytes of an unread body that the server discards after the response, so that the client
+    /// reads the response before the connection is reset.
     static let discardedBody = 64 << 10
 
-    /// How long such bytes are discarded.
+    /// The longest time for which the server discards an unread body.
     static let closingTime = Duration.seconds(1)
 
-    /// The most long bodies that wait for a thread. This many of the worst take 16 seconds on one thread, longer than
-    /// clients wait.
+    /// The maximum number of long bodies in the queue for a thread. A full queue of the slowest bodies takes 16 seconds
+    /// on one thread, longer than clients wait.
     package static let waitingBodies = 64
 
-    /// The seconds after which a client should retry a request that was refused because of overload.
+    /// The number of seconds after which a client should retry a request that the overloaded server refused.
     static let retryAfter: Int64 = 5
 
-    /// The longest customer id, in bytes: longer than any usual identifier.
+    /// The maximum length of a customer id in bytes: longer than any usual identifier.
     package static let customerID = 256
 }
 
@@ -95,14 +97,15 @@ extension ServerBounds {
         return bounds
     }
 
-    /// Whether this address is a trusted proxy's, and so exempt from the bounds on one client.
+    /// Whether this address belongs to a trusted proxy, and so is exempt from the bounds per client.
     func trusts(_ address: IPAddress) -> Bool {
         trustedProxies.contains { $0.contains(address) }
             || trustsLoopback && IPNetwork.loopback.contains { $0.contains(address) }
     }
 
-    /// The client that a request counts for: the peer of the connection, or, behind trusted proxies, the last other
-    /// address in `X-Forwarded-For`. `nil` if all are trusted proxies.
+    /// The client for the bounds on a request: the peer of the connection or, behind trusted proxies, the last address
+    /// in `X-Forwarded-For` that is not a trusted proxy. `nil` if all addresses are trusted proxies, or an address is
+    /// malformed.
     package func client(_ peer: IPAddress?, _ headers: HTTPFields) -> IPAddress? {
         guard let peer else { return nil }
         guard trusts(peer) else { return peer.client }

@@ -13,7 +13,7 @@ public struct ServerConfiguration: Sendable {
     public var hostname = "127.0.0.1"
     /// The port to listen on; 0 takes any free one.
     public var port = 8080
-    /// A second port that answers health checks only, with connections of its own.
+    /// A second port for health checks only, with a separate limit on connections; `nil` for none.
     public var healthPort: Int?
     /// The address for ``healthPort``; ``hostname`` if `nil`.
     public var healthHostname: String?
@@ -29,18 +29,18 @@ public struct ServerConfiguration: Sendable {
     public var roots: [String] = []
     /// Whether to trust Apple's roots as well as ``roots``.
     public var alsoAppleRoots = false
-    /// The address of the control port of an App Store simulator whose time the server takes, such as
-    /// `http://127.0.0.1:9000`: for a server that trusts the simulator's roots and no others.
+    /// The address of an App Store simulator's control port, such as `http://127.0.0.1:9000`. The server uses the
+    /// simulator's time. Only a server that trusts the simulator's roots and no others may use this setting.
     public var simulatorClock: String?
-    /// The address of the App Store Server API of production instead of Apple's, such as a simulator's
+    /// The address of the App Store Server API for production instead of Apple's, such as a simulator's
     /// `http://127.0.0.1:9001`.
     public var appStoreServer: String?
-    /// The address of the App Store Server API of the sandbox instead of Apple's.
+    /// The address of the App Store Server API for the sandbox instead of Apple's.
     public var sandboxAppStoreServer: String?
-    /// How many servers ask the App Store about the same apps, as on one database, 1 to 100. Each uses its part of
-    /// Apple's rate limits.
+    /// The number of servers that ask the App Store about the same apps, for example on one database, 1 to 100. Each
+    /// server uses its part of Apple's rate limits.
     public var servers = 1
-    /// The path of a folder or a file with the intermediate certificates that old transaction receipts omit.
+    /// The path of a folder or a file with the intermediate certificates for old transaction receipts, which omit them.
     public var intermediates: String?
     /// Whether to check signers' certificates for revocation.
     public var revocation = Revocation.off
@@ -48,8 +48,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// The path of the journal of erasures; `nil` for the name of the ledger's file and `-erasures`, or for none if
-    /// the ledger is in a database.
+    /// The path of the journal of erasures. By default, if `nil`, the journal of a ledger in a file has the file's path
+    /// with `-erasures`. A ledger in a database then has no journal.
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
@@ -61,14 +61,15 @@ public struct ServerConfiguration: Sendable {
     public var requestLog = RequestLogPolicy.all
     /// The apps whose documents the ledger records.
     public var apps: [AppConfiguration] = []
-    /// The names by which the operator gave settings: of the file, a variable or an option. Without settings that
-    /// have their defaults.
+    /// The names by which the operator gave settings: in the file, as a variable or as an option. Settings with their
+    /// default are missing.
     private var givenNames: [String: String] = [:]
     /// The lines of the settings that the file gave.
     private var givenLines: [String: Int] = [:]
     /// The path of the file, for errors; `nil` if there is no file.
     package var file: String?
-    /// The variables that Kubernetes made for services, which are no settings, in order.
+    /// The variables that Kubernetes made for services, in order. The server does not treat these variables as
+    /// settings.
     public private(set) var passedOver: [String] = []
 
     /// Whether to ask Apple's OCSP responders for the status of certificates.
@@ -93,10 +94,10 @@ extension ServerConfiguration {
         package var name: String
         /// The allowed values, for error texts.
         package var expected: String
-        /// Sets the value; returns false if the text is not allowed.
+        /// Sets the value. Returns false if the text is not allowed.
         var read: @Sendable (inout ServerConfiguration, String) -> Bool
 
-        /// Why a text is not allowed: a sentence, without a text that may have a password.
+        /// The reason why a text is not allowed: a sentence. The sentence omits a text that may contain a password.
         func fault(_ text: String) -> String {
             do throws(LedgerLocation.Fault) {
                 if name == "database" { _ = try LedgerLocation.parse(text) }
@@ -140,7 +141,7 @@ extension ServerConfiguration {
             return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
         },
         Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes of at least 16777216 (16 MiB)") {
-            // One client may use a quarter: with less, the longest body would always be refused.
+            // A client may use a quarter of the bytes: with fewer bytes, the longest body would always be refused.
             number($0, in: 16 << 20...1 << 40)
         },
         Setting("idleTimeoutSeconds", \.bounds.idleTimeout, seconds) { duration($0) },
@@ -181,7 +182,7 @@ extension ServerConfiguration {
         },
     ]
 
-    /// What an address to listen on looks like.
+    /// The allowed forms of an address to listen on.
     package static let expectedHostname = "an address or a name, an IPv6 address without brackets, such as ::1"
 
     package static func isHostname(_ text: String) -> Bool { !text.isEmpty && !text.contains { "[]".contains($0) } }
@@ -212,7 +213,7 @@ extension ServerConfiguration {
         return (values + [value]).map { String($0.trimming(while: { $0 == " " })) }.filter { !$0.isEmpty }
     }
 
-    /// What the address of an App Store Server API looks like.
+    /// The allowed forms of the address of an App Store Server API.
     private static let serverAddress = "https:// or http:// with a host, such as http://127.0.0.1:9001, and no path"
 
     private static func isServerAddress(_ text: String) -> Bool {
@@ -220,7 +221,7 @@ extension ServerConfiguration {
         return match.map { (1...65_535).contains($0.3.flatMap { Int($0) } ?? 443) } ?? false
     }
 
-    /// What a simulator's address looks like.
+    /// The allowed form of a simulator's address.
     package static let simulatorAddress = "http://, a host and a port, such as http://127.0.0.1:9000"
 
     package static func isSimulatorAddress(_ text: String) -> Bool {
@@ -232,7 +233,7 @@ extension ServerConfiguration {
 }
 
 extension Environment {
-    /// The environment with Apple's name, in any case; `nil` if there is none.
+    /// The environment with Apple's name, case-insensitive; `nil` if no environment has this name.
     package init?(named name: String) {
         let match = Self.allCases.first { $0.rawValue.lowercased() == name.lowercased() }
         guard let match else { return nil }
@@ -253,7 +254,7 @@ extension String {
 }
 
 extension StringProtocol where SubSequence == Substring {
-    /// The text without the characters at both ends that fulfil a condition.
+    /// The text without the leading and trailing characters that meet a condition.
     func trimming(while isOutside: (Character) -> Bool) -> Substring {
         let front = drop(while: isOutside)
         return front.lastIndex { !isOutside($0) }.map { front[...$0] } ?? front[front.endIndex...]
@@ -267,9 +268,9 @@ extension ServerConfiguration {
     ///
     /// - Parameters:
     ///   - text: The text of the file; `nil` if there is no file.
-    ///   - variables: The environment. Each variable whose name begins with `QUITTANCE_` must be a setting, unless
-    ///     Kubernetes made it for a service.
-    /// - Throws: ``ConfigurationError``, which names the invalid setting, and its line if it is in the file.
+    ///   - variables: The environment variables. Each variable whose name begins with `QUITTANCE_` must be a setting,
+    ///     unless Kubernetes made the variable for a service.
+    /// - Throws: ``ConfigurationError``, which names the invalid setting, and its line if the setting is in the file.
     public init(file text: [UInt8]?, variables: [String: String]) throws(ConfigurationError) {
         let known = Set(Self.settings.map(\.variable))
         let variables = passingOver(variables)
@@ -293,8 +294,9 @@ extension ServerConfiguration {
         apps = file?.apps ?? []
     }
 
-    /// Checks that the App Store is asked over TLS, or on this machine. Whoever reads a bearer token on the way can ask
-    /// the App Store about all customers, and whoever can change an answer can withhold what it says.
+    /// Checks that requests to the App Store use TLS, or stay on this machine. An attacker who reads a bearer token on
+    /// the network can ask the App Store about all customers. An attacker who changes an answer can withhold its
+    /// content.
     ///
     /// - Throws: ``ConfigurationError``, which names the setting.
     package func requireSecureAppStoreServers() throws(ConfigurationError) {
@@ -310,10 +312,10 @@ extension ServerConfiguration {
         }
     }
 
-    /// How much of Apple's rate limits this server uses, in percent.
+    /// This server's share of Apple's rate limits, in percent.
     package var shareOfServer: Int { 100 / max(1, servers) }
 
-    /// Whether an address has TLS, or leads to this machine and no other.
+    /// Whether an address has TLS, or leads to this machine.
     private static func isSecure(_ address: String) -> Bool {
         guard let match = address.wholeMatch(of: /http:\/\/(.+?)(:[0-9]+)?/) else { return true }
         let host = match.1.drop { $0 == "[" }.prefix { $0 != "]" }.lowercased()
@@ -321,15 +323,15 @@ extension ServerConfiguration {
         return IPNetwork.loopback.contains { $0.contains(ip) }
     }
 
-    /// What to do about key files whose names have other keys' ids.
+    /// Warnings about key files whose names contain the ids of different keys.
     package var keyWarnings: [String] { apps.compactMap { $0.inAppPurchaseKey?.nameWarning } }
 
-    /// Checks that a simulator's roots stand alone. What a simulator signs must not count beside what Apple signs; and
-    /// time is part of the trust, since certificates and access are valid at a time.
+    /// Checks that a simulator's roots are the only trusted roots. Documents of a simulator must not count beside
+    /// Apple's. Time is part of the trust too, since certificates and access are valid at a time.
     ///
-    /// - Parameter trusted: The roots of ``roots``, with Apple's if they are trusted too.
-    /// - Throws: ``ConfigurationError`` if a simulator's root is trusted beside another one's, or if ``simulatorClock``
-    ///   is set for a server that trusts other roots than a simulator's.
+    /// - Parameter trusted: The roots from ``roots``, with Apple's roots if the server also trusts them.
+    /// - Throws: ``ConfigurationError`` if the server trusts a simulator's root beside other roots, or if
+    ///   ``simulatorClock`` is set for a server without a simulator's roots.
     package func requireSimulatorAlone(_ trusted: TrustRoots) throws(ConfigurationError) {
         let (some, all) = trusted.simulated
         guard some == all else {
@@ -347,23 +349,23 @@ extension ServerConfiguration {
             """)
     }
 
-    /// The environment without variables of Kubernetes, whose names it notes.
+    /// The environment variables without Kubernetes's variables. The names of the latter are stored in ``passedOver``.
     private mutating func passingOver(_ variables: [String: String]) -> [String: String] {
         let settings = variables.filter { !KubernetesVariable.matches($0.key, $0.value) }
         passedOver = variables.keys.filter { settings[$0] == nil }.sorted()
         return settings
     }
 
-    /// The name by which the operator gave a setting; its name in the file if it has its default.
+    /// The name by which the operator gave a setting; the name in the file for a setting with its default.
     package func givenName(_ setting: String) -> String { givenNames[setting] ?? setting }
 
-    /// The same name, with the file and the line before it if the setting is there.
+    /// The name from ``givenName(_:)``, after the file and the line if the setting is in the file.
     package func reference(to setting: String) -> String {
         let name = givenName(setting)
         return givenLines[setting].map { "\(file ?? "") line \($0): \(name)" } ?? name
     }
 
-    /// Sets what an option gives, which overrides the file and the environment.
+    /// Sets the value of a command's option. An option overrides the file and the environment.
     package mutating func set<Value>(
         _ path: WritableKeyPath<ServerConfiguration, Value>, to value: Value, _ setting: String, by option: String
     ) {

@@ -7,7 +7,7 @@ import NIOCore
 import NIOHTTPTypes
 
 /// Reads the bodies of requests, and makes answers, within the bounds. Short bodies are handled at once, on the thread
-/// of their connection; long ones wait in a queue for other threads. So do long answers.
+/// of their connection. Long bodies and long answers wait in a queue for other threads.
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
     package let queue: LongBodyQueue
@@ -27,9 +27,9 @@ package final class BodyIntake: Sendable {
 
     /// Reads the whole body of a request, then calls `handle`.
     ///
-    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`, 408 if it takes too long to arrive, 400 if it is
-    ///   incomplete or the client disconnects before its turn; ``Refusal/overloaded`` if it is long and too many bytes
-    ///   are in flight; ``Refusal/encoded`` if it is compressed.
+    /// - Throws: `HTTPError`: 413 if the body is longer than `limit`; 408 if the body takes too long to arrive; 400 if
+    ///   the body is incomplete, or the client disconnects while the body waits in the queue. ``Refusal/overloaded`` if
+    ///   the body is long and too many bytes are in flight. ``Refusal/encoded`` if the body is compressed.
     package func withBody<Result: Sendable>(
         of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
     ) async throws -> Result {
@@ -50,21 +50,22 @@ package final class BodyIntake: Sendable {
             warning.log()
             throw refusal
         } catch is CancellationError {
-            // The client has disconnected, so no client reads this error.
+            // The client has disconnected and cannot read this error.
             throw HTTPError(.badRequest)
         }
     }
 
-    /// Makes an answer of rows from the ledger. If it is long, its bytes are reserved first, and stay so until the
-    /// client has received them, and it waits its turn in the queue.
+    /// Makes an answer from rows of the ledger. For a long answer, bytes are reserved first and remain reserved until
+    /// the client has received the answer. A long answer also waits in the queue.
     ///
     /// - Parameters:
-    ///   - rows: About how many statements the ledger must load for it, and how many rows it has otherwise.
-    ///   - prepare: Called before the turn, for what waits for the disk or the App Store.
-    ///   - isAnswer: Whether a result is what the client gets. Otherwise the bytes are free again at once, for the
-    ///     attempt that follows.
-    /// - Throws: ``Refusal/overloaded`` if others hold too much; `HTTPError` if the client disconnects before its turn;
-    ///   errors of the closures.
+    ///   - rows: The approximate number of statements that the ledger must load for the answer, plus the number of its
+    ///     other rows.
+    ///   - prepare: Called before the wait in the queue, for work that waits for the disk or the App Store.
+    ///   - isAnswer: Whether a result is the answer to the client. Otherwise the bytes are released at once, for the
+    ///     next attempt.
+    /// - Throws: ``Refusal/overloaded`` if other requests have reserved too many bytes; `HTTPError` if the client
+    ///   disconnects while the answer waits in the queue; errors of the closures.
     package func withAnswer<Result: Sendable>(
         of rows: Int, to request: Request, after prepare: @Sendable () async throws -> Void = {},
         isAnswer: @Sendable (Result) -> Bool = { _ in true }, _ make: @Sendable () async throws -> Result
@@ -86,17 +87,17 @@ package final class BodyIntake: Sendable {
             warning.log()
             throw refusal
         } catch is CancellationError {
-            // As above.
+            // The client has disconnected and cannot read this error.
             throw HTTPError(.badRequest)
         }
     }
 }
 
 extension Request {
-    /// What `Content-Length` says: 0 without it, and the greatest number for one beyond that, such as 2^63.
+    /// The value of `Content-Length`: 0 without the field, and `Int.max` for a number greater than that, such as 2^63.
     private var announcedLength: Int { headers[.contentLength].map { Int($0) ?? .max } ?? 0 }
 
-    /// Refuses a body by the head alone, so that a client which waits for 100 (Continue) does not send it.
+    /// Refuses a body by the head alone. A client that waits for 100 (Continue) then does not send the body.
     fileprivate func requirePlainBody(upTo limit: Int) throws {
         guard announcedLength <= limit else { throw HTTPError(.contentTooLarge) }
         guard ["", "identity"].contains(headers[.contentEncoding]?.lowercased() ?? "") else { throw Refusal.encoded }
@@ -104,7 +105,8 @@ extension Request {
 
     /// Reads the whole body.
     ///
-    /// - Parameter reserve: Called before bytes beyond ``ServerBounds/shortBody`` are kept, with their number.
+    /// - Parameter reserve: Called with the number of further bytes beyond ``ServerBounds/shortBody``, before the bytes
+    ///   are stored.
     fileprivate func body(upTo limit: Int, _ reserve: (Int) throws -> Void) async throws -> [UInt8] {
         let length = announcedLength
         var bytes: [UInt8] = []
@@ -134,7 +136,7 @@ extension RequestBody.AsyncIterator {
     }
 }
 
-/// The connection whose request is being handled.
+/// The connection of the current request.
 struct ClientConnection: Sendable {
     @TaskLocal static var current: ClientConnection?
 
@@ -145,9 +147,9 @@ struct ClientConnection: Sendable {
     /// Completes when the connection is closed.
     var closed: EventLoopFuture<Void> { channel.closeFuture }
 
-    /// Holds what was reserved for the next response until the client has received it.
+    /// Keeps the reservation for the next response until the client has received the response.
     func hold(_ reserved: ReservedBytes) { channel.triggerUserOutboundEvent(reserved, promise: nil) }
 
-    /// Sends 100 (Continue), for which the client waits before it sends the body (RFC 9110 section 10.1.1).
+    /// Sends 100 (Continue). The client waits for this response before sending the body (RFC 9110 section 10.1.1).
     func requestBody() { channel.writeAndFlush(HTTPResponsePart.head(HTTPResponse(status: .continue)), promise: nil) }
 }

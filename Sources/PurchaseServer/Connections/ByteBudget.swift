@@ -19,23 +19,23 @@ final class ByteBudget: Sendable {
     /// The bytes in memory now.
     var count: Int { state.withLock { $0.taken } }
 
-    /// Reserves `count` bytes for a body if they are free. One client gets at most a quarter, so that no single client
-    /// takes all.
+    /// Reserves `count` bytes for a body if so many bytes are free. A client gets at most a quarter of the budget, so
+    /// that no single client takes the whole budget.
     func reserve(_ count: Int, for client: IPAddress?) -> Bool {
         reserve(count, for: client, evenAlone: false)
     }
 
-    /// Reserves `count` bytes for an answer that is about to be made.
+    /// Reserves `count` bytes for an answer before it is made.
     ///
-    /// Nobody can ask for a shorter answer. So an answer that is larger than a client's quarter is made if the client
-    /// has nothing else in memory, and one that is larger than the whole budget if nobody has.
+    /// A client cannot ask for a shorter answer. So an answer larger than a client's quarter is made if the client has
+    /// no other bytes in memory. An answer larger than the whole budget is made if no client has bytes in memory.
     ///
-    /// - Returns: `nil` if others hold too much.
+    /// - Returns: `nil` if too many bytes are reserved.
     func reserveAnswer(_ count: Int, for client: IPAddress?) -> ReservedBytes? {
         reserve(count, for: client, evenAlone: true) ? ReservedBytes(count, of: client, in: self) : nil
     }
 
-    /// - Parameter evenAlone: Whether a client that has nothing else in memory may have more than its part.
+    /// - Parameter evenAlone: Whether a client without other bytes in memory may exceed its quarter.
     private func reserve(_ count: Int, for client: IPAddress?, evenAlone: Bool) -> Bool {
         state.withLock { state in
             guard count <= limit - state.taken || evenAlone && state.taken == 0 else { return false }
@@ -49,7 +49,7 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Counts an answer whose size was not known before it was made, even beyond the limit.
+    /// Counts an answer whose size was unknown before it was made, even beyond the limit.
     func charge(_ count: Int, to client: IPAddress? = nil) {
         state.withLock { state in
             state.taken += count
@@ -66,8 +66,8 @@ final class ByteBudget: Sendable {
     }
 }
 
-/// Bytes of the budget that an answer holds, from before it is made until the client has received it or is gone. They
-/// return to the budget when nothing refers to them any more.
+/// Bytes of the budget that are reserved for an answer, from before it is made until the client has received it or has
+/// disconnected. The bytes return to the budget with the last reference to this object.
 final class ReservedBytes: Sendable {
     private let client: IPAddress?
     private let budget: ByteBudget
@@ -81,7 +81,7 @@ final class ReservedBytes: Sendable {
 
     deinit { settle(0) }
 
-    /// Holds as many bytes as the answer has, now that it is made.
+    /// Adjusts the reservation to the size of the finished answer.
     func settle(_ count: Int) {
         let more = bytes.withLock { bytes in
             defer { bytes = count }

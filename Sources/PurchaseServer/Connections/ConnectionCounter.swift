@@ -5,16 +5,16 @@ import Synchronization
 
 /// Counts the open connections of a listener, in total and for each client.
 ///
-/// If all slots are taken, a new connection gets that of the one that has waited longest for the head of a request.
-/// Otherwise silent connections could keep everybody out for as long as they are renewed.
+/// If all slots are taken, a new connection gets the slot of the connection that has waited longest for the head of a
+/// request. Otherwise silent connections could lock out all clients for as long as they are renewed.
 package final class ConnectionCounter: Sendable {
     private struct State {
-        /// By the number of the connection.
+        /// The slots, by the number of the connection.
         var slots: [Int: Slot] = [:]
         var clients: [IPAddress: Int] = [:]
-        /// The connections without a slot that are being told so.
+        /// The number of connections without a slot that are receiving a refusal.
         var refused = 0
-        /// Numbers connections, and waits in their order.
+        /// The last number. Connections and waits share one sequence of numbers.
         var last = 0
 
         mutating func next() -> Int {
@@ -24,18 +24,19 @@ package final class ConnectionCounter: Sendable {
     }
 
     private struct Slot {
-        /// The number of the wait for a head; `nil` while a request is handled.
+        /// The number of the wait for a head; `nil` while the server handles a request.
         var wait: Int?
         var close: @Sendable () -> Void
     }
 
-    /// Whether a new connection may stay.
+    /// The decision about a new connection.
     package enum Admission {
-        /// It has a slot, until ``leave(_:of:)`` with this number.
+        /// The connection has a slot, until ``leave(_:of:)`` with this number.
         case admitted(number: Int)
-        /// All slots are taken by requests. Unless too many others are, it is told so, until ``leaveRefused()``.
+        /// Requests occupy all slots. The connection receives a refusal, until ``leaveRefused()``, unless too many
+        /// other connections are receiving a refusal.
         case full(isTold: Bool)
-        /// Its client has too many.
+        /// The client has too many connections.
         case tooMany
     }
 
@@ -62,9 +63,9 @@ package final class ConnectionCounter: Sendable {
             ["maxConnectionsPerPeer": "\(bounds.connectionsPerPeer)"], clock: clock, logger)
     }
 
-    /// Gives a new connection a slot, in which it waits for a head.
+    /// Gives a new connection a slot. The connection then waits for a head.
     ///
-    /// - Parameter close: Closes the connection. Called at most once, if its slot is given to another one.
+    /// - Parameter close: Closes the connection. Called at most once, if a newer connection gets its slot.
     package func enter(_ peer: IPAddress?, close: @escaping @Sendable () -> Void) -> Admission {
         let client = countedClient(peer)
         let (admission, replaced) = state.withLock { state -> (Admission, Slot?) in
@@ -94,7 +95,7 @@ package final class ConnectionCounter: Sendable {
         return admission
     }
 
-    /// From now on a connection waits for a head.
+    /// Notes that a connection waits for a head from now on.
     package func beginWait(_ number: Int) {
         state.withLock { state in
             guard state.slots[number] != nil else { return }
@@ -103,9 +104,9 @@ package final class ConnectionCounter: Sendable {
         }
     }
 
-    /// A connection has received a head.
+    /// Notes that a connection has received a head.
     ///
-    /// - Returns: False if its slot was given to another one, which closes it.
+    /// - Returns: False if a newer connection got the slot. This connection is then being closed.
     package func endWait(_ number: Int) -> Bool {
         state.withLock { state in
             guard state.slots[number] != nil else { return false }
@@ -114,7 +115,7 @@ package final class ConnectionCounter: Sendable {
         }
     }
 
-    /// Ends the count of an admitted connection.
+    /// Stops counting an admitted connection.
     package func leave(_ number: Int, of peer: IPAddress?) {
         state.withLock { state in
             state.slots[number] = nil
@@ -124,10 +125,10 @@ package final class ConnectionCounter: Sendable {
         }
     }
 
-    /// Ends the count of a connection that was told that all slots are taken.
+    /// Stops counting a connection that received a refusal because all slots were taken.
     package func leaveRefused() { state.withLock { $0.refused -= 1 } }
 
-    /// The client that a connection counts for; `nil` for a trusted proxy's connection.
+    /// The client of a connection, for the bound per client; `nil` for a trusted proxy's connection.
     private func countedClient(_ peer: IPAddress?) -> IPAddress? {
         peer.flatMap { bounds.trusts($0) ? nil : $0.client }
     }

@@ -6,11 +6,11 @@ import NIOCore
 import NIOHTTPTypes
 
 /// Closes a connection if its client takes longer than ``ServerBounds`` allow, does not receive its response, or sends
-/// a body that is not read.
+/// a body that no route reads.
 ///
 /// The server handles one request of a connection at a time. If a client sends another request before it has the
-/// response, the server does not read that request, and closes the connection after the response (RFC 9112 section
-/// 9.3.2 allows this).
+/// response, the server does not read the second request. The server then closes the connection after the response (RFC
+/// 9112 section 9.3.2 allows this behaviour).
 final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -20,7 +20,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private enum Phase {
         /// Between requests, or within a head.
         case waiting
-        /// From the head of a request until its response was sent.
+        /// From the head of a request until its response is sent.
         case answering
         /// After the last response: the client has a second to read it.
         case closing
@@ -29,25 +29,25 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     private let bounds: ServerBounds
     private let budget: ByteBudget
     private var phase = Phase.waiting
-    /// When the phase must end.
+    /// The deadline of the phase.
     private var deadline: NIODeadline
-    /// When the body must have arrived; `nil` once it has, or after the deadline.
+    /// The deadline of the body; `nil` once the body has arrived, or after the deadline.
     private var bodyDeadline: NIODeadline?
     private var isBodyComplete = true
-    /// Whether the end of a short response was written, but perhaps not sent yet. After such a response the connection
+    /// Whether the end of a short response was written but may not be sent yet. After such a response the connection
     /// stays open.
     private var isEndWritten = false
-    /// Whether the connection ends with this response.
+    /// Whether the server closes the connection after this response.
     private var isLast = false
     private var discardedBytes = 0
-    /// The bytes of the response that count in the budget although they were not reserved.
+    /// The number of bytes of the response that count in the budget without a reservation.
     private var chargedBytes = 0
-    /// What was reserved for the response before it was made.
+    /// The reservation for the response, made before the response.
     private var reserved: ReservedBytes?
-    /// The bytes not yet sent, and since when their number is unchanged.
+    /// The number of bytes not yet sent, and the time since which the number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
-    /// The slot of the connection, which may be given to another one while it waits for a head.
+    /// The slot of the connection. While the connection waits for a head, a newer connection may get the slot.
     var slot: (counter: ConnectionCounter, number: Int)?
 
     init(_ bounds: ServerBounds, _ budget: ByteBudget) {
@@ -81,7 +81,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
             discardedBytes += bytes.readableBytes
             return
         default:
-            // The client sent another request before the response: read no more.
+            // The client sent another request before the response: stop reading.
             isLast = true
             discardedBytes = ServerBounds.discardedBody
             return
@@ -122,7 +122,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Responses
 
-    /// Holds what was reserved for a response until the client has all of it or is gone.
+    /// Keeps the reservation for a response until the client has the whole response or has disconnected.
     func triggerUserOutboundEvent(
         context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
     ) {
@@ -160,9 +160,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         finishShortAnswer(context)
     }
 
-    /// Ends a request if its short response was sent. After a flush, it usually was. If the kernel did not take the
-    /// whole response, the next request or the next check of the deadlines tries again. A promise for each response
-    /// would cost far more.
+    /// Ends a request if its short response was sent, as it usually is after a flush. If the kernel did not take the
+    /// whole response, the next request or the next check of the deadlines tries again. A promise per response would
+    /// cost far more.
     private func finishShortAnswer(_ context: ChannelHandlerContext) {
         guard isEndWritten, bufferedBytes(context) == 0 else { return }
         isEndWritten = false
@@ -182,7 +182,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         reserved = nil
     }
 
-    /// Called once the client, or the kernel, has the end of the response.
+    /// Called once the kernel has the end of the response.
     private func answered(_ context: ChannelHandlerContext) {
         releaseAnswer()
         guard context.channel.isActive else { return }
@@ -221,7 +221,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         scheduleCheck(context)
     }
 
-    /// Whether the client has received no byte for too long.
+    /// Whether the client has received no byte for longer than the write timeout.
     private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
         let bytes = bufferedBytes(context)
         guard bytes > 0, bytes == pending.bytes else {
@@ -231,9 +231,9 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         return now - pending.since >= TimeAmount(bounds.writeTimeout)
     }
 
-    /// The bytes that were written and that the kernel has not taken yet.
+    /// The number of written bytes that the kernel has not taken yet.
     private func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
-        // A closed connection has no options, and nothing that it has not sent.
+        // A closed connection has no options, and no unsent bytes.
         (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 }

@@ -7,8 +7,8 @@ import NIOHTTPTypes
 
 /// Handles the requests of a connection on the thread of its event loop.
 ///
-/// Otherwise every body chunk, handler step and response would hop threads, which costs more than most of the steps.
-/// Disk access and long bodies use other threads; see ``BodyIntake``.
+/// Otherwise every body chunk, handler step and response would hop threads, and a hop costs more than most of the
+/// steps. Disk access and long bodies use other threads; see ``BodyIntake``.
 struct EventLoopChannel: ServerChildChannel {
     let http: HTTP1Channel
     let counter: ConnectionCounter
@@ -71,7 +71,7 @@ struct EventLoopChannel: ServerChildChannel {
 }
 
 extension Channel {
-    /// Bounds the memory of one connection, in the process and in the kernel.
+    /// Bounds the memory of a connection, in the process and in the kernel.
     fileprivate func setBuffers() {
         func set<Option: ChannelOption>(_ option: Option, _ value: Option.Value) {
             // A closed connection has no options.

@@ -3,9 +3,10 @@
 import HTTPTypes
 import NIOCore
 
-/// Tells a new connection that all others are in use: 503 before it sends anything, then the end.
+/// Refuses a new connection if all slots are in use. The client gets 503 before it sends a request, then the end of the
+/// connection.
 ///
-/// It stands before all other handlers, which see nothing of the connection.
+/// This handler stands before all other handlers and passes no data to them.
 final class FullServer: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -16,7 +17,7 @@ final class FullServer: ChannelInboundHandler {
     func channelActive(context: ChannelHandlerContext) {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Self.response)), promise: nil)
         context.close(mode: .output, promise: nil)
-        // As after each response to a body that was not read: the client gets the response before a reset.
+        // As after each response to an unread body, the client gets the response before a reset.
         closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(ServerBounds.closingTime)) {
             context.close(promise: nil)
         }

@@ -8,7 +8,7 @@ package import NIOCore
 public struct IPAddress: Hashable, Sendable {
     fileprivate var bits: UInt128
 
-    /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not one.
+    /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not an address.
     public init?(_ text: some StringProtocol) {
         var four = UInt32(0)
         var six = UInt128(0)
@@ -22,7 +22,7 @@ public struct IPAddress: Hashable, Sendable {
     }
 
     /// Parses an element of `X-Forwarded-For`: an address, with or without a port, such as `192.0.2.1:567` or
-    /// `[2001:db8::1]:567`; `nil` if the text is not one.
+    /// `[2001:db8::1]:567`; `nil` if the text is not an address.
     init?(forwarded text: String) {
         var address = text[...]
         var port = ":0"[...]
@@ -45,8 +45,8 @@ public struct IPAddress: Hashable, Sendable {
 
     private var isV4: Bool { bits >> 32 == 0xffff }
 
-    /// The client for the bounds: an IPv4 address, or an IPv6 network of 64 bits, the smallest that providers give to a
-    /// customer.
+    /// The client for the bounds: an IPv4 address, or an IPv6 network of 64 bits. Providers give a customer no smaller
+    /// network.
     var client: IPAddress {
         var client = self
         if !isV4 { client.bits &= UInt128.max << 64 }
@@ -59,7 +59,7 @@ public struct IPAddress: Hashable, Sendable {
 /// A block of addresses, such as `10.0.0.0/8`.
 public struct IPNetwork: Hashable, Sendable {
     private var address: IPAddress
-    /// How many of the lowest bits are not compared.
+    /// The number of lowest bits that are not compared.
     private var freeBits: Int
 
     /// Parses an address, or a block in CIDR notation (RFC 4632 section 3.1); `nil` if the text is neither.

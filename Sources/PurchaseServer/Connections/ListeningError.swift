@@ -4,11 +4,11 @@ import Foundation
 import NIOCore
 import ServiceLifecycle
 
-/// Why a server cannot listen on an address.
+/// The reason why a server cannot listen on an address.
 public struct ListeningError: Error, CustomStringConvertible {
     /// The setting to change: `port`, `hostname`, `healthPort` or `healthHostname`.
     public let setting: String
-    /// A sentence that begins with the address.
+    /// A sentence, beginning with the address.
     public let message: String
 
     /// The setting and the message.
@@ -46,11 +46,12 @@ package struct ListeningAddress: Sendable, CustomStringConvertible {
         self.port = port
     }
 
-    /// As in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
+    /// The address as in a URL: an IPv6 address is in brackets (RFC 3986 section 3.2.2).
     package var description: String { hostname.contains(":") ? "[\(hostname)]:\(port)" : "\(hostname):\(port)" }
 }
 
-/// Runs a server, and adds the address to the error if it cannot listen: the system's error does not name it.
+/// Runs a server. If the server cannot listen, the error gets the address, because the system's error does not name the
+/// address.
 struct NamingListener<Application: Service>: Service {
     let application: Application
     let settings: ListeningSettings

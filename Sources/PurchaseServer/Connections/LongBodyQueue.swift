@@ -3,11 +3,11 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies by fair queueing, on one thread fewer than there are cores. These are not the threads of
-/// connections.
+/// Handles long bodies by fair queueing, at most as many at once as there are cores, minus one. The threads of
+/// connections are not used.
 ///
-/// The order is the one in which the bodies would finish if all shared the threads equally. A receipt therefore
-/// overtakes much longer bodies, and no body starves. All bodies of one client together get the share of one body.
+/// The bodies run in the order in which they would finish if all shared the threads equally. A receipt therefore
+/// overtakes much longer bodies, and no body starves. All bodies of a client together get the share of one body.
 package final class LongBodyQueue: Sendable {
     fileprivate struct Waiting {
         var id: Int
@@ -20,7 +20,7 @@ package final class LongBodyQueue: Sendable {
 
     fileprivate struct State {
         var running = 0
-        /// The bytes of each body that equal sharing would have handled since the start.
+        /// The number of bytes of each body that equal sharing would have handled since the start.
         var virtualTime = 0
         var lastID = 0
         var waiting: [Waiting] = []
@@ -31,16 +31,16 @@ package final class LongBodyQueue: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threads: The most bodies handled at once.
-    ///   - limit: The most bodies that wait.
+    ///   - threads: The maximum number of bodies handled at once.
+    ///   - limit: The maximum number of waiting bodies.
     package init(threads: Int = max(1, System.coreCount - 1), limit: Int = ServerBounds.waitingBodies) {
         self.threads = threads
         self.limit = limit
     }
 
-    /// Waits until it is the turn of a request body of `size` bytes, then calls `body`.
+    /// Waits in the queue with a request body of `size` bytes, then calls `body`.
     ///
-    /// - Parameter closed: Completes when the client disconnects, which removes its body from the queue.
+    /// - Parameter closed: Completes when the client disconnects. The queue then removes the client's body.
     /// - Throws: ``Refusal/overloaded`` if the queue is full and this body would be the last; `CancellationError` if
     ///   the task is cancelled, or the client disconnects, while the body waits.
     package func run<Result: Sendable>(
@@ -52,7 +52,7 @@ package final class LongBodyQueue: Sendable {
         return try await withTaskExecutorPreference(globalConcurrentExecutor) { try await body() }
     }
 
-    /// The number of bodies that wait.
+    /// The number of waiting bodies.
     package var count: Int { state.withLock { $0.waiting.count } }
 
     private func turn(_ size: Int, for client: IPAddress?, until closed: EventLoopFuture<Void>?) async throws {
@@ -89,7 +89,7 @@ extension LongBodyQueue.State {
     fileprivate enum Arrival {
         case started
         case cancelled
-        /// The body waits. If too many do, the last in the order is refused.
+        /// The body waits. If too many bodies wait, the last body in the order is refused.
         case waits(refused: LongBodyQueue.Waiting?)
     }
 
@@ -97,7 +97,7 @@ extension LongBodyQueue.State {
     fileprivate mutating func add(
         _ body: LongBodyQueue.Waiting, _ threads: Int, _ limit: Int, isCancelled: Bool
     ) -> Arrival {
-        // Checked within the lock: a task that is cancelled later finds the body in the queue.
+        // Checked within the lock, so that a later cancellation finds the body in the queue.
         if isCancelled { return .cancelled }
         guard running >= threads else {
             running += 1
@@ -112,7 +112,7 @@ extension LongBodyQueue.State {
         return .waits(refused: waiting.remove(at: last))
     }
 
-    /// The next body, after another has finished.
+    /// Takes the next body from the queue, after a body has finished.
     fileprivate mutating func next() -> LongBodyQueue.Waiting? {
         guard let first = waiting.indices.min(by: { waiting[$0].finishTime < waiting[$1].finishTime }) else {
             running -= 1

@@ -3,10 +3,11 @@
 import HTTPTypes
 import NIOHTTP1
 
-/// Why no route sees a request: it breaks a rule of HTTP itself, or needs a part of HTTP that the server does not have.
+/// The fault of a request that no route receives: the request breaks a rule of HTTP itself, or needs a part of HTTP
+/// that the server lacks.
 ///
-/// ``RequestRules`` finds these faults before the routes. It puts the fault in the place of the request's path, so that
-/// the response has the same body, header fields and log line as that of any other error.
+/// ``RequestRules`` finds the fault before the routes, and replaces the request's path by the fault's ``path``. The
+/// response therefore has the same body, header fields and log line as the response to any other error.
 enum MalformedRequest: String, CaseIterable {
     case syntax
     case host
@@ -19,7 +20,8 @@ enum MalformedRequest: String, CaseIterable {
     case method
     case version
 
-    /// Begins the paths below. No client can send one, since a request line ends its target at a space.
+    /// The beginning of each fault's path. No client can send such a path, since a request line ends its target at a
+    /// space.
     private static let prefix = "malformed "
 
     /// The path of a request with this fault.
@@ -62,13 +64,13 @@ extension MalformedRequest {
             }
     }
 
-    /// The fault of a head that was parsed; `nil` if there is none.
+    /// The fault of a parsed head; `nil` if the head is valid.
     init?(_ head: HTTPRequestHead, _ line: RequestLine) {
         guard let fault = Self.rules.first(where: { $0.isBroken(head, line) })?.fault else { return nil }
         self = fault
     }
 
-    /// Of several faults the first counts.
+    /// The rules in order. The first broken rule counts.
     private static let rules: [(fault: MalformedRequest, isBroken: @Sendable (HTTPRequestHead, RequestLine) -> Bool)] =
         [
             (.syntax, { $1.hasExtraSpace }),
@@ -89,21 +91,22 @@ extension HTTPMethod {
 }
 
 extension HTTPRequestHead {
-    /// RFC 9112 section 3.2. Only a client of HTTP/1.0 may omit the field.
+    /// Whether the Host field is valid (RFC 9112 section 3.2). Only a client of HTTP/1.0 may omit the field.
     fileprivate var hasValidHost: Bool {
         let hosts = headers["host"]
         guard hosts.count == 1, let host = hosts.first else { return hosts.isEmpty && version != .http1_1 }
         return host.isEmpty || RequestAuthority.isValid(host[...])
     }
 
-    /// RFC 9112 section 3.2: no fragment; `*` for OPTIONS only, which is about the whole server.
+    /// Whether the target is valid (RFC 9112 section 3.2): no fragment, and `*` only for OPTIONS of the whole server.
     fileprivate var hasValidTarget: Bool {
         if uri == "*" { return method == .OPTIONS }
         guard let target = RequestTarget(uri) else { return false }
         return target.authority.map(RequestAuthority.isValid) ?? true
     }
 
-    /// RFC 9112 section 6.3: the last coding must be chunked, and HTTP/1.0 has none. The parser checks the rest.
+    /// Whether the length of the body is unclear (RFC 9112 section 6.3): the last coding must be chunked, and HTTP/1.0
+    /// has no codings. The parser checks the rest.
     fileprivate var hasUnclearLength: Bool {
         guard headers.contains(name: "transfer-encoding") else { return false }
         return version != .http1_1 || codings.last != "chunked"

@@ -2,20 +2,21 @@
 
 import NIOCore
 
-/// Remembers what the parser does not say: about the request line, and how many bytes it has read.
+/// Records details that the parser does not report: the form of the request line, and the number of bytes of the
+/// request.
 final class RequestLine: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    /// The longest method that is recognised as one, in bytes: longer than any registered one.
+    /// The maximum length of a recognised method in bytes: longer than any registered method.
     private static let maxMethodBytes = 32
 
     private var start: [UInt8] = []
     private var end: [UInt8] = []
     private var isComplete = false
-    /// The number of its bytes so far, without the line feed.
+    /// The number of bytes of the line so far, without the line feed.
     private(set) var count = 0
     private var spaces = 0
-    /// The number of bytes of the request so far, as they were sent.
+    /// The number of bytes of the request so far, as sent.
     private(set) var bytes = 0
 
     func reset() {
@@ -55,8 +56,8 @@ final class RequestLine: ChannelInboundHandler {
         return end.map { digits.contains($0) ? UInt8(ascii: "0") : $0 } == Self.version
     }
 
-    /// Whether the line has more than its two spaces (RFC 9112 section 3). The parser skips them, but other servers on
-    /// the way may see another target in such a line.
+    /// Whether the line has more than its two spaces (RFC 9112 section 3). The parser skips extra spaces, but other
+    /// servers on the way may read a different target from such a line.
     var hasExtraSpace: Bool { spaces > 2 }
 
     /// Whether the line begins with a token and a space, as a method does (RFC 9112 section 3).

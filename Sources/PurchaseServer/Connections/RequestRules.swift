@@ -4,10 +4,10 @@ import Hummingbird
 import NIOCore
 import NIOHTTP1
 
-/// Refuses requests that break the rules of HTTP itself, with a response like that to any other error, and decides
-/// which requests are the last of their connection.
+/// Refuses requests that break the rules of HTTP itself, with the same form of response as to any other error. The
+/// handler also decides which requests are the last of their connection.
 ///
-/// The types behind this handler have neither the version of a request nor the number of its Host fields.
+/// The types of the later handlers have neither the version of a request nor the number of its Host fields.
 final class RequestRules: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -15,7 +15,7 @@ final class RequestRules: ChannelInboundHandler {
     private let line: RequestLine
     private var isReadingBody = false
     private var hasFailed = false
-    /// The bytes of the body so far, without what frames its chunks.
+    /// The number of bytes of the body so far, without the framing of its chunks.
     private var bodyBytes = 0
 
     private init(_ line: RequestLine) {
@@ -58,7 +58,7 @@ final class RequestRules: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // The parser reports each byte behind an error as another error.
+        // The parser reports each byte after an error as a further error.
         guard !hasFailed else { return }
         guard let error = error as? HTTPParserError, !isReadingBody else { return context.fireErrorCaught(error) }
         hasFailed = true
@@ -80,7 +80,7 @@ final class RequestRules: ChannelInboundHandler {
         } else {
             head.uri = Self.routed(head.uri)
         }
-        // The parser stops behind a request to upgrade, which the server ignores (RFC 9110 section 7.8).
+        // The parser stops after a request to upgrade. The server ignores the upgrade (RFC 9110 section 7.8).
         if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
         }
@@ -89,7 +89,8 @@ final class RequestRules: ChannelInboundHandler {
         return head
     }
 
-    /// No client can send this path, since a request line has no third space. OPTIONS of the whole server, `*`, has it.
+    /// The path of OPTIONS of the whole server, `*`. No client can send this path, since a request line has no third
+    /// space.
     static let wholeServer = "/whole server"
 
     /// A path without a route.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The target of a request, split: a path or a URL (RFC 9112 section 3.2), perhaps with a query.
+/// The parts of a request's target: a path or a URL (RFC 9112 section 3.2), with or without a query.
 struct RequestTarget {
     /// The host and port of a URL; `nil` if the target is a path.
     private(set) var authority: Substring?
-    /// The path as it was sent, with its escapes.
+    /// The path as sent, with its escapes.
     private(set) var path: Substring
-    /// The query with its question mark; empty if there is none.
+    /// The query with its question mark; empty without a query.
     private(set) var query: Substring
 
     /// - Returns: `nil` if the text is neither a path that begins with `/` nor an http URL, or has a fragment.
@@ -25,7 +25,7 @@ struct RequestTarget {
         query = rest[end...]
     }
 
-    /// Whether there is nothing between two slashes of the path. A slash at its end is none.
+    /// Whether the path has two adjacent slashes. A slash at the end of the path makes no empty segment.
     var hasEmptySegment: Bool {
         var last: UInt8?
         for byte in path.utf8 {
@@ -35,8 +35,8 @@ struct RequestTarget {
         return false
     }
 
-    /// The path without escapes of characters that need none, which mean the same (RFC 3986 section 6.2.2.2). It stays
-    /// as it is if it has a `%` without two digits.
+    /// The path without unnecessary escapes: an escaped unreserved character means the same as the character (RFC 3986
+    /// section 6.2.2.2). A path with a `%` without two digits stays unchanged.
     var normalizedPath: String {
         var bytes: [UInt8] = []
         var rest = path.utf8
@@ -53,7 +53,7 @@ struct RequestTarget {
 
 /// The host and port of a URL or a Host field (RFC 3986 section 3.2).
 enum RequestAuthority {
-    /// Whether the text is a host, with or without a port. It may not be empty (RFC 9110 section 4.2.1).
+    /// Whether the text is a host, with or without a port. The host must not be empty (RFC 9110 section 4.2.1).
     static func isValid(_ text: Substring) -> Bool {
         let host: Substring
         let port: Substring
@@ -61,7 +61,7 @@ enum RequestAuthority {
             guard let end = text.firstIndex(of: "]") else { return false }
             host = text[..<end].dropFirst()
             port = text[end...].dropFirst()
-            // Without a colon it would be an IPv4 address, which has no brackets.
+            // Without a colon the host would be an IPv4 address, and IPv4 addresses have no brackets.
             guard host.contains(":"), IPAddress(host) != nil else { return false }
         } else {
             let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex
@@ -72,7 +72,7 @@ enum RequestAuthority {
         return port.isEmpty || port.first == ":" && isPort(port.dropFirst())
     }
 
-    /// A port may be empty, and then is the usual one (RFC 3986 section 3.2.3).
+    /// Whether the text is a port. An empty port stands for the default port (RFC 3986 section 3.2.3).
     private static func isPort(_ text: Substring) -> Bool {
         let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
         return text.isEmpty || text.utf8.allSatisfy(digits.contains) && UInt16(text) != nil
@@ -90,6 +90,6 @@ enum RequestAuthority {
 }
 
 extension UInt8 {
-    /// RFC 3986 section 2.3.
+    /// Whether the byte is an unreserved character (RFC 3986 section 2.3).
     fileprivate var isUnreserved: Bool { isLetterOrDigit || "-._~".utf8.contains(self) }
 }
