@@ -35,13 +35,14 @@ public struct ServerApplication: Sendable {
     /// The ledger; without one the server only verifies.
     public var ledger: LedgerService?
 
-    /// The simulator whose time ``now`` is, for demonstrations; `nil` for the time of the machine.
+    /// The simulator whose time ``now`` returns, for demonstrations; `nil` for the machine's time.
     public var simulatorClock: SimulatorClock?
 
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
-    /// Whether SIGTERM and SIGINT end it. Without, the graceful shutdown of a service that runs it does.
+    /// Whether SIGTERM and SIGINT end the server. If false, the server ends with the graceful shutdown of the service
+    /// that runs it.
     public var endsBySignal = true
 
     /// The bounds on the connections, the memory and the time that clients may use.
@@ -53,10 +54,10 @@ public struct ServerApplication: Sendable {
     /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
 
-    /// Creates a server, which ``run(hostname:port:healthHostname:healthPort:onListening:)`` starts.
+    /// Creates a server. ``run(hostname:port:healthHostname:healthPort:onListening:)`` starts the server.
     ///
-    /// - Parameter requestSeed: A random number at the start of each request id, so that ids differ from those before a
-    ///   restart.
+    /// - Parameter requestSeed: A random number at the start of each request id, so that ids differ from the ids before
+    ///   a restart.
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
         bounds: ServerBounds = ServerBounds(), requestSeed: UInt64, now: @escaping @Sendable () -> Timestamp,
@@ -72,20 +73,20 @@ public struct ServerApplication: Sendable {
         requestLogState = RequestLogState(seed: requestSeed)
     }
 
-    /// A socket that the server listens on.
+    /// A listening socket of the server.
     public enum Listener: Sendable {
         /// Answers all requests.
         case requests
-        /// Answers health checks only, with connections of its own.
+        /// Answers health checks only, with a separate limit on connections.
         case health
     }
 
     /// Serves until the process receives SIGTERM or SIGINT, then lets running requests finish.
     ///
     /// - Parameters:
-    ///   - port: The port, from 0 to 65535; 0 takes any free one, for `healthPort` too.
+    ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
     ///   - healthHostname: The address for `healthPort`; `hostname` if `nil`.
-    ///   - healthPort: A second port, which answers health checks only; `nil` for none.
+    ///   - healthPort: A second port for health checks only; `nil` for none.
     ///   - onListening: Called once for each listener, with its port.
     /// - Throws: ``ListeningError`` if the server cannot listen on an address.
     public func run(
@@ -123,7 +124,8 @@ public struct ServerApplication: Sendable {
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // A listener that is cancelled because another one failed would log errors of its own.
+                // If one listener fails, the others are shut down gracefully: a cancelled listener would log errors
+                // too.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
@@ -131,9 +133,9 @@ public struct ServerApplication: Sendable {
         try await ServiceGroup(configuration: configuration).run()
     }
 
-    /// A thread of its own, so that health checks are answered while all other threads are busy. As that of all other
-    /// connections, it stays as long as the process: a loop that was shut down while a connection still ends prints a
-    /// line of its own into the log.
+    /// A separate thread, so that the server answers health checks while all other threads are busy. Like the threads
+    /// of all other connections, this thread lives as long as the process. An event loop that is shut down while a
+    /// connection still ends prints a line into the log.
     private static let healthLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     private func application(
@@ -143,7 +145,7 @@ public struct ServerApplication: Sendable {
     ) -> some Service {
         let bounds = bounds
         let budget = bodies.budget
-        // The library's own lines about start and stop write IPv6 addresses without brackets.
+        // The library's own log lines about start and stop have IPv6 addresses without brackets.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(
@@ -171,7 +173,7 @@ public struct ServerApplication: Sendable {
     /// The router of all routes, for tests without a socket and for use in another application.
     public func router() -> Router<BasicRequestContext> { logged().add(routes) }
 
-    /// All routes: those of a server without a ledger are verifyReceipt and health checks.
+    /// All routes. A server without a ledger has only verifyReceipt and health checks.
     package var routes: [APIRoute] {
         let endpoints = ["/verifyReceipt": environment, "/sandbox/verifyReceipt": .sandbox]
         let verifyReceipt = endpoints.sorted { $0.key > $1.key }.flatMap { path, environment in

@@ -20,9 +20,9 @@ public struct ServerBounds: Sendable {
     public var idleTimeout = Duration.seconds(30)
     /// The longest time from the end of a request's head to the end of its body: 3 MiB need 10 seconds over 2.5 Mbit/s.
     public var bodyTimeout = Duration.seconds(30)
-    /// The longest time from the end of a request's head until the client has received the whole response.
+    /// The longest time from the end of a request's head until the whole response is sent.
     public var requestTimeout = Duration.seconds(60)
-    /// The longest time without progress while the server sends a response: the client receives no byte.
+    /// The longest time for which a response being sent may make no progress: the client takes no byte.
     public var writeTimeout = Duration.seconds(20)
 
     /// Whether loopback is a trusted proxy; `false` only in tests.
@@ -104,8 +104,8 @@ extension ServerBounds {
     }
 
     /// The client for the bounds on a request: the peer of the connection or, behind trusted proxies, the last address
-    /// in `X-Forwarded-For` that is not a trusted proxy. `nil` if all addresses are trusted proxies, or an address is
-    /// malformed.
+    /// in `X-Forwarded-For` that is not a trusted proxy. `nil` if all addresses are trusted proxies, if an address is
+    /// malformed, or if the peer is unknown.
     package func client(_ peer: IPAddress?, _ headers: HTTPFields) -> IPAddress? {
         guard let peer else { return nil }
         guard trusts(peer) else { return peer.client }

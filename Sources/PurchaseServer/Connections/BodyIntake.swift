@@ -55,8 +55,8 @@ package final class BodyIntake: Sendable {
         }
     }
 
-    /// Makes an answer from rows of the ledger. For a long answer, bytes are reserved first and remain reserved until
-    /// the client has received the answer. A long answer also waits in the queue.
+    /// Makes an answer from rows of the ledger. For a long answer, bytes are reserved first, and stay reserved until
+    /// the answer is sent. A long answer also waits in the queue.
     ///
     /// - Parameters:
     ///   - rows: The approximate number of statements that the ledger must load for the answer, plus the number of its
@@ -147,7 +147,7 @@ struct ClientConnection: Sendable {
     /// Completes when the connection is closed.
     var closed: EventLoopFuture<Void> { channel.closeFuture }
 
-    /// Keeps the reservation for the next response until the client has received the response.
+    /// Keeps the reservation for the next response until the response is sent.
     func hold(_ reserved: ReservedBytes) { channel.triggerUserOutboundEvent(reserved, promise: nil) }
 
     /// Sends 100 (Continue). The client waits for this response before sending the body (RFC 9110 section 10.1.1).

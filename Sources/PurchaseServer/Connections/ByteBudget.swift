@@ -66,7 +66,7 @@ final class ByteBudget: Sendable {
     }
 }
 
-/// Bytes of the budget that are reserved for an answer, from before it is made until the client has received it or has
+/// Bytes of the budget that are reserved for an answer, from before it is made until it is sent or the client has
 /// disconnected. The bytes return to the budget with the last reference to this object.
 final class ReservedBytes: Sendable {
     private let client: IPAddress?

@@ -122,7 +122,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Responses
 
-    /// Keeps the reservation for a response until the client has the whole response or has disconnected.
+    /// Keeps the reservation for a response until the whole response is sent or the client has disconnected.
     func triggerUserOutboundEvent(
         context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
     ) {
@@ -221,7 +221,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
         scheduleCheck(context)
     }
 
-    /// Whether the client has received no byte for longer than the write timeout.
+    /// Whether the number of unsent bytes has not changed for the write timeout.
     private func isStuck(_ context: ChannelHandlerContext, at now: NIODeadline) -> Bool {
         let bytes = bufferedBytes(context)
         guard bytes > 0, bytes == pending.bytes else {

@@ -3,8 +3,8 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies by fair queueing, at most as many at once as there are cores, minus one. The threads of
-/// connections are not used.
+/// Handles long bodies by fair queueing, on one thread fewer than the number of cores, but on at least one. These
+/// threads are not the threads of connections.
 ///
 /// The bodies run in the order in which they would finish if all shared the threads equally. A receipt therefore
 /// overtakes much longer bodies, and no body starves. All bodies of a client together get the share of one body.

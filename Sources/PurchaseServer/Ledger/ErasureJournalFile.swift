@@ -6,34 +6,34 @@ import Foundation
 public import PurchaseLedger
 import Synchronization
 
-/// A journal of erasures in a file, beside the ledger or at `erasureJournal`, which only its owner may read (0600).
+/// A journal of erasures in a file, beside the ledger or at `erasureJournal`. Only the file's owner may read it (0600).
 ///
-/// The first line has a random key, and each further line an erasure:
+/// The first line has a random key. Each further line has an erasure:
 ///
 /// ```
 /// quittance-erasures 1 KEY
 /// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID
 /// ```
 ///
-/// A file that was restored together with an older ledger may have several journals, each after a first line of its
-/// own. Erasures are added to the last journal.
+/// A file that was restored together with an older ledger may have several journals, each with a first line. New
+/// erasures are added to the last journal.
 public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
-    /// The journals in the file, with what is in them when it is opened.
+    /// The journals in the file, with the erasures that the file had when it was opened.
     public let journals: [any ErasureJournal]
 
-    /// Opens a journal. No other process may have it open.
+    /// Opens a journal. No other process may have the journal open.
     ///
     /// - Parameters:
-    ///   - path: The path of the file, which is made if it does not exist.
+    ///   - path: The path of the file. A missing file is created.
     ///   - random: Chooses the key of a new file.
-    /// - Throws: `LedgerStorageError`: `unavailable` if it cannot be opened, or another process uses it, `damaged` if
-    ///   it is another file.
+    /// - Throws: `LedgerStorageError`: `unavailable` if the file cannot be opened, or another process uses it; `full`
+    ///   if the disk is full; `damaged` if the file is not a journal.
     public init(_ path: String, random: inout some RandomNumberGenerator) throws {
         self.path = path
         let text = try Self.text(of: path)
-        // Another file is left as it is.
+        // A file that is not a journal stays unchanged.
         try ErasureSection.requireJournal(text, path)
         let file = try OpenFile(path)
         if text.isEmpty {
@@ -41,7 +41,7 @@ public final class ErasureJournalFile: Sendable {
             try file.append("\(ErasureSection.title) \(key.hexadecimal)\n")
             try file.flushFolder()
         } else if text.last != "\n" {
-            // A line that was not written whole: its erasure was not committed.
+            // The last line is incomplete: its erasure was not committed.
             try file.append("\n")
         }
         journals = try ErasureSection.all(in: Self.text(of: path)).compactMap { section in
@@ -52,9 +52,9 @@ public final class ErasureJournalFile: Sendable {
     /// The journal to which erasures are added.
     public var journal: (any ErasureJournal)? { journals.last }
 
-    /// The content of a journal's file; empty if there is none.
+    /// The content of a journal's file; empty if the file does not exist.
     ///
-    /// - Throws: `LedgerStorageError.unavailable` if there is one that cannot be read.
+    /// - Throws: `LedgerStorageError.unavailable` if the file exists but cannot be read.
     package static func text(of path: String) throws -> String {
         guard FileManager.default.fileExists(atPath: path) else { return "" }
         guard let data = FileManager.default.contents(atPath: path) else {
@@ -64,7 +64,7 @@ public final class ErasureJournalFile: Sendable {
     }
 }
 
-/// A file that no other process has open in this way, as long as this value exists.
+/// A file with an exclusive lock for the lifetime of this object. No other process can open the file in this way.
 private final class OpenFile: Sendable {
     let path: String
     private let descriptor: Int32
@@ -74,11 +74,12 @@ private final class OpenFile: Sendable {
         descriptor = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.failure(path) }
         var status = stat()
-        // A device, such as /dev/null, would forget the erasures, and lose its mode for all others.
+        // A device, such as /dev/null, would not keep the erasures. The change of mode below would affect all other
+        // users of the device.
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose another erasureJournal")
         }
-        // Whatever the umask.
+        // The umask does not change this mode.
         fchmod(descriptor, 0o600)
         guard flock(descriptor, LOCK_EX | LOCK_NB) != 0 else { return }
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
@@ -89,7 +90,8 @@ private final class OpenFile: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Adds a text, which is on the disk once this returns, or not in the file.
+    /// Appends a text. The text is on the disk once this function returns. If the function throws, it removes a partial
+    /// text again.
     func append(_ text: String) throws {
         var own = stat()
         var found = stat()
@@ -102,11 +104,11 @@ private final class OpenFile: Sendable {
         let start = lseek(descriptor, 0, SEEK_END)
         let bytes = Array(text.utf8)
         let written = write(descriptor, bytes, bytes.count)
-        // A part is written if the rest does not fit.
+        // `write` stops early if the disk is full.
         if (0..<bytes.count).contains(written) { errno = ENOSPC }
         guard written == bytes.count, fsync(descriptor) == 0 else {
             let error = Self.failure(path)
-            // A part of a line would take the next one with it.
+            // A partial line would also damage the next line.
             ftruncate(descriptor, start)
             throw error
         }
@@ -129,9 +131,9 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Erases what the journals of a file have and the ledger has not, see ``Ledger/replay(_:)``.
+    /// Repeats the erasures in the journals of a file that the ledger lacks; see ``Ledger/replay(_:)``.
     ///
-    /// - Returns: How many customers were erased.
+    /// - Returns: The number of erased customers.
     package func replay(_ file: ErasureJournalFile) async throws -> Int {
         var count = 0
         for journal in file.journals { count += try await replay(journal) }
@@ -139,7 +141,7 @@ extension Ledger {
     }
 }
 
-/// A first line and the lines that follow it.
+/// A journal's first line and the lines after the first line.
 package struct ErasureSection: Hashable, Sendable {
     /// The first line.
     package var header: Substring
@@ -159,7 +161,7 @@ package struct ErasureSection: Hashable, Sendable {
         return sections
     }
 
-    /// - Throws: `LedgerStorageError.damaged` if a text is neither empty nor that of a journal.
+    /// - Throws: `LedgerStorageError.damaged` if a text is neither empty nor a journal.
     package static func requireJournal(_ text: String, _ path: String) throws {
         guard !all(in: text).contains(where: { $0.key == nil }) else {
             throw LedgerStorageError(
@@ -167,9 +169,9 @@ package struct ErasureSection: Hashable, Sendable {
         }
     }
 
-    /// The text with all that two files have.
+    /// The text of a file with the lines of both files.
     ///
-    /// - Parameter text: The one whose last journal stays the last.
+    /// - Parameter text: The text whose last journal remains the last journal of the result.
     package static func merge(_ other: String, into text: String) -> String {
         var sections = all(in: text)
         for section in all(in: other).reversed() {
@@ -183,7 +185,7 @@ package struct ErasureSection: Hashable, Sendable {
         return sections.map { ([$0.header] + $0.lines).joined(separator: "\n") + "\n" }.joined()
     }
 
-    /// `nil` if the header is none.
+    /// The key in the header; `nil` if the line is not a header.
     fileprivate var key: [UInt8]? {
         let digits = header.split(separator: " ").last ?? ""
         let bytes = stride(from: 0, to: digits.utf8.count, by: 2).map { start in
@@ -193,7 +195,8 @@ package struct ErasureSection: Hashable, Sendable {
         return bytes.compactMap(\.self)
     }
 
-    /// Lines that cannot be read are those of erasures that were not committed, since each was written before.
+    /// The erasures in the lines. An unreadable line belongs to an uncommitted erasure, since each line is written
+    /// before its erasure is committed.
     fileprivate var records: [ErasureRecord] {
         lines.compactMap { line in
             let words = line.split(separator: " ", omittingEmptySubsequences: false)
@@ -227,7 +230,7 @@ private final class Journal: ErasureJournal {
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {
         try all.withLock { all in
-            // Lines of two files that were united are in no order.
+            // The lines of two merged files are in no order.
             let number = (all.map(\.number).max() ?? 0) + 1
             let records = ids.map { id in
                 ErasureRecord(number: number, bundleId: id.bundleId, erasedAt: now, name: name(of: id))

@@ -4,14 +4,14 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// When the server last accepted a version 2 notification that it did not have yet. If that is long ago, the App Store
-/// may no longer reach this server.
+/// The time at which the server last accepted a new version 2 notification. If that time is long ago, the App Store may
+/// no longer reach this server.
 ///
-/// A known notification does not count. Nor does a version 1 notification: only the receipt in it is signed, so anyone
-/// who has a receipt can make one.
+/// Known notifications do not count. Version 1 notifications do not count either: only their receipt is signed, so
+/// anyone with a receipt can create such a notification.
 final class LastNotification: Sendable {
-    /// How many of the newest documents are searched after a restart, at most: the search takes a moment. If none of
-    /// them is a notification, the time is unknown.
+    /// The maximum number of newest documents to search after a restart: the search takes a moment. If no notification
+    /// is among the documents, the time is unknown.
     private static let searchLimit = 100_000
 
     private struct State {
@@ -26,9 +26,9 @@ final class LastNotification: Sendable {
         state.withLock { $0 = State(time: now, isSearched: true) }
     }
 
-    /// The time; `nil` if it is unknown.
+    /// The time of the last notification; `nil` if unknown.
     ///
-    /// - Throws: ``LedgerStorageError`` if the ledger must be searched and cannot be read.
+    /// - Throws: ``LedgerStorageError`` if a search of the ledger is necessary but fails.
     func time(in ledger: Ledger) async throws -> Timestamp? {
         let known = state.withLock { $0 }
         if known.isSearched { return known.time }

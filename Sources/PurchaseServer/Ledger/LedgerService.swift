@@ -6,29 +6,29 @@ public import PurchaseLedger
 
 /// A ledger, the verifier of its documents, and the configuration of its apps.
 public struct LedgerService: Sendable {
-    /// The ledger. It cannot be replaced, since each of its commits counts for the server's readiness.
+    /// The ledger. It cannot be replaced, since each commit of this ledger counts for the server's readiness.
     public private(set) var ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
     /// The configuration of apps, by bundle id. For an app that is missing, the defaults apply.
     public var apps: [String: AppConfiguration] = [:]
-    /// How long the ledger keeps events; `nil` keeps all.
+    /// The age at which events are erased; `nil` keeps all events.
     public var eventRetention: Duration?
-    /// Signs for the apps that have keys; `nil` if the server signs nothing.
+    /// Signs for the apps with keys; `nil` if the server signs nothing.
     public var signing: AppSigning?
-    /// Asks the App Store about the apps that have keys; `nil` if the server only listens.
+    /// Asks the App Store about the apps with keys; `nil` if the server sends no requests to the App Store.
     public var reconcilers: Reconcilers?
 
-    /// The kinds of jobs that the server does.
+    /// The kinds of jobs that the server performs.
     public var jobs: [JobKind] = []
 
-    /// Judges the machine's clock; `nil` if it counts as right, as a simulator's does.
+    /// Judges the machine's clock; `nil` if the clock counts as correct, as a simulator's clock does.
     public let clockJudge: ClockJudge?
 
-    /// What the operator should look at besides the storage.
+    /// The notices for the operator about documents and purchases.
     package let board: NoticeBoard
     let readiness: Readiness
-    /// How old the notification histories are.
+    /// Detects late notification histories.
     package let histories = HistoryWatch()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
@@ -50,7 +50,7 @@ public struct LedgerService: Sendable {
         self.verifier = verifier
     }
 
-    /// Creates the service that a configuration describes.
+    /// Creates a service from a configuration.
     ///
     /// - Parameter verifier: Has the roots and the revocation policy. Apps and environments come from the
     ///   configuration.
@@ -73,10 +73,11 @@ public struct LedgerService: Sendable {
 }
 
 extension LedgerService {
-    /// Lets erasures be written into a journal too, before they are committed.
+    /// Makes the ledger write each erasure into a journal before the commit.
     package mutating func keepErasures(in journal: any ErasureJournal) { ledger.keepErasures(in: journal) }
 
-    /// What the operator should look at although the server works; `nil` for nothing.
+    /// The problems that need the operator's attention although the server works, as sentences; `nil` if there are
+    /// none.
     var concern: String? {
         let concerns = [ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern].compactMap(
             \.self)
@@ -98,7 +99,7 @@ extension AppStoreVerifier {
 }
 
 extension AcceptedApps {
-    /// Whether the app with this bundle id is accepted.
+    /// Whether the verifier accepts the app with this bundle id.
     func contain(_ bundleId: String) -> Bool {
         switch self {
         case .any: true
@@ -106,7 +107,7 @@ extension AcceptedApps {
         }
     }
 
-    /// The app with this bundle id, if it is accepted.
+    /// These apps restricted to the app with this bundle id.
     fileprivate func only(_ bundleId: String) -> AcceptedApps {
         switch self {
         case .any: .only([AppIdentity(bundleId: bundleId)])

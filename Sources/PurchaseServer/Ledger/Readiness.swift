@@ -4,24 +4,25 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// Finds out whether the ledger can be written, by a small write. The ledger does not count as ready soon after a
-/// commit failed for a reason that lasts, since on a disk that is nearly full small writes still succeed.
+/// Checks by a small write whether the ledger accepts writes. After a commit has failed for a lasting reason, the
+/// ledger counts as not ready for some time, since small writes still succeed on a nearly full disk.
 ///
-/// An answer is cached for a second, so that frequent checks cost nothing.
+/// An answer is cached for a second, so frequent checks add almost no load.
 final class Readiness: Sendable {
-    /// How long an answer is cached.
+    /// The lifetime of a cached answer.
     private static let validity = Duration.seconds(1)
 
-    /// How long a failed commit counts if no other succeeds. After that the server must receive requests again, since
-    /// only they show whether commits succeed.
+    /// The time for which a failed commit counts if no later commit succeeds. After that time the server must receive
+    /// requests again, since only requests show whether commits succeed.
     private static let failureLifetime = Duration.seconds(30)
 
     private struct State {
         var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
         var trial: Task<LedgerStorageError?, Never>?
-        /// The error of the last commit, if it failed.
+        /// The error of the last commit; `nil` if the commit succeeded.
         var failure: LedgerStorageError?
-        /// When the failure no longer counts. The next check sets it, since a commit does not report its time.
+        /// The time at which the failure no longer counts. The next check sets this time, since a commit does not
+        /// report its own time.
         var failureEnds: Timestamp?
     }
 
@@ -32,18 +33,19 @@ final class Readiness: Sendable {
         self.ledger = ledger
     }
 
-    /// Why the ledger is not ready; `nil` if it is.
+    /// The reason why the ledger is not ready; `nil` if the ledger is ready.
     func fault(at now: Timestamp) async -> LedgerStorageError? {
         let last = state.withLock { $0.answer }
         if let last, now >= last.at, now < last.until { return last.error }
         let failure = recentFailure(at: now)
-        // If a part of the ledger is away, commits about it fail, and say nothing about the others.
+        // If a part of the ledger is unavailable, commits to that part fail. Their failure does not concern the other
+        // parts.
         let fault = await trial() ?? (ledger.condition.isDegraded ? nil : failure)
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault
     }
 
-    /// Tries to write. Concurrent checks share one trial, so that a slow storage gets no additional load.
+    /// Tries to write. Concurrent checks share a single trial, so that a slow storage gets no additional load.
     private func trial() async -> LedgerStorageError? {
         let task = state.withLock { state in
             let task = state.trial ?? Task { await tryToWrite() }
@@ -60,7 +62,7 @@ final class Readiness: Sendable {
             guard state.failure != nil else { return nil }
             let end = state.failureEnds ?? now.advanced(by: Self.failureLifetime)
             state.failureEnds = end
-            // An end that lies too far ahead is from before the clock was set back.
+            // An end too far in the future is from before the clock was set back.
             if now >= end || now.advanced(by: Self.failureLifetime) < end { state.failure = nil }
             return state.failure
         }
@@ -77,7 +79,7 @@ final class Readiness: Sendable {
 
     /// Records the outcome of a commit: its error, or `nil` if it succeeded.
     func committed(_ failure: LedgerStorageError?) {
-        // What passes by itself, such as a lock that others hold on a record, says nothing about other commits.
+        // A temporary error, such as a time-out or a lost connection, does not show whether other commits fail.
         if failure?.isPassing == true { return }
         state.withLock { state in
             state.failure = failure

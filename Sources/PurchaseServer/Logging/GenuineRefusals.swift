@@ -5,12 +5,12 @@ import AppStoreTrust
 import Logging
 import Synchronization
 
-/// Warns about genuine documents that the server refused. The cause is usually the server's configuration, in which an
-/// app or an environment is missing, or a version of the server that is too old.
+/// Warns about genuine documents that the server refused. The usual cause is a configuration without the app or
+/// environment, or an outdated version of the server.
 ///
 /// Anyone can send such a document repeatedly, so the number of warnings per minute is limited.
 final class GenuineRefusals: Sendable {
-    /// The most warnings in a minute. The next warning after it contains the number of suppressed ones.
+    /// The maximum number of warnings per minute. The next warning contains the number of suppressed warnings.
     static let maxWarnings = 10
 
     private struct State {
@@ -36,7 +36,8 @@ final class GenuineRefusals: Sendable {
         logger.warning("A genuine document was refused", metadata: line)
     }
 
-    /// - Returns: How many warnings were suppressed since the last one; `nil` if this one is suppressed too.
+    /// - Returns: The number of warnings suppressed since the last logged warning; `nil` if this warning is suppressed
+    ///   too.
     private func admit(at now: Timestamp) -> Int? {
         state.withLock { state in
             let minute = now.milliseconds / 60_000

@@ -14,8 +14,8 @@ public enum LogFormat: String, CaseIterable, Sendable {
 
 /// Writes each log event as one line, with the time in UTC.
 ///
-/// Line breaks and control characters are escaped, since values may come from a request: no value can begin a line of
-/// its own or control a terminal.
+/// Line breaks and control characters are escaped, since values may come from a request: no value can begin a new line
+/// or control a terminal.
 package struct LineLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata: Logger.Metadata = [:]
@@ -46,7 +46,8 @@ package struct LineLogHandler: LogHandler {
         }
     }
 
-    /// Metadata with the name of a fixed member gets another name, so that no package can replace the fixed ones.
+    /// Metadata with the name of a fixed member gets a different name, so that no package can replace the fixed
+    /// members.
     private func members(_ event: LogEvent) -> [(name: String, value: Logger.MetadataValue)] {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
         var fixed: [(String, Logger.MetadataValue)] = [

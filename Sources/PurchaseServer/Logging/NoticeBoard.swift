@@ -5,16 +5,17 @@ import Logging
 package import PurchaseLedger
 import Synchronization
 
-/// What the operator should look at: notices of arriving documents, for the log, and all notices of the last 30 days,
-/// as one sentence for `/health/ready`.
+/// Notices for the operator. The log gets the notices of arriving documents. `/health/ready` gets all notices of the
+/// last 30 days, as sentences.
 package final class NoticeBoard: Sendable {
-    /// How often a notice is logged. Its first occurrence is logged at once.
+    /// The time between two log lines of a notice. Its first occurrence is logged at once.
     private static let interval = Duration.seconds(3600)
 
-    /// The most notices that wait for their line or its repetition: many times the products of an app.
+    /// The maximum number of notices that wait for their first or next line: many times the number of products of an
+    /// app.
     private static let limit = 1000
 
-    /// The most subjects that a sentence names.
+    /// The maximum number of subjects in a sentence.
     private static let named = 5
 
     private struct Entry {
@@ -24,7 +25,7 @@ package final class NoticeBoard: Sendable {
 
     private struct State {
         var entries: [Notice: Entry] = [:]
-        /// When this process logged each notice last.
+        /// The time at which this process last logged each notice.
         var logged: [Notice: Timestamp] = [:]
         var concern: String?
     }
@@ -33,7 +34,7 @@ package final class NoticeBoard: Sendable {
 
     package init() {}
 
-    /// Notes what arriving documents show.
+    /// Counts the notices of arriving documents.
     package func note(_ notices: [Notice: Int]) {
         state.withLock { state in
             for (notice, count) in notices where state.entries.count < Self.limit || state.entries[notice] != nil {
@@ -42,10 +43,10 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// Takes the notices whose line is due, and how many documents showed each since the last line.
+    /// Takes the due notices, each with the number of documents that showed the notice since its last line.
     package func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
         state.withLock { state in
-            // What was not seen again within the interval needs no room.
+            // A notice without a new occurrence within the interval is removed.
             state.entries = state.entries.filter { $1.count > 0 || $1.nextLine ?? now > now }
             var due: [(Notice, Int)] = []
             for (notice, entry) in state.entries where entry.count > 0 && entry.nextLine ?? now <= now {
@@ -57,7 +58,7 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// What this process logged in the last 30 days, also without a document that arrived.
+    /// The notices that this process logged in the last 30 days, including notices without an arriving document.
     func logged(at now: Timestamp) -> [Notice] {
         state.withLock { state in
             state.logged = state.logged.filter { now < $1.advanced(by: Notice.lifetime) }
@@ -65,7 +66,7 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// What the operator should look at; `nil` for nothing.
+    /// The current notices, as sentences for the operator; `nil` if there are none.
     var concern: String? { state.withLock { $0.concern } }
 
     /// Replaces the sentence.
@@ -87,7 +88,8 @@ package final class NoticeBoard: Sendable {
 }
 
 extension Notice.Kind {
-    /// What the operator should do, as a sentence. Readiness is public, so it names products and no transactions.
+    /// The advice for the operator, as a sentence. Readiness is public, so the sentence names products and no
+    /// transactions.
     fileprivate func concern(_ subjects: String, count: Int) -> String {
         switch self {
         case .unknownProduct:
@@ -108,7 +110,7 @@ extension Notice {
     /// The subject and its environment, for people.
     fileprivate var name: String { "\(publicSubject) (\(scope.environment.rawValue))" }
 
-    /// The subject as documents have it.
+    /// The subject in the form that documents use.
     private var publicSubject: String {
         kind == .contestedPurchase ? ChainKey(subject, in: scope).originalTransactionId : subject
     }
@@ -123,7 +125,7 @@ extension Notice {
 
     /// The fields of the log line.
     ///
-    /// - Parameter count: How many documents showed the notice since the last line.
+    /// - Parameter count: The number of documents that showed the notice since the last line.
     func metadata(_ count: Int) -> Logger.Metadata {
         [
             kind == .unknownProduct ? "productId" : "originalTransactionId": .string(publicSubject),

@@ -3,9 +3,9 @@
 import HTTPTypes
 import Synchronization
 
-/// Gives requests their ids, by which people match a client's log with the server's.
+/// Gives requests their ids. People match a client's log with the server's log by these ids.
 final class RequestIDs: Sendable {
-    /// The longest id that a client may choose, in bytes: longer than any usual one.
+    /// The maximum length of a client's id in bytes: longer than any usual id.
     static let maxBytes = 128
 
     private let prefix: String
@@ -21,14 +21,14 @@ final class RequestIDs: Sendable {
         Self.sentID(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
     }
 
-    /// The id that the client sent: `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed
-    /// values are ignored.
+    /// The client's id: `X-Request-Id`, or the trace id of `traceparent` (W3C Trace Context). Malformed values are
+    /// ignored.
     private static func sentID(_ headers: HTTPFields) -> String? {
         if let id = HTTPField.Name.requestID.flatMap({ headers[$0] }), isWellFormed(id) { return id }
         return HTTPField.Name.traceparent.flatMap { headers[$0] }.flatMap(trace)
     }
 
-    /// Whether an id has only letters, digits, hyphens, periods and underscores: UUIDs, and ids that proxies create.
+    /// Whether an id has only letters, digits, hyphens, periods and underscores, as UUIDs and the ids of proxies do.
     private static func isWellFormed(_ id: String) -> Bool {
         (1...maxBytes).contains(id.utf8.count)
             && id.utf8.allSatisfy { $0.isLetterOrDigit || "-._".utf8.contains($0) }

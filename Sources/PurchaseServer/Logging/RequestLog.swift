@@ -10,15 +10,14 @@ import Synchronization
 public enum RequestLogPolicy: Hashable, Sendable {
     /// All requests.
     case all
-    /// Requests that failed: with a status of 400 or more, or another verifyReceipt status than 0.
+    /// Failed requests: with a status of 400 or more, or with a verifyReceipt status other than 0.
     case errors
-    /// One request in this many, and all that failed.
+    /// Every n-th request, and all failed requests.
     case oneIn(Int)
     /// No requests.
     case off
 
-    /// Parses `all`, `errors`, `off`, or a number from 2 to 1,000,000 for ``oneIn(_:)``; `nil` if the text is none of
-    /// these.
+    /// Parses `all`, `errors`, `off`, or a number from 2 to 1,000,000 for ``oneIn(_:)``; `nil` for any other text.
     public init?(_ text: String) {
         switch text {
         case "all": self = .all
@@ -31,7 +30,7 @@ public enum RequestLogPolicy: Hashable, Sendable {
     }
 }
 
-/// The state that the request logs of all ports of a server share.
+/// The shared state of the request logs on all ports of a server.
 final class RequestLogState: Sendable {
     fileprivate let ids: RequestIDs
     fileprivate let refusals = GenuineRefusals()
@@ -45,8 +44,8 @@ final class RequestLogState: Sendable {
 
 /// Gives each request an id, turns errors into responses, and writes a log line for each response.
 ///
-/// The line has the route and never the path, which contains ids of customers. One middleware does all of this, since
-/// each middleware costs time in every request.
+/// The line has the route and never the path, because the path contains customer ids. A single middleware does all of
+/// this work, since each middleware costs time in every request.
 struct RequestLog<Context: RequestContext>: RouterMiddleware {
     let policy: RequestLogPolicy
     let logger: Logger
@@ -69,9 +68,9 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
                 return errors.response(to: error, of: notes, route: context.route)
             }
         }
-        // The length stays (RFC 9110 section 9.3.2).
+        // `Content-Length` stays (RFC 9110 section 9.3.2).
         if request.method == .head { response = response.createHeadResponse() }
-        // Answers are about one customer at one moment, so no cache on the way or on a device may keep them.
+        // An answer concerns one customer at one moment, so no cache on the way or on a device may store the answer.
         response.headers[.cacheControl] = "no-store"
         if let name = HTTPField.Name.requestID { response.headers[name] = notes.id }
         let all = notes.all

@@ -3,7 +3,7 @@
 import AppStoreTrust
 import Synchronization
 
-/// What the log line of one request contains besides route and status. The code that handles the request adds notes.
+/// The content of a request's log line besides route and status. The code that handles the request adds notes.
 final class RequestNotes: Sendable {
     /// The notes of the request that the current task handles.
     @TaskLocal static var current: RequestNotes?
@@ -15,9 +15,9 @@ final class RequestNotes: Sendable {
         var code: String?
         /// The `status` of a verifyReceipt response.
         var verifyReceiptStatus: Int?
-        /// The name of the form of a document that could not be read: never a part of the document.
+        /// The name of the form of an unreadable document: never a part of the document.
         var form: String?
-        /// Why a document was refused.
+        /// The reason why a document was refused.
         var refusal: VerificationError?
         /// A failure of the server, if the response is not an error itself.
         var failure: (any Error)?

@@ -3,7 +3,7 @@
 import Logging
 import Synchronization
 
-/// A warning that is logged at most once in an interval, with the number of times it occurred since the last line.
+/// A warning with at most one log line per interval. The line has the number of occurrences since the last line.
 final class ThrottledWarning: Sendable {
     private struct State {
         var count = 0
@@ -31,10 +31,10 @@ final class ThrottledWarning: Sendable {
         self.logger = logger
     }
 
-    /// Runs `body`, and logs its error, unless that is the end of the task. What was not done is tried again later.
+    /// Runs `body`, and logs its error, unless the error is the cancellation of the task. The caller retries later.
     ///
     /// - Parameter about: Metadata of the error.
-    /// - Returns: Whether it succeeded.
+    /// - Returns: Whether `body` succeeded.
     @discardableResult
     func attempt(about: Logger.Metadata = [:], _ body: () async throws -> Void) async -> Bool {
         do {

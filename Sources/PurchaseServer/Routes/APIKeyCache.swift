@@ -4,13 +4,13 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// A cache of API keys, since apps send requests often. An entry expires after a second, since another process may
+/// A cache of API keys, since apps send requests often. An entry expires after a second, because another process may
 /// revoke the key.
 final class APIKeyCache: Sendable {
-    /// How long an entry is valid.
+    /// The lifetime of an entry.
     private static let lifetime = Duration.seconds(1)
 
-    /// The most entries. A full cache is emptied.
+    /// The maximum number of entries. A full cache is emptied.
     private static let limit = 1000
 
     private struct Entry {
@@ -20,7 +20,7 @@ final class APIKeyCache: Sendable {
 
     private let entries = Mutex<[String: Entry]>([:])
 
-    /// The key with this public part; `nil` if there is none. Only keys that exist are cached.
+    /// The key with this public part; `nil` if there is no such key. Only existing keys are cached.
     func key(_ id: String, in ledger: Ledger, at now: Timestamp) async throws -> APIKey? {
         if let entry = entries.withLock({ $0[id] }), Self.isValid(entry, at: now) { return entry.key }
         guard let key = try await ledger.apiKey(id) else { return nil }
@@ -31,7 +31,7 @@ final class APIKeyCache: Sendable {
         return key
     }
 
-    /// An entry from the future, as after the clock was set back, is not valid.
+    /// Whether an entry is valid. An entry from the future is not valid: the clock was set back after it was stored.
     private static func isValid(_ entry: Entry, at now: Timestamp) -> Bool {
         (.zero..<lifetime).contains(entry.storedAt.duration(to: now))
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a route reads of a request besides its path: parameters and a body.
+// The inputs of a route besides its path: parameters and a body.
 
 /// A parameter of a path or of a query.
 package struct APIParameter: Hashable, Sendable {
@@ -24,7 +24,7 @@ package struct APIParameter: Hashable, Sendable {
 
 /// The body that a route reads: a JSON object.
 package struct APIBody: Sendable {
-    /// The names of the members that the route knows; empty if the body is passed on as it is.
+    /// The names of the known members; empty if the route passes the body on unchanged.
     package let members: [String]
     /// The greatest length in bytes.
     package let limit: Int

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The description of a route, from which the router and the table in `docs/api.md` are made.
+// The description of a route. The router and the table in `docs/api.md` are made from these descriptions.
 
 import AppStoreModel
 package import HTTPTypes
 import Hummingbird
 package import PurchaseLedger
 
-/// A route of the HTTP API: what it does, takes and answers, and its handler.
+/// A route of the HTTP API: its purpose, its inputs, its answers and its handler.
 package struct APIRoute: Sendable {
     package let method: HTTPRequest.Method
     /// The path, with a `{name}` for each parameter.
     package let path: String
-    /// What the route does, as a clause whose subject is the route.
+    /// The purpose of the route, as a clause with the route as its subject.
     package let summary: String
-    /// The least role of the API key; `nil` if the route needs no key. Only ``Authentication`` can make a route with a
-    /// role, so that none is without its check.
+    /// The minimum role of the API key; `nil` if the route needs no key. Only ``Authentication`` can make a route with
+    /// a role, so every such route authenticates its requests.
     package fileprivate(set) var role: APIKey.Role?
     /// The parameters of the path and of the query.
     package let parameters: [APIParameter]
-    /// `nil` if the route reads no body.
+    /// The request body; `nil` if the route reads no body.
     package let body: APIBody?
-    /// The statuses of answers that are no errors.
+    /// The statuses of successful answers.
     package let statuses: [HTTPResponse.Status]
-    /// The type of these answers.
+    /// The type of the bodies of successful answers.
     package let answer: any (Encodable & Sendable).Type
     /// The codes of the route's own errors.
     package let ownErrors: Set<ErrorCode>
-    /// Answers the methods that the path does not have; `nil` if they are refused with 405.
+    /// Answers requests with other methods than the path has; `nil` if the server refuses such requests with 405.
     let otherMethods: (@Sendable () -> Response)?
     let handler: @Sendable (Request, BasicRequestContext) async throws -> Response
 
@@ -49,7 +49,7 @@ package struct APIRoute: Sendable {
         self.handler = { try await handler($0, $1).response }
     }
 
-    /// The codes of all errors that the route may answer.
+    /// The codes of all errors that the route may return.
     package var errors: Set<ErrorCode> {
         var errors = ownErrors.union(ErrorCode.ofAnyRoute)
         if body != nil { errors.formUnion(ErrorCode.ofBodies) }
@@ -60,11 +60,11 @@ package struct APIRoute: Sendable {
 }
 
 extension Authentication {
-    /// A route that authenticates a request before it handles it.
+    /// Creates a route that authenticates each request before it calls the handler.
     ///
     /// - Parameters:
-    ///   - role: The role that the key must have. A server key may do all that a client key may.
-    ///   - subject: The subject of the error message for status 404, which is sent if `handler` returns `nil`.
+    ///   - role: The minimum role of the key. A server key has all rights of a client key.
+    ///   - subject: The subject of the error message for status 404. The server sends 404 if `handler` returns `nil`.
     func route<Body: Encodable & Sendable>(
         _ method: HTTPRequest.Method, _ path: String, _ summary: String, role: APIKey.Role,
         parameters: [APIParameter], body: APIBody? = nil, statuses: [HTTPResponse.Status] = [.ok],

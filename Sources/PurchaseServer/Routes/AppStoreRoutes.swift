@@ -7,14 +7,14 @@ import Hummingbird
 import PurchaseLedger
 import Reconciliation
 
-/// The routes by which a backend has the App Store do or tell something about a customer.
+/// The routes by which a backend makes requests to the App Store: lookups, and changes for customers.
 struct AppStoreRoutes: Sendable {
     let authentication: Authentication
 
-    /// The longest body, in bytes: an extension in all storefronts, written generously.
+    /// The maximum length of a body in bytes: enough for an extension in all storefronts.
     private static let bodyLimit = 16 << 10
 
-    /// The longest time of a request to the App Store. The whole request has three times as long.
+    /// The timeout of a lookup or change at the App Store: a third of the default `requestTimeout`.
     private static let limit = Duration.seconds(20)
 
     private static let extensionMembers = ["extendByDays", "extendReasonCode", "requestIdentifier"]
@@ -116,7 +116,8 @@ extension Refusal {
 
 // MARK: - Bodies of Apple's, which a backend sends
 
-/// A body that is passed to the App Store. A member that it does not know is refused: a misspelt one would be missing.
+/// A body for the App Store. Members that Apple's type does not know are refused: the request would lack a member with
+/// a misspelt name.
 private protocol AskedBody: Decodable {
     var unknownMembers: UnknownMembers { get }
 }

@@ -15,10 +15,11 @@ struct Authentication: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
-    /// Returns the time of the machine, by which customer tokens are valid: backends sign them by their own clocks.
+    /// Returns the time of the machine. Customer tokens are checked by this time, because backends sign tokens by their
+    /// own clocks.
     let wall: @Sendable () -> Timestamp
-    /// Logged if an answer leaves out entitlements of the sandbox that a reviewer may need, by the bundle ids of the
-    /// apps whose `sandboxAccess` is `none`.
+    /// Warnings, by bundle id, for the apps whose `sandboxAccess` is `none`. A warning is logged if an answer omits
+    /// entitlements of the sandbox that a reviewer may need.
     let leftOut: [String: ThrottledWarning]
 
     /// Checks the key, the query and the customer token of a request.
@@ -35,7 +36,7 @@ struct Authentication: Sendable {
             authentication: self, request: request, parameters: context.parameters, query: query, body: body,
             role: keyRole, environment: try query.environment(spanning: parameters.contains(.environments)),
             bundleId: key.bundleId, now: now)
-        // Checked here, for all routes, so that no route can omit it.
+        // Checked here for all routes, so that no route can omit the check.
         if keyRole == .client { try admitted.requireProof() }
         return admitted
     }
@@ -53,26 +54,26 @@ struct Authentication: Sendable {
     }
 }
 
-/// An authenticated request. ``scope`` is for routes that are about one environment.
+/// An authenticated request. ``scope`` is for routes with a single environment.
 struct AuthenticatedRequest: Sendable {
     fileprivate let authentication: Authentication
     let request: Request
     fileprivate let parameters: Parameters
     let query: QueryParameters
-    /// What the route says about its body.
+    /// The route's description of its body.
     fileprivate let body: APIBody?
     /// The role of the key.
     let role: APIKey.Role
-    /// The environments that the request is about.
+    /// The environments of the request.
     let environment: RequestedEnvironment
     /// The app of the key.
     fileprivate let bundleId: String
-    /// When the request arrived: its head, or in ``withBody(_:)`` its whole body.
+    /// The time of arrival: of the request's head, or in ``withBody(_:)`` of the whole body.
     private(set) var now: Timestamp
 
     var ledger: Ledger { authentication.service.ledger }
 
-    /// Whether ``now`` is known to be right, for what cannot be undone.
+    /// Whether ``now`` is known to be correct. Only irreversible actions need to know.
     var isTimeConfirmed: Bool { authentication.service.clockJudge?.isConfirmed ?? true }
 
     /// The catalogue of the app.
@@ -80,15 +81,16 @@ struct AuthenticatedRequest: Sendable {
 
     /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
     ///
-    /// - Parameter holdings: What the customer has in each environment that counts.
+    /// - Parameter holdings: The holdings of the customer in each environment that counts.
     /// - Returns: Whether the customer should be read again.
     func refresh(_ holdings: [(environment: AppStoreModel.Environment, holdings: Holdings)]) async -> Bool {
         await authentication.service.reconcilers?.refresh(holdings, of: bundleId) ?? false
     }
 
-    /// Asks the App Store about the app of the key in the request's environment.
+    /// The reconciler for the app of the key in the request's environment.
     ///
-    /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or the environment no App Store.
+    /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or if the server sends no requests to the App Store
+    ///   for the environment.
     func reconciler() throws(Refusal) -> Reconciler {
         guard let reconcilers = authentication.service.reconcilers, reconcilers.knows(scope.bundleId) else {
             throw .noSigningKey
@@ -99,8 +101,8 @@ struct AuthenticatedRequest: Sendable {
         return reconciler
     }
 
-    /// Accepts documents of the key's app only, in the environments that the request is about. A request that names
-    /// none takes documents of all environments in the configuration: the document says where it is from.
+    /// A verifier for documents of the key's app only, in the environments of the request. If a request names no
+    /// environment, the verifier accepts all configured environments, because the document names its own environment.
     var verifier: AppStoreVerifier {
         let verifier = authentication.service.verifier
         switch environment {
@@ -121,9 +123,10 @@ struct AuthenticatedRequest: Sendable {
         }
     }
 
-    /// Makes an answer of rows from the ledger, and encodes it; see ``BodyIntake/withAnswer(of:to:after:_:)``.
+    /// Makes an answer from rows of the ledger, within the bounds; see
+    /// ``BodyIntake/withAnswer(of:to:after:isAnswer:_:)``.
     ///
-    /// - Parameter query: The chains that are read for it.
+    /// - Parameter query: The records that the answer needs.
     func withAnswer<Body>(
         from query: LedgerQuery, _ make: @Sendable () async throws -> Answer<Body>?
     ) async throws -> Answer<Body>? {
@@ -131,8 +134,8 @@ struct AuthenticatedRequest: Sendable {
         return try await authentication.bodies.withAnswer(of: rows, to: request, make)
     }
 
-    /// A parameter of the path, with its percent encoding removed (RFC 3986 section 2.1), since clients differ about
-    /// encoding `@`.
+    /// A parameter of the path, without percent encoding (RFC 3986 section 2.1), since clients differ about encoding
+    /// `@`.
     func parameter(_ name: String) throws -> String {
         let encoded = try parameters.require(name)
         guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
@@ -165,43 +168,44 @@ struct AuthenticatedRequest: Sendable {
 // MARK: - Environments
 
 extension AuthenticatedRequest {
-    /// The app of the key in the environment of the request: production if the request names none.
+    /// The app of the key in the environment of the request; production if the request does not name a single
+    /// environment.
     var scope: LedgerScope {
         let named = if case .one(let named) = environment { named } else { AppStoreModel.Environment.production }
         return LedgerScope(bundleId: bundleId, environment: named)
     }
 
-    /// Which environments count in the answer.
+    /// The rule for the environments that count in the answer.
     var environmentRule: EnvironmentRule { authentication.service.environmentRule(environment, of: bundleId) }
 
-    /// The app of the key in each environment in which to look for an id, in order. The sandbox counts if it counts for
-    /// every customer.
+    /// The app of the key in each environment to search for an id, in order. If the request names no environment, the
+    /// sandbox is included only if it counts for every customer.
     var scopes: [LedgerScope] {
         environmentRule.counted(for: []).map { LedgerScope(bundleId: bundleId, environment: $0) }
     }
 
-    /// Notes that an answer leaves out entitlements of the sandbox.
+    /// Logs a warning if an answer omits entitlements of the sandbox.
     ///
-    /// - Parameter environments: Where the customer has what does not count; `nil` for nowhere.
+    /// - Parameter environments: The environments with entitlements that do not count; `nil` for none.
     func noteLeftOut(_ environments: [String]?) {
         guard environments?.contains(AppStoreModel.Environment.sandbox.rawValue) == true else { return }
         authentication.leftOut[bundleId]?.log()
     }
 
-    /// Notes for the operator what an answer shows.
+    /// Adds an answer's notices to the board for the operator.
     func note(_ notices: [Notice: Int]) {
         if !notices.isEmpty { authentication.service.board.note(notices) }
     }
 
-    /// Checks that the server records documents of an environment that the request is about.
+    /// Checks that the server records documents of the environment that the request names.
     func requireRecorded() throws(Refusal) {
         guard case .one(let environment) = environment, verifier.environments.isEmpty else { return }
         throw .invalid(
             "The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
     }
 
-    /// Completes the refusal of a document from an environment that the request is not about. Nothing is wrong with the
-    /// configuration, so the log has no warning.
+    /// Completes the refusal of a document from a different environment than the request's. The configuration is
+    /// correct, so the log has no warning.
     func explained(_ refusal: Refusal) -> Refusal {
         guard let found = refusal.environment.flatMap(AppStoreModel.Environment.init(rawValue:)),
             authentication.service.verifier.environments.contains(found)
@@ -212,8 +216,8 @@ extension AuthenticatedRequest {
         return explained
     }
 
-    /// Checks that a product of the app, or its list of entitlements, has an entitlement. A misspelt name would
-    /// otherwise be an entitlement that nobody has.
+    /// Checks that a product of the app, or the app's list of entitlements, has an entitlement. Otherwise a misspelt
+    /// name would look like an entitlement without customers.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let products = ledger.rules.catalogue(of: bundleId).products.values
         let more = authentication.service.app(bundleId).entitlements

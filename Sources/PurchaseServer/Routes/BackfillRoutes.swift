@@ -11,11 +11,11 @@ import Reconciliation
 struct BackfillRoutes: Sendable {
     let authentication: Authentication
 
-    /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
+    /// The maximum length of a body in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     private static let bodyLimit = Limits.verifyReceiptRequest
 
-    /// The time after which no other page is asked for, and a job reads the rest. The whole request has three times as
-    /// long.
+    /// The longest time for requests to the App Store: a third of the default `requestTimeout`. Requests begin in the
+    /// first half of this time, and a job reads the rest of the history.
     private static let limit = Duration.seconds(20)
 
     var routes: [APIRoute] {

@@ -2,12 +2,12 @@
 
 import AppStoreModel
 
-/// The members of a body. A member with an unknown name is refused: with a misspelt one, the server would do something
-/// else than it was asked to.
+/// The members of a body. A member with an unknown name is refused: the server would otherwise ignore a misspelt member
+/// and act on an incomplete request.
 struct BodyMembers {
     let json: JSONValue
 
-    /// - Parameter known: What the route says about its body.
+    /// - Parameter known: The route's description of its body.
     init(parsing body: [UInt8], known: APIBody) throws(Refusal) {
         guard let json = JSONValue(readable: body), let members = json.members else {
             throw .invalid("The body is not a JSON object.")
@@ -20,19 +20,19 @@ struct BodyMembers {
         self.json = json
     }
 
-    /// - Returns: `nil` if there is no such member.
+    /// - Returns: `nil` if the member is missing.
     func text(_ name: String) throws(Refusal) -> String? {
         try json[name].read(as: \.text, else: Refusal.invalid("\(name) is not a string, or is empty."))
     }
 
-    /// - Returns: `nil` if there is no such member.
+    /// - Returns: `nil` if the member is missing.
     func flag(_ name: String) throws(Refusal) -> Bool? {
         try json[name].read(as: \.bool, else: Refusal.invalid("\(name) is neither true nor false."))
     }
 
-    /// One of Apple's words.
+    /// A word from Apple's vocabulary.
     ///
-    /// - Returns: `nil` if there is no such member.
+    /// - Returns: `nil` if the member is missing.
     func word<Word: RawRepresentable<String> & CaseIterable & Sendable>(
         _ name: String, of words: Word.Type
     ) throws(Refusal) -> Open<Word>? {

@@ -4,13 +4,13 @@ import AppStoreModel
 import Hummingbird
 import PurchaseLedger
 
-/// The routes by which a backend supplies what the answers to the App Store's consumption requests need: the consent of
-/// customers, and information about purchases.
+/// The routes by which a backend supplies the content of answers to the App Store's consumption requests: the consent
+/// of customers, and information about purchases.
 struct ConsumptionRoutes: Sendable {
     let authentication: Authentication
     let apps: [String: AppConfiguration]
 
-    /// The longest body, in bytes: all members, several times over.
+    /// The maximum length of a body in bytes: several times the length of all members.
     private static let bodyLimit = 4096
 
     private static let consent = APIBody(["customerConsented"], upTo: bodyLimit)
@@ -39,13 +39,13 @@ struct ConsumptionRoutes: Sendable {
         ]
     }
 
-    /// A request of the App Store, and what became of it.
+    /// A request of the App Store, and its outcome.
     private func request(_ request: AuthenticatedRequest) async throws -> ConsumptionBody? {
         let key = TransactionKey(try request.parameter("id"), in: request.scope)
         return try await request.ledger.consumptionJob(key).flatMap { ConsumptionBody($0) }
     }
 
-    /// Stores what the backend says about a purchase that the App Store asks about.
+    /// Stores the backend's information about a purchase for the App Store's request.
     private func supply(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> ConsumptionBody? {
         let key = TransactionKey(try request.parameter("id"), in: request.scope)
         let information = try ConsumptionInformation(BodyMembers(parsing: body, known: Self.information))
@@ -78,7 +78,7 @@ extension ConsumptionInformation {
         customerConsented = try members.flag("customerConsented")
         deliveryStatus = try members.word("deliveryStatus", of: DeliveryStatus.self)
         sampleContentProvided = try members.flag("sampleContentProvided")
-        // A number out of range is refused with the others that Apple would refuse.
+        // Later checks refuse a number out of range, together with all other values that Apple would refuse.
         consumptionPercentage = members.json["consumptionPercentage"].map { Int($0.integer ?? -1) }
         refundPreference = try members.word("refundPreference", of: RefundPreference.self)
     }

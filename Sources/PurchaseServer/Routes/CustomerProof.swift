@@ -5,23 +5,24 @@ import Crypto
 import HTTPTypes
 import PurchaseLedger
 
-/// Checks customer tokens, which prove that a request with a client key comes from the customer it names.
+/// Checks customer tokens. A token proves that a request with a client key comes from the customer that the request
+/// names.
 ///
-/// A customer token is a JSON Web Token (RFC 7519) that the app's backend creates for one signed-in customer, with the
-/// customer's id as `sub` and its expiry as `exp`. `docs/customer-proof.md` shows how to create one.
+/// A customer token is a JSON Web Token (RFC 7519). The app's backend creates the token for a signed-in customer, with
+/// the customer's id as `sub` and the token's expiry as `exp`. `docs/customer-proof.md` shows how to create a token.
 public struct CustomerProof: Sendable {
-    /// The longest token in bytes. It has room for a long header, and for four bytes per byte of the longest customer
-    /// id.
+    /// The maximum length of a token in bytes. The limit leaves room for a long header, and for four bytes per byte of
+    /// the longest customer id.
     static let tokenLimit = 4096
 
     /// The longest time until a token expires. A token can be copied from a device, and there is no list of revoked
-    /// ones.
+    /// tokens.
     package static let maxLifetime = Duration.seconds(86_400)
 
-    /// How far the backend's clock may be ahead of ours (RFC 7519 sections 4.1.4 and 4.1.5).
+    /// The greatest lead of the backend's clock over the server's clock (RFC 7519 sections 4.1.4 and 4.1.5).
     static let clockLeeway = Duration.seconds(60)
 
-    /// The shortest secret in bytes: as long as the digest (RFC 7518 section 3.2).
+    /// The minimum length of a secret in bytes: the length of the digest (RFC 7518 section 3.2).
     package static let minSecretBytes = 32
 
     private enum Key: Sendable {
@@ -36,7 +37,7 @@ public struct CustomerProof: Sendable {
     /// Checks tokens with an HMAC-SHA-256 (`HS256`).
     ///
     /// - Parameter secret: The key, as UTF-8.
-    /// - Returns: `nil` if it is shorter than `minSecretBytes`.
+    /// - Returns: `nil` if the secret is shorter than `minSecretBytes`.
     public init?(secret: String) {
         guard secret.utf8.count >= Self.minSecretBytes else { return nil }
         key = .secret(SymmetricKey(data: Array(secret.utf8)))
@@ -44,12 +45,12 @@ public struct CustomerProof: Sendable {
 
     /// Checks tokens with an Ed25519 signature (`EdDSA`).
     ///
-    /// - Parameter publicKey: A PEM file as OpenSSL writes it, or its base64 alone.
-    /// - Returns: `nil` if it is neither.
+    /// - Parameter publicKey: The text of a PEM file from OpenSSL, or its base64 alone.
+    /// - Returns: `nil` if the text has neither form.
     public init?(publicKey: String) {
         let base64 = publicKey.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("-----") }.joined()
         guard let der = Base64.decode(base64.utf8), der.starts(with: Self.ed25519),
-            // Only a wrong length is refused.
+            // The initializer fails only for a wrong length.
             let key = try? Curve25519.Signing.PublicKey(rawRepresentation: der.dropFirst(Self.ed25519.count))
         else { return nil }
         self.key = .publicKey(key)
@@ -58,7 +59,8 @@ public struct CustomerProof: Sendable {
     /// The prefix of a SubjectPublicKeyInfo, before the 32 bytes of the key (RFC 8410 section 4).
     private static let ed25519: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
 
-    /// The configuration fixes the algorithm: a token cannot choose another.
+    /// The algorithm of the tokens. The configuration fixes the algorithm, so a token cannot choose a different
+    /// algorithm.
     private var algorithm: String {
         switch key {
         case .secret: "HS256"
@@ -98,8 +100,8 @@ extension CustomerProof {
 extension CustomerProof {
     /// Checks that a request about a customer has a valid token for that customer.
     ///
-    /// - Parameter token: The token that the client sent; `nil` if it sent none.
-    /// - Throws: ``Refusal``: 401 if the token is missing or not valid, 403 if it is for another customer.
+    /// - Parameter token: The client's token; `nil` if the request has no token.
+    /// - Throws: ``Refusal``: 401 if the token is missing or not valid, 403 if the token is for another customer.
     func check(
         _ token: String?, for customer: String, of bundleId: String, at now: Timestamp
     ) throws(Refusal) {
@@ -113,7 +115,7 @@ extension CustomerProof {
         }
     }
 
-    /// The customer that a token names, if the token is valid.
+    /// The customer in a valid token.
     private func subject(of token: String, for bundleId: String, at now: Timestamp) throws(Refusal) -> String {
         let claims = try claims(of: token)
         guard let subject = claims["sub"]?.string, (1...ServerBounds.customerID).contains(subject.utf8.count) else {
@@ -174,8 +176,8 @@ extension CustomerProof {
 }
 
 extension JSONValue {
-    /// A time in seconds since 1970 (RFC 7519 section 2), without the fraction that some libraries write; `nil` if this
-    /// is not one, or is too large for a ``Timestamp``.
+    /// A time in seconds since 1970 (RFC 7519 section 2). The fraction that some libraries write is ignored. `nil` if
+    /// this value is not a time, or is too large for a ``Timestamp``.
     fileprivate var numericDate: Timestamp? {
         guard case .number(let literal) = self else { return nil }
         let parts = literal.split(separator: ".", omittingEmptySubsequences: false)

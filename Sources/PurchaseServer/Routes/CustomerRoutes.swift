@@ -4,11 +4,11 @@ import AppStoreModel
 import Hummingbird
 import PurchaseLedger
 
-/// The routes under `/v1/customers`: what a customer has, submissions, aliases and deletion.
+/// The routes under `/v1/customers`: holdings, submissions, aliases and deletion.
 struct CustomerRoutes: Sendable {
     let authentication: Authentication
 
-    /// The longest body with an alias, in bytes: one id, with every character escaped.
+    /// The maximum length of a body with an alias in bytes: one id, with every character escaped.
     private static let aliasBodyLimit = 4096
 
     var routes: [APIRoute] {
@@ -50,8 +50,7 @@ struct CustomerRoutes: Sendable {
 
     private static let unknown = "The customer"
 
-    /// Answers with everything about a customer that the key may read. A customer that the ledger does not know has
-    /// nothing.
+    /// Answers with all data about a customer that the key may read. An unknown customer has no purchases.
     private func customer<Body: Encodable>(
         _ request: AuthenticatedRequest, in answer: @Sendable (CustomerBody) -> Body = { $0 }
     ) async throws -> Answer<Body>? {
@@ -78,7 +77,7 @@ struct CustomerRoutes: Sendable {
         return body
     }
 
-    /// One entitlement of a customer, active or not. A customer that the ledger does not know has none.
+    /// An entitlement of a customer, active or not. An unknown customer has no entitlement.
     private func entitlement(_ request: AuthenticatedRequest) async throws -> EntitlementCheckBody {
         let id = try request.customerId
         let name = try request.parameter("name")
@@ -92,7 +91,8 @@ struct CustomerRoutes: Sendable {
         var holdings = try await load()
         if await request.refresh(holdings.counted) { holdings = try await load() }
         let body = EntitlementCheckBody(name, holdings, at: request.now)
-        // The configuration may have lost the product after the purchase. A question stores nothing.
+        // The product may have been removed from the configuration after the purchase. Reading a customer stores no
+        // notice in the ledger, so the board gets the notice here.
         if !body.isActive { request.note(holdings.notices(of: request.scope.bundleId)) }
         request.noteLeftOut(body.activeIn)
         return body
@@ -119,7 +119,7 @@ struct CustomerRoutes: Sendable {
 
     /// Adds another id of the same customer. The body is `{"alias": …}`.
     ///
-    /// - Returns: False if the customer is not known.
+    /// - Returns: False if the customer is unknown.
     private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {
         let id = try request.customerId
         let alias = JSONValue(readable: body)?["alias"]?.string ?? ""
@@ -129,7 +129,7 @@ struct CustomerRoutes: Sendable {
         return try await request.ledger.addAlias(alias, to: id, in: request.scope, at: request.now)
     }
 
-    /// Erases a customer, and returns what was erased.
+    /// Erases a customer, and returns a report about the erased and kept documents.
     private func delete(_ request: AuthenticatedRequest) async throws -> DeletionBody? {
         let report = try await request.ledger.delete(
             request.customerId, in: request.scope, at: request.now, isTimeConfirmed: request.isTimeConfirmed)

@@ -3,11 +3,11 @@
 import Hummingbird
 import PurchaseLedger
 
-/// The route `/v1/events`: what changed, page by page.
+/// The route `/v1/events`: the changes, page by page.
 struct EventRoutes: Sendable {
     let authentication: Authentication
 
-    /// The most events on a page.
+    /// The maximum number of events on a page.
     private static let pageLimit = 500
 
     var routes: [APIRoute] {
@@ -36,7 +36,7 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// A number without a sign; `nil` if it is not in the range.
+    /// A number without a plus sign; `nil` if the number is out of range.
     private static func limit(_ text: String) -> Int? {
         guard text.utf8.first != UInt8(ascii: "+") else { return nil }
         return Int(text).flatMap { (1...pageLimit).contains($0) ? $0 : nil }

@@ -5,10 +5,10 @@ import Hummingbird
 package import Logging
 import PurchaseLedger
 
-/// The routes under `/health`: whether the server runs, and whether the ledger can be written.
+/// The routes under `/health`: whether the server runs, and whether the ledger accepts writes.
 struct HealthRoutes: Sendable {
     let service: LedgerService?
-    /// The address of the simulator that the time comes from.
+    /// The address of the simulator whose time the server uses; `nil` for the machine's time.
     let simulator: String?
     let now: @Sendable () -> Timestamp
 
@@ -37,14 +37,14 @@ struct HealthRoutes: Sendable {
         do {
             return try await service.lastNotification.time(in: service.ledger)
         } catch  where service.ledger.condition.isDegraded {
-            // The search for it needs the part of the ledger that is away.
+            // The search for the notification needs the unavailable part of the ledger.
             return nil
         }
     }
 }
 
 extension LedgerService {
-    /// Logs the time of the last accepted notification, so that the log of each start has it.
+    /// Logs the time of the last accepted notification, so that the log of each start has this time.
     package func logLastNotification(to logger: Logger) async {
         do {
             let time = try await lastNotification.time(in: ledger)

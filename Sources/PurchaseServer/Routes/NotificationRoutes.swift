@@ -6,10 +6,10 @@ import Hummingbird
 import PurchaseLedger
 import ReceiptCoding
 
-/// The routes for Apple's server notifications. They need no key, since notifications are signed. The server responds
-/// once the notification is on disk.
+/// The routes for Apple's server notifications. The routes need no API key, since notifications are signed. The server
+/// responds once the notification is on disk.
 struct NotificationRoutes: Sendable {
-    /// The longest body of a version 2 notification, in bytes: genuine ones stay below 30 KB.
+    /// The maximum length of a version 2 notification's body in bytes: genuine notifications stay below 30 KB.
     private static let bodyLimit = 256 << 10
 
     let service: LedgerService
@@ -40,10 +40,10 @@ struct NotificationRoutes: Sendable {
 
     /// Records a version 2 notification: `{"signedPayload": …}`.
     ///
-    /// - Returns: Whether it is new.
-    /// - Throws: ``VerificationError`` if it does not verify; ``LedgerStorageError`` if it could not be stored;
-    ///   ``Refusal`` 400 if the body is not a notification, and 503 if it is genuine and this version cannot read it,
-    ///   so that the App Store retries.
+    /// - Returns: Whether the notification is new.
+    /// - Throws: ``VerificationError`` if the verification fails; ``LedgerStorageError`` if the ledger cannot store the
+    ///   notification; ``Refusal`` 400 if the body is not a notification; ``Refusal`` 503 if this version cannot read a
+    ///   genuine notification, so that the App Store retries.
     private func receive(v2 body: [UInt8]) async throws -> Bool {
         let payload = try Refusal.signedPayload(in: body)
         let now = now()
@@ -62,7 +62,7 @@ struct NotificationRoutes: Sendable {
         }
     }
 
-    /// Records the receipt in a version 1 notification. Nothing else in it is signed, and nothing else is read.
+    /// Records the receipt in a version 1 notification. The rest of the notification is not signed, and is not read.
     ///
     /// - Throws: The same as ``receive(v2:)``.
     private func receive(v1 body: [UInt8]) async throws {
@@ -77,11 +77,11 @@ struct NotificationRoutes: Sendable {
     }
 }
 
-/// The JSON of an answer that says nothing but that the request is recorded.
+/// The empty JSON object of an answer: the status alone says that the request was recorded.
 private struct NoBody: Encodable, Sendable {}
 
 extension Refusal {
-    /// Reads a body of the App Store's, `{"signedPayload": …}`.
+    /// Reads a body from the App Store, `{"signedPayload": …}`.
     static func signedPayload(in body: [UInt8]) throws(Refusal) -> String {
         try (JSONValue(readable: body)?["signedPayload"]).require(
             as: \.string, else: invalid("The body is not {\"signedPayload\": …}."))

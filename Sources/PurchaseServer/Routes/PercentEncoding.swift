@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ids in paths and queries.
+// Decodes ids in paths and queries.
 
 extension StringProtocol {
-    /// The text without its percent encoding (RFC 3986 section 2.1); `nil` if it has a `%` without two hexadecimal
-    /// digits, or is not UTF-8.
+    /// The text without its percent encoding (RFC 3986 section 2.1); `nil` if the text has a `%` without two
+    /// hexadecimal digits, or is not UTF-8.
     ///
-    /// Foundation leaves out a byte order mark at the beginning, so that two ids would be one customer.
+    /// Foundation's own decoding drops a byte order mark at the beginning, so that two ids would become one customer.
     var percentDecoded: String? {
         var bytes: [UInt8] = []
         var rest = Substring(self).utf8
@@ -19,11 +19,11 @@ extension StringProtocol {
 }
 
 extension Substring.UTF8View {
-    /// Takes the two hexadecimal digits after a `%`, and returns the byte that they stand for (RFC 3986 section 2.1);
-    /// `nil` if they are not there.
+    /// Takes the two hexadecimal digits after a `%`, and returns the byte for the digits (RFC 3986 section 2.1); `nil`
+    /// if two digits are missing.
     mutating func popEscaped() -> UInt8? {
         let digits = prefix(2)
-        // A number may also have a sign.
+        // `UInt8` would also accept a sign.
         guard digits.count == 2, digits.allSatisfy(\.isLetterOrDigit), let value = UInt8(Substring(digits), radix: 16)
         else { return nil }
         self = dropFirst(2)
@@ -32,7 +32,7 @@ extension Substring.UTF8View {
 }
 
 extension UInt8 {
-    /// Whether it is an ASCII letter or digit.
+    /// Whether the byte is an ASCII letter or digit.
     var isLetterOrDigit: Bool {
         switch self {
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

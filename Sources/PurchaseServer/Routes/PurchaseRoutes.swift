@@ -29,7 +29,7 @@ struct PurchaseRoutes: Sendable {
         ]
     }
 
-    /// A subscription with its newest periods, or with those before the last page.
+    /// A subscription with its newest periods, or with the periods before the last page.
     private func subscription(_ request: AuthenticatedRequest) async throws -> Answer<SubscriptionHistoryBody>? {
         let id = try request.parameter("id")
         let keys = request.scopes.map { ChainKey(id, in: $0) }
@@ -53,8 +53,8 @@ struct PurchaseRoutes: Sendable {
         return nil
     }
 
-    /// A document by the name in `evidence` of an answer; `nil` if it is unknown, another app's, or of an environment
-    /// that the request is not about.
+    /// A document by the name in `evidence` of an answer; `nil` if the document is unknown, belongs to another app, or
+    /// is from an environment outside the request.
     private func evidence(_ request: AuthenticatedRequest) async throws -> EvidenceBody? {
         guard let name = Provenance(try request.parameter("id")) else {
             throw Refusal.invalid(

@@ -2,15 +2,15 @@
 
 import Foundation
 
-/// The query parameters of a request, each at most once. A misspelt one is refused: without the filter that the client
-/// meant, the answer would be about something else.
+/// The query parameters of a request, each at most once. A misspelt parameter is refused: without the client's filter,
+/// the answer would have unexpected content.
 struct QueryParameters: Sendable {
     private var values: [String: String] = [:]
 
     /// - Parameters:
-    ///   - query: The query as it was sent, such as `after=x&limit=5`.
+    ///   - query: The query as sent, such as `after=x&limit=5`.
     ///   - allowed: The names that the route accepts.
-    /// - Throws: ``Refusal`` 400 if there is another name, a name twice, or an escape that is not valid.
+    /// - Throws: ``Refusal`` 400 if the query has an unknown name, a duplicate name, or an escape that is not valid.
     init(_ query: String?, allowed: [String]) throws(Refusal) {
         for part in (query ?? "").split(separator: "&") {
             let end = part.firstIndex(of: "=") ?? part.endIndex
@@ -34,7 +34,7 @@ struct QueryParameters: Sendable {
     /// A backend that expected only production events would deliver goods for sandbox purchases.
     private static let noFilter = "is no filter here: events are of all environments, and each names its environment"
 
-    /// The longest part of a name in an error, in characters.
+    /// The maximum length of a name in an error, in characters.
     private static let shown = 40
 
     private static func refusal(_ name: String, _ fault: String, _ allowed: [String]) -> Refusal {

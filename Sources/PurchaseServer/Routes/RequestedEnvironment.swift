@@ -2,14 +2,14 @@
 
 import AppStoreModel
 
-/// The environments that a request is about: its query parameter `environment`.
+/// The environments of a request: its query parameter `environment`.
 enum RequestedEnvironment: Hashable, Sendable {
-    /// The request names no environment. It is about production, and about the sandbox as the app's `sandboxAccess`
-    /// says.
+    /// The request names no environment. Production counts, and the sandbox counts according to the app's
+    /// `sandboxAccess`.
     case unnamed
     /// `any`: production and the sandbox.
     case any
-    /// One environment by its name.
+    /// A single environment by its name.
     case one(Environment)
 
     /// The environments of the App Store.
@@ -18,7 +18,7 @@ enum RequestedEnvironment: Hashable, Sendable {
 
 extension QueryParameters {
     /// - Parameter spanning: Whether the route can answer about several environments.
-    /// - Throws: ``Refusal`` 400 if there is no such environment.
+    /// - Throws: ``Refusal`` 400 if the environment is unknown.
     func environment(spanning: Bool) throws(Refusal) -> RequestedEnvironment {
         guard let name = self["environment"] else { return .unnamed }
         if spanning, name == "any" { return .any }
@@ -29,17 +29,18 @@ extension QueryParameters {
     }
 }
 
-/// Which environments count in an answer about a customer. Facts of two environments are never combined; their answers
-/// are.
+/// The rule for the environments that count in an answer about a customer. Facts of two environments are never
+/// combined, but their answers are.
 struct EnvironmentRule: Sendable {
     let requested: RequestedEnvironment
     /// The environments whose documents the ledger records.
     let configured: Set<Environment>
     let sandboxAccess: SandboxAccess
-    /// The normalized ids of customers whose sandbox purchases count if access is listed.
+    /// The normalized ids of the customers whose sandbox purchases count with ``SandboxAccess/listed``.
     let sandboxCustomers: Set<String>
 
-    /// The environments to load: those that may count, and those in which the customer may have what does not count.
+    /// The environments to load. These are the environments that may count, and environments in which the customer may
+    /// have entitlements that do not count.
     var loaded: Set<Environment> {
         switch requested {
         case .unnamed: configured.union(RequestedEnvironment.appStore)

@@ -6,20 +6,20 @@ import AppStoreTrust
 import Hummingbird
 import Logging
 
-/// The route for the App Store's real-time requests for a retention message. It needs no key, since requests are
-/// signed. It neither reads nor writes the ledger.
+/// The route for the App Store's real-time requests for a retention message. The route needs no API key, since requests
+/// are signed, and neither reads nor writes the ledger.
 struct RetentionRoutes: Sendable {
-    /// The longest body, in bytes: as much as a connection's own thread handles, so that no request waits for others.
-    /// A genuine one has some 5 KB.
+    /// The maximum length of a body in bytes: as much as a connection's own thread handles, so that no request waits in
+    /// the queue. A genuine request has some 5 KB.
     private static let bodyLimit = 64 << 10
 
-    /// The time for verification: less than half of the 700 ms after which the App Store shows its own default
-    /// message. The rest is for the network and the signature.
+    /// The longest time for verification: less than half of 700 ms. After 700 ms the App Store shows its own default
+    /// message. The rest of the time is for the network and the signature.
     private static let deadline = Duration.milliseconds(300)
 
-    /// How far the signing of a request may be from now for an offer to be signed. The App Store asks in real time, so
-    /// an old request was kept by somebody, who would get a new offer with each repetition; the rest is for clocks that
-    /// differ.
+    /// The greatest difference between a request's signing date and now for which the server signs an offer. The App
+    /// Store asks in real time, so an old request is a replay. Each replay would otherwise yield a new offer. The
+    /// tolerance is for different clocks.
     private static let freshness = Duration.seconds(600)
 
     private let service: LedgerService
@@ -56,8 +56,8 @@ struct RetentionRoutes: Sendable {
 
     /// Answers `{"signedPayload": …}`.
     ///
-    /// - Throws: ``VerificationError`` if the App Store did not sign the request; ``Refusal`` if there is no message,
-    ///   so that the App Store shows its own default message.
+    /// - Throws: ``VerificationError`` if the App Store did not sign the request; ``Refusal`` if there is no message.
+    ///   The App Store then shows its own default message.
     private func answer(to body: [UInt8]) async throws -> RealtimeResponseBody {
         let payload = try Refusal.signedPayload(in: body)
         switch await verified(payload) {
@@ -79,7 +79,7 @@ struct RetentionRoutes: Sendable {
                 await clock.pause(for: Self.deadline)
                 return nil
             }
-            // Whichever comes first cancels the other. A cancelled verification ends at once.
+            // The first result ends the other task. A cancelled verification ends at once.
             for await outcome in group {
                 group.cancelAll()
                 if let outcome { return outcome }
@@ -99,15 +99,14 @@ struct RetentionRoutes: Sendable {
 
     // MARK: - Answers
 
-    /// The app with this Apple ID that has rules.
+    /// The app with this Apple ID and with retention rules.
     private func app(_ appleId: Int64?) -> AppConfiguration? {
         service.apps.values.first { $0.retention != nil && $0.identity.appAppleId == appleId && appleId != nil }
     }
 
-    /// The app that an unverified request claims to be about. Only the default message is answered to it, which is no
-    /// secret.
+    /// The app that an unverified request names. The answer is only the default message, and that message is no secret.
     private func app(claimedBy payload: String) -> AppConfiguration? {
-        // A text that claims nothing is about no app.
+        // A text without claims names no app.
         let claims = (try? JWS(payload.utf8)).flatMap { JSONValue(readable: $0.payload) }
         return app(claims?["appAppleId"]?.integer)
     }
@@ -126,7 +125,7 @@ struct RetentionRoutes: Sendable {
         }
     }
 
-    /// Why a request gets no offer; `nil` if it was signed just now.
+    /// The reason why a request gets no offer; `nil` if the signing date is recent.
     private func staleness(of request: DecodedRealtimeRequestBody) -> String? {
         guard let signed = request.signedDate else { return "The request does not say when it was signed." }
         let age = signed.duration(to: now())
@@ -152,8 +151,8 @@ struct RetentionRoutes: Sendable {
 }
 
 extension Refusal {
-    /// Apple documents no answer without a message. After any failure, the App Store shows the default message that
-    /// was set with the API, or none.
+    /// The refusal of a request without a message. Apple documents no answer without a message. After any failure, the
+    /// App Store shows the default message from its API, if there is one.
     fileprivate static let noRetentionMessage = Refusal(
         .noRetentionMessage, "The configuration has no message for this request.")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The router: a route for each ``APIRoute``, and the methods that no value names.
+// Registers each ``APIRoute`` with the router, and answers all other methods of its path.
 
 import HTTPTypes
 import Hummingbird
@@ -11,15 +11,15 @@ extension Router<BasicRequestContext> {
         .get, .head, .post, .put, .delete, .patch, .options, .trace,
     ]
 
-    /// Adds routes, OPTIONS of each path and of the whole server, and 405 with `Allow` for any method that a path does
-    /// not have (RFC 9110 section 15.5.6). Call this once.
+    /// Adds routes, and OPTIONS of each path and of the whole server. Other methods of a path get 405 with `Allow` (RFC
+    /// 9110 section 15.5.6). Call this function once.
     func add(_ routes: [APIRoute]) -> Self {
         for route in routes { on(RouterPath(route.path), method: route.method, use: route.handler) }
         for (path, routes) in Dictionary(grouping: routes, by: \.path) {
             let own = Set(routes.map(\.method))
             let allowed = Self.allowed(own)
             let others = routes.lazy.compactMap(\.otherMethods).first
-            // `autoGenerateHeadEndpoints` adds HEAD where GET is.
+            // `autoGenerateHeadEndpoints` adds HEAD to each path with GET.
             for method in Self.methods where !own.contains(method) && !(method == .head && own.contains(.get)) {
                 on(RouterPath(path), method: method) { _, _ in
                     if method == .options { return Response(status: .noContent, headers: [.allow: allowed]) }

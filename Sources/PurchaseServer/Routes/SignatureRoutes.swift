@@ -5,16 +5,16 @@ import AppStoreModel
 import Hummingbird
 import PurchaseLedger
 
-/// The routes that sign what an app passes to StoreKit: offers, and requests of the Advanced Commerce API.
+/// The routes that sign values for StoreKit: offers, and requests of the Advanced Commerce API.
 ///
-/// A server key may have anything signed for its app. A client key may have only a promotional offer signed that the
-/// configuration allows, and only for the customer in the path.
+/// With a server key, the server signs any value for the key's app. With a client key, the server signs only
+/// promotional offers that the configuration allows, and only for the customer in the path.
 struct SignatureRoutes: Sendable {
     let authentication: Authentication
     let signing: AppSigning?
     let apps: [String: AppConfiguration]
 
-    /// The longest body, in bytes: an Advanced Commerce request with some hundred items.
+    /// The maximum length of a body in bytes: an Advanced Commerce request with some hundred items.
     private static let bodyLimit = 64 << 10
 
     private static let promotionalOffer = APIBody(
@@ -45,7 +45,7 @@ struct SignatureRoutes: Sendable {
         ]
     }
 
-    /// What signs for the app of the request's key.
+    /// The signer for the app of the request's key, and a new nonce.
     private func signer(for request: AuthenticatedRequest) throws(Refusal) -> (StoreKitSigner, nonce: String) {
         guard let signing, let signer = signing.signer(for: request.scope.bundleId) else { throw .noSigningKey }
         return (signer, signing.nonce())
@@ -60,10 +60,10 @@ struct SignatureRoutes: Sendable {
         return try asked.signed(by: signer, nonce: nonce, at: request.now)
     }
 
-    /// Checks what a client key asks for.
+    /// Checks whether a client key may get the offer.
     ///
     /// - Returns: `false` if the customer is unknown.
-    /// - Throws: ``Refusal`` if the configuration does not allow the offer, or it would be for another customer.
+    /// - Throws: ``Refusal`` if the configuration does not allow the offer, or the offer would be for another customer.
     private func isAllowed(_ asked: PromotionalOfferRequest, for request: AuthenticatedRequest) async throws -> Bool {
         let offers = apps[request.scope.bundleId]?.clientOffers[asked.offer.productId] ?? []
         guard offers.contains(asked.offer.offerIdentifier) else { throw Refusal.offerNotAllowed }
@@ -80,7 +80,8 @@ struct SignatureRoutes: Sendable {
         let found = try await request.ledger.customer(
             id, of: request.scope.bundleId, in: rule.loaded, at: request.now)
         guard let found else { return false }
-        // An app does not know the environment before it has bought, so any that counts for the customer will do.
+        // An app does not know its environment before the first purchase, so the transaction may be in any environment
+        // that counts for the customer.
         let customer = rule.counted(for: found.values.first?.ids ?? []).compactMap { found[$0] }
             .first { $0.purchases.contains { $0.transactionId == transaction } }
         guard let customer else {
@@ -114,7 +115,7 @@ struct SignatureRoutes: Sendable {
 }
 
 extension Ledger.CustomerAnswer {
-    /// Whether the transaction is of a purchase that the operator refuses.
+    /// Whether the transaction belongs to a refused purchase.
     fileprivate func refuses(_ transactionId: String) -> Bool {
         purchases.contains { $0.transactionId == transactionId && holdings.refused.contains($0.chainName) }
     }
@@ -127,7 +128,7 @@ private struct PromotionalOfferRequest: Sendable {
     let offer: PromotionalOffer
     let transactionId: String?
     let appAccountToken: String?
-    /// 2, a JWS, or 1, the original form.
+    /// The version of the signature: 2 for a JWS, 1 for the original form.
     let version: Int64
 
     init(_ members: BodyMembers) throws(Refusal) {

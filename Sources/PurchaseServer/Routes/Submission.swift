@@ -5,22 +5,23 @@ import AppStoreTrust
 import InputForms
 import PurchaseLedger
 
-/// The documents that a customer presents: `{"documents": [signed transaction or base64 app receipt, …]}`, or a single
-/// `{"document": …}`. A string may have any form that ``InputForm`` takes, and contain several documents.
+/// The documents of a submission: `{"documents": [signed transaction or base64 app receipt, …]}`, or a single
+/// `{"document": …}`. A string may have any form that ``InputForm`` accepts, and may contain several documents.
 struct Submission: Sendable {
-    /// The longest body, in bytes: one receipt of the largest size as base64, as for verifyReceipt.
+    /// The maximum length of a body in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     static let bodyLimit = Limits.verifyReceiptRequest
 
-    /// The most documents with a server key: a customer's whole history, many times over.
+    /// The maximum number of documents with a server key: many times a customer's whole history.
     private static let limit = 1000
 
-    /// The most documents with a client key. Each costs signature checks, and a device presents what StoreKit has for
-    /// it now: a few transactions, or one receipt.
+    /// The maximum number of documents with a client key. Each document costs signature checks. A device presents only
+    /// the documents that StoreKit has for it now: a few transactions, or a receipt.
     private static let clientLimit = 20
 
     private let documents: [(reference: String, document: InputDocument)]
 
-    /// - Throws: ``Refusal`` 400 if the body has another form, too many documents, or a string without one.
+    /// - Throws: ``Refusal`` 400 if the body has a different form or too many documents, or if a string contains no
+    ///   document.
     @inline(never)
     init(parsing body: [UInt8], role: APIKey.Role) throws(Refusal) {
         let strings = try Self.strings(in: body)
@@ -46,7 +47,7 @@ struct Submission: Sendable {
         return strings.enumerated().map { ("documents[\($0.offset)]", $0.element) }
     }
 
-    /// The documents in one string. If there are several, each has its index in the reference too.
+    /// The documents in a string. If the string has several documents, each reference also has the document's index.
     private static func documents(
         in string: String, at reference: String
     ) throws(Refusal) -> [(reference: String, document: InputDocument)] {
@@ -64,9 +65,9 @@ struct Submission: Sendable {
         }
     }
 
-    /// Verifies all documents. Equal ones count once.
+    /// Verifies all documents. Equal documents count once.
     ///
-    /// - Throws: ``Refusal``, which names the first document that is refused.
+    /// - Throws: ``Refusal``, which names the first refused document.
     func verified(by verifier: AppStoreVerifier, at now: Timestamp) async throws -> [Evidence] {
         var presented = PresentedDocuments()
         var seen: Set<InputDocument> = []
@@ -122,8 +123,8 @@ private struct PresentedDocuments {
             add(Evidence(transaction))
         } catch {
             guard error.code == .otherKind else { throw error }
-            // Answers about subscriptions have renewal info beside each transaction. Of any other kind, the first error
-            // says what is expected.
+            // Apple's answers about subscriptions have renewal info beside each transaction. For any other kind of
+            // document, the first error names the expected kind.
             let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now)
             guard let renewal else { throw error }
             renewals.append((reference, renewal))
@@ -153,8 +154,8 @@ private struct PresentedDocuments {
 }
 
 extension [Verified<JWSTransactionDecodedPayload>] {
-    /// The transactions in the order in which they may bind renewal info: those whose period ends at its renewal date,
-    /// then the newest purchases. In Xcode two subscriptions may have one id.
+    /// The transactions in the order in which they may bind renewal info. Transactions whose period ends at the renewal
+    /// date come first, then the newest purchases. In Xcode two subscriptions may have the same id.
     fileprivate func ordered(by renewal: Verified<JWSRenewalInfoDecodedPayload>) -> Self {
         let end = renewal.payload.renewalDate
         func rank(_ transaction: Verified<JWSTransactionDecodedPayload>) -> (Int, Int64) {

@@ -22,7 +22,8 @@ struct VerifyReceiptRoutes: Sendable {
         ]
     }
 
-    /// The response to a request with another method, which the App Store answers in the body instead of with 405.
+    /// The response to a request with another method. The App Store answers such a request in the body instead of with
+    /// 405.
     private func notPost() -> Response {
         let status = VerifyReceiptStatus.unreadableRequest
         RequestNotes.add { $0.verifyReceiptStatus = status.rawValue }
@@ -38,7 +39,8 @@ struct VerifyReceiptRoutes: Sendable {
             RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Answer(json: answer.json)
         } catch let refusal as Refusal where refusal.isOverload {
-            // Some clients of verifyReceipt look at the HTTP status, others at the status in the body. Both say: retry.
+            // Some clients of verifyReceipt read the HTTP status, others the status in the body. Both ask the client to
+            // retry.
             return Answer(
                 json: VerifyReceiptResponse(status: .unavailable).json, refusal.status, headers: refusal.headers)
         }
