@@ -32,7 +32,7 @@ public struct ServerApplication: Sendable {
     /// The logger of the server and of all requests.
     public var logger: Logger
 
-    /// The ledger; without one the server only verifies.
+    /// The ledger. Without a ledger, the server only verifies.
     public var ledger: LedgerService?
 
     /// The simulator whose time ``now`` returns, for demonstrations; `nil` for the machine's time.
@@ -41,8 +41,8 @@ public struct ServerApplication: Sendable {
     /// The requests that the log includes.
     public var requestLog = RequestLogPolicy.all
 
-    /// Whether SIGTERM and SIGINT end the server. If false, the server ends with the graceful shutdown of the service
-    /// that runs it.
+    /// Whether SIGTERM and SIGINT end the server. If false, the server ends with the graceful shutdown of its parent
+    /// service.
     public var endsBySignal = true
 
     /// The bounds on the connections, the memory and the time that clients may use.
@@ -124,8 +124,8 @@ public struct ServerApplication: Sendable {
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // If one listener fails, the others are shut down gracefully: a cancelled listener would log errors
-                // too.
+                // If a service fails, the other services are shut down gracefully: a cancelled listener would log
+                // errors too.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)

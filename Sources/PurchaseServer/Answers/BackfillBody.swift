@@ -10,7 +10,7 @@ struct BackfillBody: Encodable, Sendable {
     var complete: Bool
     /// The number of new documents in the ledger.
     var recorded: Int?
-    /// The number of documents that the ledger already had, or that add no fact.
+    /// The number of documents without new facts: known documents, and documents that repeat known facts.
     var alreadyKnown: Int?
     /// The original transaction ids of the customer's purchases, in order.
     var originalTransactionIds: [String]?

@@ -114,7 +114,7 @@ struct EntitlementBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of the answer to the question whether a customer has an entitlement.
+/// The JSON of an entitlement check for a customer.
 struct EntitlementCheckBody: Encodable, Sendable {
     /// The name in the request.
     var name: String
@@ -184,14 +184,14 @@ struct ConsumableBody: Encodable, Sendable {
 struct SubmissionBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents that the ledger already had, or that add no fact.
+    /// The number of documents without new facts: known documents, and documents that repeat known facts.
     var alreadyKnown: Int
     /// The original transaction ids of the purchases that other customers keep, in order.
     var keptByOthers: [String]
     /// The purchases in `keptByOthers` that moved too often: further claims to them are refused for now.
     var tooManyClaims: [RefusedClaim]
-    /// The number of customers that presented a submitted purchase: the greatest such number among the submitted
-    /// purchases.
+    /// The number of customers that presented a submitted purchase. If there are several such purchases, the greatest
+    /// number counts.
     var claimants: Int?
     /// The customer after the submission.
     var customer: CustomerBody

@@ -9,7 +9,8 @@ import Logging
 import PurchaseLedger
 import Reconciliation
 
-/// Turns errors into responses. No other code does so.
+/// Turns errors of routes into responses. Two other types make their own responses to overload: ``FullServer`` and
+/// ``VerifyReceiptRoutes``.
 ///
 /// An unexpected error becomes 500 without details, and the log has the details. Logs name the route, never the path,
 /// because the path contains customer ids.

@@ -8,7 +8,7 @@ package import Reconciliation
 package struct FoundTransactionsBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents that the ledger already had, or that add no fact.
+    /// The number of documents without new facts: known documents, and documents that repeat known facts.
     var alreadyKnown: Int
     /// The number of invalid documents from the App Store.
     var refused: Int

@@ -115,8 +115,8 @@ private struct ChainRows {
     }
 
     /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. Without a
-    /// signed transaction, its content comes from the newest receipt with the transaction. The receipt in the request
-    /// may be older.
+    /// signed transaction, its content comes from the newest receipt with the transaction, not necessarily the receipt
+    /// in the request.
     private func transaction(
         _ fact: TransactionFact, _ documents: KnownDocuments, _ originalDate: Timestamp?
     ) -> LatestReceiptInfo? {

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Signs for the configured apps, with their In-App Purchase keys.
 public final class AppSigning: Sendable {
-    /// Returns a UUID in lower case that it never returned before.
+    /// Returns a new UUID in lower case at each call.
     let nonce: @Sendable () -> String
     private let keys: Mutex<[String: InAppPurchaseKey]>
 

@@ -58,7 +58,8 @@ public struct Reconcilers: Sendable {
         self.all = all
     }
 
-    /// Signs requests with new keys from now on. An app without a key before has no reconciler until a restart.
+    /// Signs requests with new keys from now on. An app that had no key at the start gets no reconciler until a
+    /// restart.
     package func replaceKeys(_ keys: [String: InAppPurchaseKey]) {
         for (bundleId, key) in keys { clients[bundleId]?.replaceKey(by: key) }
     }

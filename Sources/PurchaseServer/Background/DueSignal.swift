@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Wakes ``JobService`` after a commit of this server that leaves a due record, and after each job.
+/// Wakes ``JobService`` after each job, and after a commit of this server with a due record as its result.
 final class DueSignal: Sendable {
     private struct State {
         var isDue = false
@@ -12,7 +12,7 @@ final class DueSignal: Sendable {
     private let state = Mutex(State())
 
     /// A stream with an element per call of ``noteDue()`` or ``noteRoom()`` from now on. Calls while the reader is busy
-    /// are merged into one element.
+    /// are merged into a single element.
     func signals() -> AsyncStream<Void> {
         let (signals, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         state.withLock { $0.waiting = continuation }

@@ -7,7 +7,8 @@ import Reconciliation
 import ServiceLifecycle
 import Synchronization
 
-// Detects notification histories that the server no longer reads. Otherwise missed notifications would stay missing.
+// Detects notification histories that the server no longer reads, because missed notifications would otherwise stay
+// unknown.
 
 /// A notification history whose last complete reading is too long ago.
 package struct LateHistory: Hashable, Sendable {
@@ -19,9 +20,9 @@ package struct LateHistory: Hashable, Sendable {
     package var failure: String?
 }
 
-/// The notification histories that are late, with a sentence per late history for the operator.
+/// The late notification histories, with a sentence per history for the operator.
 package final class HistoryWatch: Sendable {
-    /// The greatest age of a history that is not late. A history is read every quarter of an hour, and a busy history
+    /// The age from which a history is late. The server reads a history every quarter of an hour, and a busy history
     /// within the hour.
     private static let maxAge = Duration.seconds(3600)
 
@@ -29,7 +30,8 @@ package final class HistoryWatch: Sendable {
     private static let named = 5
 
     private struct State {
-        /// The time of this server's first check: a history that was never read is late only after an hour.
+        /// The time of this server's first check. A history without any complete reading becomes late an hour after
+        /// this time.
         var start: Timestamp?
         var late: [LateHistory] = []
     }
@@ -40,8 +42,7 @@ package final class HistoryWatch: Sendable {
 
     /// Reads the age of the histories.
     ///
-    /// - Returns: The histories that are late now, and the histories that were late at the last check and are not late
-    ///   any more.
+    /// - Returns: The late histories, and the histories whose lateness has ended since the last check.
     package func look(
         at scopes: Set<LedgerScope>, in ledger: Ledger, at now: Timestamp
     ) async throws -> (late: [LateHistory], over: [LateHistory]) {
@@ -117,7 +118,7 @@ package struct HistoryWatcher: Service {
     private let clock: any Clock<Duration>
     private let logger: Logger
 
-    /// - Parameter scopes: The apps and environments whose histories are read.
+    /// - Parameter scopes: The apps and environments whose histories the server reads.
     package init(
         _ watch: HistoryWatch, _ scopes: Set<LedgerScope>, in ledger: Ledger, now: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, logger: Logger

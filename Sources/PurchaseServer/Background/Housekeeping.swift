@@ -5,9 +5,10 @@ package import Logging
 package import PurchaseLedger
 import ServiceLifecycle
 
-/// The periodic tasks of a server besides its jobs. The service compares clocks and corrects changes that a fast clock
-/// published too early. It erases events older than the configured retention, shows notices, and lets the storage
-/// prepare for the time to come. At the start it also publishes the changes that a changed catalogue causes.
+/// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
+/// fast clock caused. The service erases events older than the configured retention, shows notices, and lets the
+/// storage prepare for the coming months. At the start the service publishes the changes that a changed catalogue
+/// causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. A round in which no interval is over sends no request.
     private static let interval = Duration.seconds(1)
@@ -15,14 +16,14 @@ package struct Housekeeping: Service {
     /// The most chains in one commit.
     private static let chainLimit = 500
 
-    /// The most events that one commit erases. Arriving documents wait for the commit, so it must be short.
+    /// The most events that one commit erases. The commit must be short, because arriving documents wait for it.
     private static let eventLimit = 5000
 
     /// The time between two erasures of events. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// The time between two searches for chains that another server with a fast clock published too early. While that
-    /// clock is fast, each of the two servers would publish the same chains repeatedly.
+    /// The time between two searches for premature changes because of another server's fast clock. While that clock is
+    /// fast, each of the two servers would publish the same chains repeatedly.
     private static let correctionInterval = Duration.seconds(60)
 
     /// The time between two comparisons of the clock with the database's clock.
@@ -109,8 +110,8 @@ package struct Housekeeping: Service {
         last = concern
     }
 
-    /// Publishes the present state of chains that a fast clock published too early. The search begins at once if this
-    /// server's own clock was set back.
+    /// Publishes the present state of chains whose changes a fast clock published too early. The search begins at once
+    /// if this server's own clock was set back.
     private func publishCorrections(_ interval: inout Interval, _ lastRound: inout Timestamp) async throws {
         let now = now()
         let isSetBack = now < lastRound
@@ -139,7 +140,7 @@ package struct Housekeeping: Service {
     /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
     /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time.
     private func eraseOldEvents(_ interval: inout Interval) async throws {
-        // The clock is read before the judge is asked, so that the judge notices if this time is wrong.
+        // The clock is read before the judge is asked. The judge then detects an error in this time.
         let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
@@ -177,7 +178,7 @@ extension Housekeeping {
 
 extension Housekeeping {
     /// Publishes the changes that a changed catalogue causes. Once is enough, since the catalogue cannot change while
-    /// the server runs. For a large ledger this task takes minutes, and no other task waits for it.
+    /// the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
             await clock.pause(for: Self.interval)

@@ -12,10 +12,11 @@ package struct JobService: Service {
     /// applies to jobs from another server or a command, and after a jump of a simulator's clock.
     private static let interval = Duration.seconds(1)
 
-    /// The time between two searches for jobs that a fast clock has postponed.
+    /// The time between two searches for jobs postponed by a fast clock.
     private static let pullBackInterval = Duration.seconds(3600)
 
-    /// A clock that is set back by less than this duration has postponed no job for long.
+    /// The minimum step back of the clock for a search at once. A smaller error of the clock has postponed no job for
+    /// long.
     private static let clockStep = Duration.seconds(60)
 
     /// The most chains in one commit.
@@ -120,7 +121,7 @@ package struct JobService: Service {
         return jobs
     }
 
-    /// Finds jobs that a fast clock has postponed: once an hour, and when the clock is set back.
+    /// Finds jobs postponed by a fast clock: once an hour, and when the clock is set back.
     private func pullBack() async {
         var last = now()
         var pause = Interval(Self.pullBackInterval, clock)
@@ -134,8 +135,8 @@ package struct JobService: Service {
         } while await clock.pause(for: interval)
     }
 
-    /// Publishes changes that only time causes, such as the end of a subscription. After downtime it publishes all
-    /// changes that became due meanwhile.
+    /// Publishes changes that only time causes, such as the end of a subscription. After downtime the service publishes
+    /// all changes that became due meanwhile.
     private func publishDueChanges() async {
         var damaged: Set<ChainKey> = []
         await publishing.attempt {

@@ -21,7 +21,8 @@ struct JobWarnings {
 
     /// Logs the reason why a job was postponed, given up or refused.
     func log(_ job: Job) {
-        // Each abandoned job is logged without a limit, because the server does not retry it on its own.
+        // Each job that was given up is logged without throttling, because the server does not retry the job on its
+        // own.
         guard !job.isGivenUp else {
             return logger.warning("A question to the App Store was given up", metadata: Self.metadata(job))
         }

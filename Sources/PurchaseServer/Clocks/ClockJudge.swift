@@ -4,20 +4,20 @@ public import AppStoreModel
 package import PurchaseLedger
 import Synchronization
 
-/// Judges whether the wall clock may be fast, for actions that cannot be undone. These actions are the erasure of old
-/// events, and the dating of tombstones. Documents from before a tombstone no longer count for an erased purchase.
+/// Judges whether the wall clock may be fast, to protect irreversible actions. These actions are the erasure of old
+/// events, and the dating of tombstones. For an erased purchase, documents from before its tombstone no longer count.
 ///
 /// A machine's clock can be hours fast after a boot, or after a virtual machine resumes. Changes that a fast clock
 /// published are corrected later. Erased records are lost.
 public final class ClockJudge: Sendable {
-    /// A source of the time to compare the wall clock with.
+    /// A clock for comparison with the wall clock.
     public enum Source: String, Sendable {
         case database = "the database's clock"
         /// The field `Date` of the App Store's answers.
         case appStore = "the App Store's clock"
     }
 
-    /// The greatest difference of two clocks that counts as equal.
+    /// The greatest difference between clocks that agree.
     private static let tolerance = Duration.seconds(60)
 
     /// The greatest age of a document that confirms the clock. Notifications arrive within seconds. The App Store's own
@@ -37,7 +37,7 @@ public final class ClockJudge: Sendable {
     private struct State {
         /// The reason why the clock may be wrong; `nil` if there is no evidence.
         var doubt: Doubt?
-        /// Whether a document or another clock has confirmed the clock.
+        /// Whether a document or a different clock has confirmed the clock.
         var isShown = false
         /// The wall clock's time when it was last known or assumed to be correct, and the time since then by the
         /// monotonic clock.
@@ -61,14 +61,14 @@ public final class ClockJudge: Sendable {
     }
 }
 
-// MARK: - What it says
+// MARK: - Answers
 
 extension ClockJudge {
-    /// Whether there is evidence that the clock is wrong, or that it was set since it was last known to be correct.
+    /// Whether there is evidence against the clock, or the clock was set since it was last known to be correct.
     package var isDoubtful: Bool { judged { $0.doubt != nil } }
 
-    /// Whether the clock is known to be correct. A clock without contradiction may still be unconfirmed, because it may
-    /// have been wrong when the server started.
+    /// Whether the clock is known to be correct. Without any evidence, a clock is unconfirmed, because it may have been
+    /// wrong when the server started.
     package var isConfirmed: Bool { judged { $0.doubt == nil && ($0.isShown || $0.age() >= Self.silence) } }
 
     /// The time as computed from the last time of the App Store's clock; `nil` if no answer of the App Store had a
@@ -108,10 +108,10 @@ extension ClockJudge {
     }
 }
 
-// MARK: - What it is told
+// MARK: - Evidence
 
 extension ClockJudge {
-    /// Compares the wall clock with another clock.
+    /// Compares the wall clock with a different clock.
     ///
     /// - Parameter distance: The lead of the wall clock; negative if the wall clock is slow. A slow clock cannot erase
     ///   records too early.
@@ -131,7 +131,8 @@ extension ClockJudge {
 
     /// Compares the clock with the signing dates of verified documents.
     package func sawDocuments(_ documents: [Evidence]) {
-        // Documents from Xcode do not count: a developer can set the clock of the Mac that signs them.
+        // Documents from Xcode do not count: the developer's Mac signs such documents, and the developer can set its
+        // clock.
         let dates = documents.lazy.filter(\.scope.environment.hasAppStore).compactMap(\.signedDate)
         guard let newest = dates.max(), newest.duration(to: now()).magnitude <= Self.freshness else { return }
         let isRefuted = state.withLock { state in

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The time between two runs of a periodic task. A monotonic clock measures the interval: a wall clock that is set back
-/// must not prolong it.
+/// The time between two runs of a periodic task. A monotonic clock measures the interval, because a step back of the
+/// wall clock must not prolong the interval.
 struct Interval {
     private let length: Duration
     private let clock: any Clock<Duration>

@@ -21,7 +21,7 @@ public struct SimulatorClock: Service {
     /// Asks a simulator in another process; `nil` for a simulator in this process.
     private let reader: SimulatorReader?
 
-    /// Creates a clock that has the simulator's time.
+    /// Creates a clock with the simulator's time.
     ///
     /// - Parameters:
     ///   - address: The address of the simulator's control port: `http://`, a host and a port.
@@ -133,7 +133,7 @@ private final class SimulatorTime: Sendable {
         var speed = 0.0
         /// The time since the answer.
         var age: @Sendable () -> Duration = { .zero }
-        /// The latest time that was returned. The clock never returns an earlier time.
+        /// The latest returned time. The clock never returns an earlier time.
         var latest = Timestamp(milliseconds: 0)
     }
 

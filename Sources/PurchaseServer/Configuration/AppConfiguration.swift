@@ -18,7 +18,7 @@ public enum SandboxAccess: String, CaseIterable, Sendable {
 
 /// The configuration of one app.
 public struct AppConfiguration: Sendable {
-    /// The bundle id and the Apple ID of the app. Documents of the app must have both.
+    /// The bundle id of the app, and its Apple ID if configured. The documents of the app must have the same ids.
     public var identity: AppIdentity
     /// The app's products and their entitlements.
     public var catalogue = Catalogue()

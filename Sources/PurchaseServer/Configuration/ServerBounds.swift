@@ -46,8 +46,8 @@ public struct ServerBounds: Sendable {
 
     /// The maximum number of bytes of a short body or response. Short bodies and responses do not count toward the
     /// budget, nor do the first bytes of a long body up to this number. The thread of the connection handles short
-    /// bodies itself: its other connections wait some milliseconds for the slowest short body. The App Store sends no
-    /// longer body, and most receipts are shorter.
+    /// bodies itself: its other connections wait some milliseconds for the slowest short body. Bodies from the App
+    /// Store are not longer, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
     /// The number of bytes reserved per row of an answer. A row has some 1,100 bytes, and its facts are in memory while
@@ -103,9 +103,9 @@ extension ServerBounds {
             || trustsLoopback && IPNetwork.loopback.contains { $0.contains(address) }
     }
 
-    /// The client for the bounds on a request: the peer of the connection or, behind trusted proxies, the last address
-    /// in `X-Forwarded-For` that is not a trusted proxy. `nil` if all addresses are trusted proxies, if an address is
-    /// malformed, or if the peer is unknown.
+    /// The client for the bounds on a request: the peer of the connection. Behind trusted proxies, the client is the
+    /// last address in `X-Forwarded-For` besides trusted proxies. `nil` if all addresses are trusted proxies, if an
+    /// address is malformed, or if the peer is unknown.
     package func client(_ peer: IPAddress?, _ headers: HTTPFields) -> IPAddress? {
         guard let peer else { return nil }
         guard trusts(peer) else { return peer.client }

@@ -40,7 +40,7 @@ public struct ServerConfiguration: Sendable {
     /// The number of servers that ask the App Store about the same apps, for example on one database, 1 to 100. Each
     /// server uses its part of Apple's rate limits.
     public var servers = 1
-    /// The path of a folder or a file with the intermediate certificates for old transaction receipts, which omit them.
+    /// The path of a folder or a file with intermediate certificates. Old transaction receipts omit these certificates.
     public var intermediates: String?
     /// Whether to check signers' certificates for revocation.
     public var revocation = Revocation.off
@@ -48,8 +48,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// The path of the journal of erasures. By default, if `nil`, the journal of a ledger in a file has the file's path
-    /// with `-erasures`. A ledger in a database then has no journal.
+    /// The path of the journal of erasures. With `nil`, a ledger in a file has its journal at the file's path with
+    /// `-erasures`, and a ledger in a database has no journal.
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?

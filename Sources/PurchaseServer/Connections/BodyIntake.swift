@@ -94,7 +94,7 @@ package final class BodyIntake: Sendable {
 }
 
 extension Request {
-    /// The value of `Content-Length`: 0 without the field, and `Int.max` for a number greater than that, such as 2^63.
+    /// The value of `Content-Length`: 0 without the field, and `Int.max` for a greater number, such as 2^63.
     private var announcedLength: Int { headers[.contentLength].map { Int($0) ?? .max } ?? 0 }
 
     /// Refuses a body by the head alone. A client that waits for 100 (Continue) then does not send the body.

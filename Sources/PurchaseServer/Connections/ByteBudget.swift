@@ -66,8 +66,8 @@ final class ByteBudget: Sendable {
     }
 }
 
-/// Bytes of the budget that are reserved for an answer, from before it is made until it is sent or the client has
-/// disconnected. The bytes return to the budget with the last reference to this object.
+/// Bytes of the budget reserved for an answer. The reservation begins before the answer is made, and ends once the
+/// answer is sent or the client disconnects. The bytes return to the budget with the last reference to this object.
 final class ReservedBytes: Sendable {
     private let client: IPAddress?
     private let budget: ByteBudget

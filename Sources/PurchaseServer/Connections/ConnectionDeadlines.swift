@@ -5,12 +5,12 @@ import Hummingbird
 import NIOCore
 import NIOHTTPTypes
 
-/// Closes a connection if its client takes longer than ``ServerBounds`` allow, does not receive its response, or sends
+/// Closes a connection if its client takes longer than ``ServerBounds`` allows, does not receive its response, or sends
 /// a body that no route reads.
 ///
-/// The server handles one request of a connection at a time. If a client sends another request before it has the
-/// response, the server does not read the second request. The server then closes the connection after the response (RFC
-/// 9112 section 9.3.2 allows this behaviour).
+/// The server handles one request of a connection at a time. If a client sends a second request before it has the
+/// response to the first, the server does not read the second request. The server then closes the connection after the
+/// response, as RFC 9112 section 9.3.2 allows.
 final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -81,7 +81,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
             discardedBytes += bytes.readableBytes
             return
         default:
-            // The client sent another request before the response: stop reading.
+            // The client sent a further request before the response: stop reading.
             isLast = true
             discardedBytes = ServerBounds.discardedBody
             return

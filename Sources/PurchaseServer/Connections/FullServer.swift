@@ -3,8 +3,8 @@
 import HTTPTypes
 import NIOCore
 
-/// Refuses a new connection if all slots are in use. The client gets 503 before it sends a request, then the end of the
-/// connection.
+/// Refuses a new connection if all slots are in use. The server sends 503 before the client sends a request, and then
+/// closes the connection.
 ///
 /// This handler stands before all other handlers and passes no data to them.
 final class FullServer: ChannelInboundHandler {

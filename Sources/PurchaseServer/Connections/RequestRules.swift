@@ -4,8 +4,8 @@ import Hummingbird
 import NIOCore
 import NIOHTTP1
 
-/// Refuses requests that break the rules of HTTP itself, with the same form of response as to any other error. The
-/// handler also decides which requests are the last of their connection.
+/// Refuses requests that break the rules of HTTP itself. The response has the same form as the response to any other
+/// error. The handler also decides which requests are the last of their connection.
 ///
 /// The types of the later handlers have neither the version of a request nor the number of its Host fields.
 final class RequestRules: ChannelInboundHandler {

@@ -131,7 +131,7 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Repeats the erasures in the journals of a file that the ledger lacks; see ``Ledger/replay(_:)``.
+    /// Repeats all erasures in a file that the ledger lacks, from each journal of the file; see ``Ledger/replay(_:)``.
     ///
     /// - Returns: The number of erased customers.
     package func replay(_ file: ErasureJournalFile) async throws -> Int {

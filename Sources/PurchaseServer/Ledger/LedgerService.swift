@@ -10,7 +10,7 @@ public struct LedgerService: Sendable {
     public private(set) var ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier
-    /// The configuration of apps, by bundle id. For an app that is missing, the defaults apply.
+    /// The configuration of apps, by bundle id. A missing app has the defaults.
     public var apps: [String: AppConfiguration] = [:]
     /// The age at which events are erased; `nil` keeps all events.
     public var eventRetention: Duration?

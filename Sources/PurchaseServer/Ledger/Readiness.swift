@@ -79,7 +79,7 @@ final class Readiness: Sendable {
 
     /// Records the outcome of a commit: its error, or `nil` if it succeeded.
     func committed(_ failure: LedgerStorageError?) {
-        // A temporary error, such as a time-out or a lost connection, does not show whether other commits fail.
+        // A temporary error, such as a lock on a record, says nothing about other commits.
         if failure?.isPassing == true { return }
         state.withLock { state in
             state.failure = failure

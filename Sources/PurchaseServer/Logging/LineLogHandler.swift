@@ -84,7 +84,7 @@ extension LineLogHandler {
         return String(decoding: json.bytes, as: UTF8.self)
     }
 
-    /// Whether a byte is printable ASCII that needs no quotes.
+    /// Whether a byte is printable ASCII and needs no quotes.
     private static func isPlain(_ byte: UInt8) -> Bool {
         (0x21...0x7e).contains(byte) && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "=")
             && byte != UInt8(ascii: "\\")

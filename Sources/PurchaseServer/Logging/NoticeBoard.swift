@@ -11,7 +11,7 @@ package final class NoticeBoard: Sendable {
     /// The time between two log lines of a notice. Its first occurrence is logged at once.
     private static let interval = Duration.seconds(3600)
 
-    /// The maximum number of notices that wait for their first or next line: many times the number of products of an
+    /// The maximum number of waiting notices, before their first or next line: many times the number of products of an
     /// app.
     private static let limit = 1000
 
@@ -43,7 +43,7 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// Takes the due notices, each with the number of documents that showed the notice since its last line.
+    /// Takes the due notices, each with the number of its documents since its last line.
     package func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
         state.withLock { state in
             // A notice without a new occurrence within the interval is removed.
@@ -110,7 +110,7 @@ extension Notice {
     /// The subject and its environment, for people.
     fileprivate var name: String { "\(publicSubject) (\(scope.environment.rawValue))" }
 
-    /// The subject in the form that documents use.
+    /// The subject in the form of the documents.
     private var publicSubject: String {
         kind == .contestedPurchase ? ChainKey(subject, in: scope).originalTransactionId : subject
     }
@@ -125,7 +125,7 @@ extension Notice {
 
     /// The fields of the log line.
     ///
-    /// - Parameter count: The number of documents that showed the notice since the last line.
+    /// - Parameter count: The number of documents with the notice since the last line.
     func metadata(_ count: Int) -> Logger.Metadata {
         [
             kind == .unknownProduct ? "productId" : "originalTransactionId": .string(publicSubject),

@@ -11,12 +11,12 @@ final class RequestIDs: Sendable {
     private let prefix: String
     private let count = Atomic<UInt64>(0)
 
-    /// - Parameter seed: A random number, so that ids differ from those before a restart.
+    /// - Parameter seed: A random number, so that ids differ from the ids before a restart.
     init(seed: UInt64) {
         prefix = String(seed, radix: 16) + "-"
     }
 
-    /// The id in the header fields, or a new one.
+    /// The id in the header fields, or a new id.
     func id(_ headers: HTTPFields) -> String {
         Self.sentID(headers) ?? prefix + String(count.wrappingAdd(1, ordering: .relaxed).newValue, radix: 16)
     }

@@ -36,7 +36,7 @@ final class RequestLogState: Sendable {
     fileprivate let refusals = GenuineRefusals()
     fileprivate let sampler = Sampler()
 
-    /// - Parameter seed: A random number, so that ids differ from those before a restart.
+    /// - Parameter seed: A random number, so that ids differ from the ids before a restart.
     init(seed: UInt64) {
         ids = RequestIDs(seed: seed)
     }

@@ -3,9 +3,9 @@
 import AppStoreTrust
 import Synchronization
 
-/// The content of a request's log line besides route and status. The code that handles the request adds notes.
+/// The content of a request's log line besides route and status. The handling code adds notes.
 final class RequestNotes: Sendable {
-    /// The notes of the request that the current task handles.
+    /// The notes of the current task's request.
     @TaskLocal static var current: RequestNotes?
 
     struct Notes {

@@ -27,7 +27,7 @@ package struct APIRoute: Sendable {
     package let answer: any (Encodable & Sendable).Type
     /// The codes of the route's own errors.
     package let ownErrors: Set<ErrorCode>
-    /// Answers requests with other methods than the path has; `nil` if the server refuses such requests with 405.
+    /// Answers requests whose method the path lacks; `nil` if the server refuses such requests with 405.
     let otherMethods: (@Sendable () -> Response)?
     let handler: @Sendable (Request, BasicRequestContext) async throws -> Response
 

@@ -114,10 +114,10 @@ extension Refusal {
         "The customer has more refunds than could be read in time. Those that were read are recorded.")
 }
 
-// MARK: - Bodies of Apple's, which a backend sends
+// MARK: - Bodies in Apple's form, from a backend
 
-/// A body for the App Store. Members that Apple's type does not know are refused: the request would lack a member with
-/// a misspelt name.
+/// A body for the App Store. Members unknown to Apple's type are refused, because a misspelt member would be missing
+/// from the request.
 private protocol AskedBody: Decodable {
     var unknownMembers: UnknownMembers { get }
 }

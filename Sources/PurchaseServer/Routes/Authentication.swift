@@ -73,7 +73,7 @@ struct AuthenticatedRequest: Sendable {
 
     var ledger: Ledger { authentication.service.ledger }
 
-    /// Whether ``now`` is known to be correct. Only irreversible actions need to know.
+    /// Whether ``now`` is known to be correct, as irreversible actions require.
     var isTimeConfirmed: Bool { authentication.service.clockJudge?.isConfirmed ?? true }
 
     /// The catalogue of the app.
@@ -204,8 +204,8 @@ extension AuthenticatedRequest {
             "The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
     }
 
-    /// Completes the refusal of a document from a different environment than the request's. The configuration is
-    /// correct, so the log has no warning.
+    /// Completes the refusal of a document from an environment outside the request. The configuration is correct, so
+    /// the log has no warning.
     func explained(_ refusal: Refusal) -> Refusal {
         guard let found = refusal.environment.flatMap(AppStoreModel.Environment.init(rawValue:)),
             authentication.service.verifier.environments.contains(found)
@@ -216,8 +216,8 @@ extension AuthenticatedRequest {
         return explained
     }
 
-    /// Checks that a product of the app, or the app's list of entitlements, has an entitlement. Otherwise a misspelt
-    /// name would look like an entitlement without customers.
+    /// Checks that the app's configuration has an entitlement, in a product or in the list of entitlements. Otherwise a
+    /// misspelt name would look like an entitlement without customers.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let products = ledger.rules.catalogue(of: bundleId).products.values
         let more = authentication.service.app(bundleId).entitlements

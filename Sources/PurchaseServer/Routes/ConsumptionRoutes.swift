@@ -78,7 +78,7 @@ extension ConsumptionInformation {
         customerConsented = try members.flag("customerConsented")
         deliveryStatus = try members.word("deliveryStatus", of: DeliveryStatus.self)
         sampleContentProvided = try members.flag("sampleContentProvided")
-        // Later checks refuse a number out of range, together with all other values that Apple would refuse.
+        // A later check refuses a number out of range, together with all other values that Apple would refuse.
         consumptionPercentage = members.json["consumptionPercentage"].map { Int($0.integer ?? -1) }
         refundPreference = try members.word("refundPreference", of: RefundPreference.self)
     }

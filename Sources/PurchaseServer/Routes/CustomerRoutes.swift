@@ -117,7 +117,7 @@ struct CustomerRoutes: Sendable {
         }
     }
 
-    /// Adds another id of the same customer. The body is `{"alias": …}`.
+    /// Adds an alias to a customer. The body is `{"alias": …}`.
     ///
     /// - Returns: False if the customer is unknown.
     private func addAlias(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> Bool {

@@ -53,8 +53,8 @@ struct PurchaseRoutes: Sendable {
         return nil
     }
 
-    /// A document by the name in `evidence` of an answer; `nil` if the document is unknown, belongs to another app, or
-    /// is from an environment outside the request.
+    /// A document by the name in `evidence` of an answer; `nil` if the document is unknown, belongs to a different app,
+    /// or is from an environment outside the request.
     private func evidence(_ request: AuthenticatedRequest) async throws -> EvidenceBody? {
         guard let name = Provenance(try request.parameter("id")) else {
             throw Refusal.invalid(

@@ -39,8 +39,7 @@ struct EnvironmentRule: Sendable {
     /// The normalized ids of the customers whose sandbox purchases count with ``SandboxAccess/listed``.
     let sandboxCustomers: Set<String>
 
-    /// The environments to load. These are the environments that may count, and environments in which the customer may
-    /// have entitlements that do not count.
+    /// The environments to load: all environments that may count, and environments with entitlements that do not count.
     var loaded: Set<Environment> {
         switch requested {
         case .unnamed: configured.union(RequestedEnvironment.appStore)

@@ -22,8 +22,8 @@ struct VerifyReceiptRoutes: Sendable {
         ]
     }
 
-    /// The response to a request with another method. The App Store answers such a request in the body instead of with
-    /// 405.
+    /// The response to a request with a method other than POST. The App Store answers such a request in the body
+    /// instead of with 405.
     private func notPost() -> Response {
         let status = VerifyReceiptStatus.unreadableRequest
         RequestNotes.add { $0.verifyReceiptStatus = status.rawValue }
