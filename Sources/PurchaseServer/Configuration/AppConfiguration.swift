@@ -5,8 +5,8 @@ public import PurchaseLedger
 
 /// The customers whose sandbox purchases count if a request names no environment.
 ///
-/// App Review and TestFlight buy in the sandbox with the app from the App Store, and App Review rejects an app that
-/// does not deliver. Anyone with access to the app in TestFlight may then buy there without paying.
+/// App Review and TestFlight buy in the sandbox with the app from the App Store. App Review rejects an app that does
+/// not deliver. Anyone with access to the app in TestFlight may then buy there without paying.
 public enum SandboxAccess: String, CaseIterable, Sendable {
     /// Sandbox purchases of all customers count.
     case all
@@ -18,7 +18,7 @@ public enum SandboxAccess: String, CaseIterable, Sendable {
 
 /// The configuration of one app.
 public struct AppConfiguration: Sendable {
-    /// The bundle id of the app, and its Apple ID if configured. The documents of the app must have the same ids.
+    /// The bundle id and the Apple ID of the app. The verifier compares both with documents that contain them.
     public var identity: AppIdentity
     /// The app's products and their entitlements.
     public var catalogue = Catalogue()

@@ -38,8 +38,8 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
 
     /// Reads the key. No error contains any content of the file.
     ///
-    /// - Throws: ``KeyFileError`` if the file cannot be read, if other users of the machine have access to the file, or
-    ///   if the file is not a `.p8` file.
+    /// - Throws: ``KeyFileError`` if the file is unreadable or not a `.p8` file, or if other users of the machine have
+    ///   access to the file.
     package func read() throws(KeyFileError) -> InAppPurchaseKey {
         let text = String(decoding: try contents(), as: UTF8.self)
         do {

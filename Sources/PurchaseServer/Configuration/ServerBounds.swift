@@ -70,8 +70,8 @@ public struct ServerBounds: Sendable {
     /// The size in bytes of the kernel's buffer for each direction of a connection. The kernel doubles it.
     static let socketBuffer = 128 << 10
 
-    /// The maximum number of bytes of an unread body that the server discards after the response, so that the client
-    /// reads the response before the connection is reset.
+    /// The maximum number of bytes of an unread body that the server discards after the response. The client then reads
+    /// the response before the connection is reset.
     static let discardedBody = 64 << 10
 
     /// The longest time for which the server discards an unread body.

@@ -48,8 +48,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// The path of the journal of erasures. With `nil`, a ledger in a file has its journal at the file's path with
-    /// `-erasures`, and a ledger in a database has no journal.
+    /// The path of the journal of erasures. With `nil`, the journal of a ledger in a file has the file's path with
+    /// `-erasures`. With `nil`, a ledger in a database has no journal.
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
@@ -326,8 +326,8 @@ extension ServerConfiguration {
     /// Warnings about key files whose names contain the ids of different keys.
     package var keyWarnings: [String] { apps.compactMap { $0.inAppPurchaseKey?.nameWarning } }
 
-    /// Checks that a simulator's roots are the only trusted roots. Documents of a simulator must not count beside
-    /// Apple's. Time is part of the trust too, since certificates and access are valid at a time.
+    /// Checks that a server with a simulator's roots trusts no other roots. Documents of a simulator must not count
+    /// beside Apple's. Time is part of the trust too, since certificates and access are valid at a time.
     ///
     /// - Parameter trusted: The roots from ``roots``, with Apple's roots if the server also trusts them.
     /// - Throws: ``ConfigurationError`` if the server trusts a simulator's root beside other roots, or if

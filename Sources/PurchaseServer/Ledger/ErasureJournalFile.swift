@@ -15,8 +15,8 @@ import Synchronization
 /// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID
 /// ```
 ///
-/// A file that was restored together with an older ledger may have several journals, each with a first line. New
-/// erasures are added to the last journal.
+/// A file restored together with an older ledger may have several journals, each with a first line. New erasures are
+/// added to the last journal.
 public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
@@ -90,8 +90,8 @@ private final class OpenFile: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// Appends a text. The text is on the disk once this function returns. If the function throws, it removes a partial
-    /// text again.
+    /// Appends a text. The text is on the disk once this function returns. A partial text is removed before the
+    /// function throws.
     func append(_ text: String) throws {
         var own = stat()
         var found = stat()
@@ -131,7 +131,7 @@ private final class OpenFile: Sendable {
 }
 
 extension Ledger {
-    /// Repeats all erasures in a file that the ledger lacks, from each journal of the file; see ``Ledger/replay(_:)``.
+    /// Repeats the erasures that are in a file's journals but not in the ledger; see ``Ledger/replay(_:)``.
     ///
     /// - Returns: The number of erased customers.
     package func replay(_ file: ErasureJournalFile) async throws -> Int {

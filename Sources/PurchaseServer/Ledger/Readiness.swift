@@ -5,7 +5,7 @@ import PurchaseLedger
 import Synchronization
 
 /// Checks by a small write whether the ledger accepts writes. After a commit has failed for a lasting reason, the
-/// ledger counts as not ready for some time, since small writes still succeed on a nearly full disk.
+/// ledger counts as not ready for some time: on a nearly full disk small writes still succeed.
 ///
 /// An answer is cached for a second, so frequent checks add almost no load.
 final class Readiness: Sendable {
