@@ -4,11 +4,11 @@ import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-/// A ledger in a PostgreSQL database, which any number of servers may use at once.
+/// A ledger in a PostgreSQL database, shared by any number of servers.
 ///
-/// A decision takes two round trips: one loads what it looks at, in one state of the database, and one commits what it
-/// changed. Nothing is locked in between. If another commit has changed anything that was loaded, the second round trip
-/// commits nothing, and the decision is made again.
+/// A decision takes two round trips. The first loads its read set from a single state of the database. The second
+/// commits its changes. No row is locked in between. If a concurrent commit has changed a loaded record, the second
+/// round trip commits nothing, and the storage runs the decision again.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
     let requests: RepeatedRequests
@@ -19,29 +19,29 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let loads: GroupQueue<WaitingLoad, LedgerKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
-    /// The quarters whose documents have no table of their own, as ``prepare(at:)`` has found.
+    /// The quarters without a table for their documents, as the last ``prepare(at:)`` found them.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
     let knownHomes = KnownHomes()
-    /// A sentence about the nodes of Citus that took no write when they were tried last; `nil` if there are none.
+    /// A sentence about the Citus nodes that refused the last test write; `nil` if every node took the write.
     let nodeConcern = Mutex<String?>(nil)
-    /// Whether Citus distributes the tables, see ``Distribution``. Then works and loads share no statements.
+    /// Whether Citus distributes the tables, see ``Distribution``. If so, commits and loads are not batched.
     let isDistributed: Bool
-    /// Whether a new epoch of the events begins by itself after a failover. If not, somebody must call
+    /// Whether the storage begins a new epoch of the events after a failover. If false, the operator must call
     /// ``beginEpoch()``.
     let showsIdentity: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
 
     private static let proofs: Int64 = 64
 
-    /// What the storage remembers of the database in an epoch. After it the database may be a
-    /// standby that had not received the last commits, and give the same numbers to others.
+    /// Values cached from the database, valid in one epoch. In the next epoch the database may be a former standby. If
+    /// the standby had missed the last commits, it can give the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
         var numbers = NumberBlock()
     }
 
-    /// Uses what was remembered in an epoch.
+    /// Accesses the values cached in an epoch.
     ///
     /// - Throws: `PostgresFailure.outdated` if the epoch has ended.
     private func remembered<Value>(in epoch: Int, _ body: (inout Memory) throws -> Value) throws -> Value {
@@ -52,7 +52,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// Runs `body` with the present epoch, and again if it ends meanwhile.
+    /// Runs `body` with the current epoch. Runs `body` again if the epoch ends or the connection is lost.
     func inOneEpoch<Value>(_ body: (Int) async throws -> Value) async throws -> Value {
         var ends = 0
         var losses = 0
@@ -70,34 +70,37 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// How often a decision is made again. Each time another commit has succeeded meanwhile.
+    /// The maximum number of retries after conflicts and ended epochs. Each conflict means that a concurrent commit
+    /// succeeded.
     private static let maxConflicts = 100
 
-    /// How many works are committed together at most. A conflict takes all of them back.
+    /// The maximum number of commits in a batch. A conflict rolls the whole batch back.
     private static let maxGroup = 32
 
-    /// How many groups of works are committed at once: while one waits for the disk, the others are decided about.
+    /// The maximum number of concurrent batches of commits. While one batch waits for the disk, the storage decides the
+    /// others.
     private static let commits = 4
 
-    /// How many loads share a request at most, so that the first one does not wait long for the last.
+    /// The maximum number of loads in a request. The bound keeps the first load from waiting long for the last.
     private static let maxGather = 64
 
-    /// How many groups of loads are read at once.
+    /// The maximum number of concurrent batches of loads.
     private static let reads = 4
 
-    /// The longest pause before a decision is made again.
+    /// The longest pause before a retry, in milliseconds.
     private static let maxPause = 50
 
     /// Opens a ledger.
     ///
     /// - Parameters:
-    ///   - upgrades: Whether to make the tables if there are none, and to bring older ones up to date.
-    ///   - continuesCopy: Whether to open half a copy too, to go on with it.
+    ///   - upgrades: Whether to create missing tables and to upgrade older ones.
+    ///   - continuesCopy: Whether to open an unfinished copy too, so that the copy can continue.
     ///   - clock: Measures deadlines and pauses.
-    ///   - random: Chooses versions of records, and pauses after conflicts.
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a newer version, `readOnly` if it is missing or of
-    ///   an older one and `upgrades` is false, `unfinishedCopy` if it is half a copy, `unavailable` if the database
-    ///   cannot be reached or the settings are not safe.
+    ///   - random: Chooses the order of hosts, the versions of records, and the pauses after conflicts.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
+    ///   upgraded. `readOnly` if `upgrades` is false and the ledger is missing or older, or if the role or the Citus
+    ///   node may not create, change or distribute the tables. `unfinishedCopy` if the ledger is an unfinished copy.
+    ///   `unavailable` if the database cannot be reached or is unsuitable, or if the settings are unsafe.
     public init(
         _ settings: PostgresSettings, upgrades: Bool = true, continuesCopy: Bool = false, clock: ContinuousClock,
         random: some RandomNumberGenerator & Sendable
@@ -115,15 +118,15 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
-            // Before anything is changed, and again, since a copy may have begun while this waited for its tables. An
-            // older ledger has the record once it was upgraded.
+            // Checked before any change, and again below, because a copy may begin while this server waits for the
+            // tables. An older ledger stores the note of a copy as a record only after its upgrade.
             if !continuesCopy, try await migrator.version() == Schema.version { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }
-            // A role that may not ask gets an error.
+            // The database refuses the query if the role lacks the right. The identity then stays unknown.
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
-            // Each node of Citus fails over by itself, which this identity does not show.
+            // Each Citus node fails over separately, and the identity does not show such a failover.
             showsIdentity = identity != nil && !isDistributed
             feed = EventFeed(
                 requests, clock: clock, lockLimit: limits.counter, isDistributed: isDistributed,
@@ -141,10 +144,10 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// The version of the tables that this version of the software makes.
+    /// The version of the tables in this release of the software.
     public static var newestVersion: Int { Schema.version }
 
-    /// The version of the tables in a database; `nil` if it has no ledger.
+    /// The version of the tables in a database; `nil` if the database has no ledger.
     ///
     /// - Throws: `LedgerStorageError`, as ``init(_:upgrades:continuesCopy:clock:random:)`` does.
     public static func version(
@@ -163,7 +166,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// Closes the connections that are not in use, and the others after their requests.
+    /// Closes idle connections at once, and busy connections after their requests.
     public func close() { pool.close() }
 }
 
@@ -171,7 +174,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
 extension PostgresLedgerStorage {
     public func load(_ query: LedgerQuery) async throws -> LedgerSnapshot {
-        // Once it was sent, a load cannot be cancelled.
+        // A load cannot be cancelled after this point.
         try Task.checkCancellation()
         return try await withCheckedThrowingContinuation { continuation in
             loads.add(WaitingLoad(query: query) { continuation.resume(with: $0) }) { await self.answer($0) }
@@ -190,13 +193,13 @@ extension PostgresLedgerStorage {
     private static let overload = LedgerStorageError(
         .unavailable, "Too many requests wait for the database, or this one waited too long")
 
-    /// Answers loads from one state of the database. If a record cannot be read, or takes too long, only those fail
-    /// that need it.
+    /// Answers a batch of loads from a single state of the database. If a record is unreadable or slow to load, only
+    /// the loads that need the record fail.
     func answer(_ group: [WaitingLoad]) async {
         await answer(group, limit: group.count > 1 ? limits.sharedRead : nil)
     }
 
-    /// - Parameter limit: How long each statement may take.
+    /// - Parameter limit: The timeout of each statement; `nil` for the session's timeout.
     private func answer(_ group: [WaitingLoad], limit: Duration?) async {
         let start = clock.now
         do {
@@ -214,16 +217,16 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Decides about works and commits them together, until no other commit comes in between.
+    /// Decides and commits a batch, and retries after each conflict.
     ///
-    /// If that fails because of one of them, the halves are decided about again, so that no work fails for another one.
-    /// After a time-out each of them is, all at once: halves would wait for each other, and time out too.
+    /// If a single commit makes the batch fail, the batch is split in two, and each half is retried. A bad commit
+    /// therefore does not fail the others. After a timeout each commit is retried alone, and all retries run at once.
+    /// Halves would wait for each other, and time out again.
     func run(_ group: [PendingCommit]) async {
         await run(group, group.count > 1 ? (limits.sharedRead, limits.sharedLock) : (nil, nil))
     }
 
-    /// How long each statement that reads may take, and how long a commit may wait for a lock; `nil` for the limits of
-    /// the session.
+    /// The timeout of each reading statement, and the lock timeout of a commit; `nil` for the session's timeouts.
     private typealias Waits = (read: Duration?, lock: Duration?)
 
     private func run(_ group: [PendingCommit], _ waits: Waits) async {
@@ -251,13 +254,14 @@ extension PostgresLedgerStorage {
                 conflicts += 1
                 await pause(conflicts)
             } catch PostgresFailure.outdated where conflicts < Self.maxConflicts {
-                // A connection of another request has ended.
+                // A different request has lost its connection, and so ended the epoch.
                 conflicts += 1
                 await pause(conflicts)
             } catch let failure as PostgresFailure
                 where failure.isWorthAnotherConnection && losses < RepeatedRequests.maxLosses
             {
-                // It was committed or not. The next decision sees which.
+                // The outcome of the commit is unknown. The next attempt loads the records again, and so sees the
+                // outcome.
                 losses += 1
             } catch {
                 return group.forEach { $0.fail(Self.translated(error)) }
@@ -265,7 +269,7 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Whether a failure may be of one work or load of a group alone.
+    /// Whether a single commit or load of the batch may have caused the failure.
     private static func isOfOne(_ error: any Error) -> Bool {
         guard let failure = error as? PostgresFailure else { return true }
         if failure.isTimeout { return true }
@@ -273,10 +277,10 @@ extension PostgresLedgerStorage {
         return !failure.endsConnection
     }
 
-    /// Commits a group, and answers it.
+    /// Commits a batch and answers its callers.
     ///
-    /// - Parameter looksAllUp: Whether to look all documents up.
-    /// - Returns: Those that must be alone, without an answer.
+    /// - Parameter looksAllUp: Whether to look up every document, including presumably new ones.
+    /// - Returns: The commits that cannot be batched. They are not answered yet.
     private func attempt(
         _ group: [PendingCommit], _ waits: Waits, in epoch: Int, looksAllUp: Bool
     ) async throws -> [PendingCommit] {
@@ -290,7 +294,7 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // The key of a document tells whether it is there only if it is stored now.
+                // Only an insertion tests whether a document is new: the primary key rejects a stored document.
                 guard new.isSubset(of: pass.draft.after.names) else {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
@@ -311,16 +315,16 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
 
-    /// The limit on loads for one decision, and on those for one load: one or two lead to all that it needs, and one to
-    /// what its changes need.
+    /// The maximum number of loads for a decision, and of rounds in a load. Usually one or two rounds load the read
+    /// set, and a further round loads the records that the changes need.
     private static let maxLoads = 12
 
-    /// Loads records, and those that they lead to, until all are of one state.
+    /// Loads records and their dependencies, and repeats until a single state of the database has supplied them all.
     ///
     /// - Parameters:
     ///   - new: Documents not to look up, see ``RepeatedNotifications``.
-    ///   - limit: How long each statement may take.
-    /// - Throws: Also `PostgresFailure.outdated`, as do those below that are given an epoch.
+    ///   - limit: The timeout of each statement; `nil` for the session's timeout.
+    /// - Throws: `PostgresFailure.outdated` if the epoch has ended, and other errors of the database.
     func loaded(
         _ wanted: ReadSet, _ queries: [LedgerQuery], except new: Set<Provenance> = [], in epoch: Int,
         limit: Duration? = nil
@@ -340,7 +344,7 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    /// The homes of documents to load, as far as they are known.
+    /// The known homes of the documents to load.
     private func homes(_ readSet: ReadSet, _ queries: [LedgerQuery]) -> [Provenance: String] {
         let names = readSet.keys.compactMap { key -> Provenance? in
             switch key {
@@ -351,9 +355,10 @@ extension PostgresLedgerStorage {
         return queries.homes.merging(knownHomes.homes(of: Set(names))) { first, _ in first }
     }
 
-    /// Loads what packed documents name. It never changes, so it need not be of the same state.
+    /// Loads the parts that packed documents name. A part never changes, so a later state of the database may supply
+    /// the part.
     ///
-    /// - Returns: False if a part is gone: then its document is gone too, unless it is damaged, and all must be loaded
+    /// - Returns: False if a part is missing. Its document was then erased or is damaged, and the caller must load
     ///   again.
     private func addParts(
         to loaded: inout LoadedRecords, _ readSet: inout ReadSet, in epoch: Int, _ limit: Duration?
@@ -371,7 +376,8 @@ extension PostgresLedgerStorage {
         return true
     }
 
-    /// Reads one state of the database. Citus has none of all nodes, so there a request is bounded instead.
+    /// Reads a single state of the database. Citus has no snapshot of all nodes, so on Citus the statements are split
+    /// into requests of bounded size.
     private func read(
         _ statements: [PostgresStatement], in epoch: Int, _ limit: Duration?
     ) async throws -> [PostgresRows] {
@@ -388,8 +394,8 @@ extension PostgresLedgerStorage {
         return answers
     }
 
-    /// How many statements a request to Citus has at most: some take 25 milliseconds there, and all of a request must
-    /// be answered in ten seconds, also while others wait.
+    /// The maximum number of statements in a request to Citus. Some statements take 25 milliseconds on Citus, and the
+    /// whole request must be answered within ten seconds, even under load.
     private static let maxRequest = 50
 
     private func commit(_ group: GroupDraft, in epoch: Int, lockLimit: Duration?) async throws {
@@ -398,17 +404,18 @@ extension PostgresLedgerStorage {
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed)
         _ = try await pool.run(.transaction(statements, lockLimit: lockLimit).during(epoch))
-        // A block that was drawn before may have numbers below the mark.
+        // A block drawn earlier may contain numbers below the new mark.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
-    /// Waits until a synchronous standby has what was loaded, if one is required. Otherwise it writes nothing.
+    /// Waits until the required synchronous standbys have the loaded records. On Citus each named home is written.
+    /// Elsewhere the storage writes only if the database requires a synchronous standby.
     ///
-    /// - Parameter queries: What was loaded.
+    /// - Parameter queries: The queries of the loaded records.
     private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {
         guard !isDistributed else { return try await confirm(atHomes: queries.namedHomes, in: epoch) }
-        // A standby cannot say whether the others have it: there the write fails.
+        // A standby cannot tell whether other standbys have the records. On a standby the confirming write fails.
         let search = PostgresStatement(
             "SELECT pg_is_in_recovery() OR current_setting('synchronous_standby_names') <> ''")
         let answers = try await requests.read([search], during: epoch)
@@ -416,7 +423,8 @@ extension PostgresLedgerStorage {
         if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// A write that changes no record, of a row of several, so that nobody waits for others.
+    /// A write that changes no record. The write hits a random row of 64, so that concurrent writes rarely wait for
+    /// each other.
     func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         return PostgresStatement(
@@ -444,7 +452,7 @@ extension PostgresLedgerStorage {
     private func pause(_ attempt: Int) async {
         let longest = min(Self.maxPause, 1 << min(attempt, 6))
         let pause = random.withLock { Int.random(in: 1...longest, using: &$0) }
-        // After a cancellation the next attempt ends at once.
+        // If the task is cancelled, the sleep ends at once, and so does the next attempt.
         try? await clock.sleep(for: .milliseconds(pause))
     }
 }
@@ -452,7 +460,7 @@ extension PostgresLedgerStorage {
 // MARK: - Failures
 
 extension PostgresLedgerStorage {
-    /// Runs `body`, and translates its failures.
+    /// Runs `body`, and converts a `PostgresFailure` into a `LedgerStorageError`.
     func translated<Output: Sendable>(_ body: () async throws -> Output) async throws -> Output {
         do {
             return try await body()
@@ -469,7 +477,7 @@ extension PostgresLedgerStorage {
 // MARK: - Scopes
 
 extension PostgresLedgerStorage {
-    /// The numbers of apps and scopes, as far as they have any.
+    /// The numbers of apps and scopes. Unknown apps and scopes have none.
     func scopeNumbers(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {
@@ -483,7 +491,7 @@ extension PostgresLedgerStorage {
         return known
     }
 
-    /// The numbers of apps and scopes, which are added if they are new.
+    /// The numbers of apps and scopes. Unknown apps and scopes are inserted first.
     private func addedScopes(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {

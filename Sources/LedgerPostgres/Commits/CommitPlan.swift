@@ -3,23 +3,24 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The statements of one commit. The files in `Rows` add to it.
+/// The statements of a commit. The files in `Rows` add their statements.
 ///
-/// A statement that replaces a record fails unless the record is still what was loaded; then nothing is committed.
-/// Records that were only looked at are locked against changes until the commit. All commits take their locks in one
-/// order: customers, holdings, chains, records, pieces, documents, and within a table the order of its key.
-/// Otherwise they would wait for each other in a circle.
+/// A statement that replaces a record fails if a concurrent commit has changed the record, and then nothing is
+/// committed. A record of the read set is locked against changes until the commit. All commits take their locks in the
+/// same order: customers, holdings, chains, records, pieces, documents. Within a table each commit sorts its keys.
+/// Without the order, commits would deadlock.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
-    /// A number that no other commit has: the version of the rows that it writes.
+    /// A random number, in practice unique to this commit. It becomes the version of the written rows of customers and
+    /// records, and of events without a chain.
     let stamp: Int64
     /// The packed contents of new documents.
     var contents: [Provenance: [UInt8]] = [:]
-    /// Whether Citus distributes the tables. Then rows of one table share no statement.
+    /// Whether Citus distributes the tables. If so, each row has its own statement.
     let isDistributed: Bool
     private var statements: [PostgresStatement] = []
-    /// The last rows, as long as the same is done with each.
+    /// The pending rows of a statement. The next different statement flushes them.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
     mutating func add(_ statement: PostgresStatement) {
@@ -43,10 +44,10 @@ struct CommitPlan {
         rows = nil
     }
 
-    /// The statements for what was decided.
+    /// The statements for the changes of a batch.
     ///
     /// - Parameters:
-    ///   - isDistributed: Whether Citus distributes the tables. Then rows of one table share no statement.
+    ///   - isDistributed: Whether Citus distributes the tables. If so, each row has its own statement.
     static func statements(
         _ group: GroupDraft, _ scopes: ScopeNumbers, stamp: Int64, isDistributed: Bool
     ) throws -> [PostgresStatement] {
@@ -66,10 +67,10 @@ struct CommitPlan {
         return plan.statements
     }
 
-    /// What must be loaded before changes can be committed.
+    /// The records that must be loaded before the changes can be committed.
     ///
     /// - Parameters:
-    ///   - written: What the changes write.
+    ///   - written: The write set of the changes.
     static func needs(
         of changes: LedgerChanges, _ written: Set<LedgerKey>, _ loaded: LoadedRecords
     ) -> ReadSet {
@@ -79,7 +80,7 @@ struct CommitPlan {
             // All rows of a customer change together.
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
-            // What displaces a document, or moves it on one node, says itself which rows it changes.
+            // The statements that displace a document, or move documents on a single node, select their rows in SQL.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))
@@ -94,19 +95,19 @@ struct CommitPlan {
 }
 
 extension LoadedRecords {
-    /// The ids of the customer that has an id.
+    /// The keys of all ids of the customer with a given id.
     fileprivate func rows(with id: CustomerID) -> [LedgerKey] {
         (customers[id]?.record.ids ?? []).map { .customerID(CustomerID($0, of: id.bundleId)) }
     }
 
-    /// The ids of a customer; the customer itself if it was not loaded.
+    /// The keys of all ids of a customer; the customer's own key if the customer was not loaded.
     fileprivate func rows(of customer: Customer) -> [LedgerKey] {
         rows(of: customer).keys.first.map(rows) ?? [.customer(customer)]
     }
 }
 
 extension LoadedRecords {
-    /// The owners that a changed record has and the stored one has not.
+    /// The owners in a changed record that the stored record lacks.
     func newOwners(of record: ChainRecord) -> [Customer] {
         let old = chains[record.key]?.record
         return record.owners.map(\.customer).filter { old?.isOwned(by: $0) != true }

@@ -2,17 +2,17 @@
 
 import PurchaseLedger
 
-/// What the works of a group decided, one after another. Each sees what those before it changed.
+/// The changes of a batch, accumulated in order. Each decision sees the changes of the earlier decisions in its batch.
 struct GroupDraft {
-    /// What was loaded.
+    /// The records as loaded.
     let before: LoadedRecords
-    /// The same after all changes so far. Versions are those before them.
+    /// The records after all changes so far, with their loaded versions.
     private(set) var after: LoadedRecords
-    /// All changes, of which a later one replaces an earlier one.
+    /// All changes so far. A later change of a record replaces an earlier change.
     private(set) var changes = LedgerChanges()
-    /// The records that the decisions depend on: they must not change until the commit.
+    /// The records that the decisions depend on. They must not change until the commit.
     private(set) var readSet = ReadSet()
-    /// What the changes write.
+    /// The write set of the changes.
     private(set) var writes: Set<LedgerKey> = []
 
     init(_ loaded: LoadedRecords) {
@@ -23,9 +23,9 @@ struct GroupDraft {
     /// Adds the changes of a decision.
     ///
     /// - Parameters:
-    ///   - written: Its ``PurchaseLedger/LedgerChanges/keys``.
-    ///   - read: The records that it depends on. If nothing was changed yet and the decision changes nothing either, it
-    ///     saw one state of the database, which need not last.
+    ///   - written: The ``PurchaseLedger/LedgerChanges/keys`` of the changes.
+    ///   - read: The read set of the decision. The draft ignores the read set until a decision of the batch writes a
+    ///     key. Before the first write, each decision has seen the same state of the database, which need not last.
     mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
         readSet.formUnion(read)
@@ -36,21 +36,21 @@ struct GroupDraft {
 }
 
 extension GroupDraft {
-    /// The apps and environments of what is written.
+    /// The apps and environments of the write set.
     var scopes: Set<LedgerScope> {
         Set(writes.compactMap(\.scope) + changes.documents.map(\.evidence.scope) + changes.events.map(\.scope))
     }
 
-    /// The apps of what is written.
+    /// The apps of the write set.
     var apps: Set<String> {
         Set(writes.compactMap(\.bundleId)).union(changes.marks.erasedEvents.keys).union(changes.marks.epochs.keys)
     }
 }
 
 extension LedgerKey {
-    /// Whether the draft shows later works of the group what earlier ones wrote under this key. If not, a work that
-    /// reads or writes the key is alone. The draft knows which documents are stored, and not what is in them; it finds
-    /// chains by their keys and by their owners, and not by their transactions.
+    /// Whether later decisions of a batch see a key's changes in the draft. If not, a commit with the key in its read
+    /// set or write set gets a batch of its own. The draft knows which documents are stored, but not their contents. It
+    /// finds chains by key and by owner, but not by transaction.
     var isFoldable: Bool {
         switch self {
         case .chain, .customerID, .holdings, .document, .wording, .record, .events: true
@@ -73,13 +73,13 @@ extension LedgerChanges {
         events += new.events
         records = records.filter { !new.erasedRecords.contains($0.key) } + new.records
         erasedRecords = erasedRecords.subtracting(new.records.map(\.key)).union(new.erasedRecords)
-        // A work that raises marks is alone.
+        // A commit that raises marks has a batch of its own.
         marks = new.marks
     }
 }
 
 extension LoadedRecords {
-    /// Applies those of some changes that are foldable.
+    /// Applies the foldable part of some changes.
     fileprivate mutating func apply(_ changes: LedgerChanges) {
         customers = customers(after: changes)
         holdings = holdings(after: changes)

@@ -2,16 +2,16 @@
 
 import PurchaseLedger
 
-/// A load that waits for others to share a request with.
+/// A load that waits to share a request with other loads.
 struct WaitingLoad: Sendable {
     let query: LedgerQuery
     let answer: @Sendable (Result<LedgerSnapshot, any Error>) -> Void
 }
 
-/// A work that waits to be decided and committed.
+/// A commit that waits for its decision.
 struct PendingCommit: Sendable {
     let query: LedgerQuery
-    /// Decides. The output of a commit is a closure that reports success, to call once it is durable.
+    /// Runs the decision. Its output is a closure that reports success, to be called once the changes are durable.
     let decide: @Sendable (LedgerSnapshot) throws -> LedgerDecision<@Sendable () -> Void>
     let fail: @Sendable (any Error) -> Void
 
@@ -31,7 +31,7 @@ struct PendingCommit: Sendable {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the documents that the works may store.
+    /// The homes of the documents that the commits may store.
     var homes: [Provenance: String] {
         Dictionary(flatMap(\.arriving).map { ($0.provenance, $0.home) }) { first, _ in first }
     }
@@ -39,25 +39,25 @@ extension [LedgerQuery] {
     var readSet: ReadSet { ReadSet(keys: reduce(into: []) { $0.formUnion($1.keys) }) }
 }
 
-/// One pass over the works of a group: each is decided about, one after another. If some need more records, all are
-/// loaded again, and another pass follows.
+/// A pass over a batch, which runs the decision of each commit in turn. If a decision needs more records, the storage
+/// loads the whole read set again, and runs a further pass.
 struct GroupPass {
     private let works: [PendingCommit]
     private let loaded: ReadSet
     private(set) var queries: [LedgerQuery]
     private(set) var draft: GroupDraft
-    /// What is called after the commit.
+    /// The closures to call after the commit.
     private(set) var answers: [@Sendable () -> Void] = []
-    /// Works whose changes cannot be in a group with others.
+    /// Commits with changes that cannot be batched.
     private(set) var alone: [PendingCommit] = []
-    /// What must be loaded before the changes can be committed.
+    /// The records to load before the changes can be committed.
     private(set) var needs = ReadSet()
-    /// Whether all works were decided.
+    /// Whether the loaded records sufficed for every commit.
     private(set) var isComplete = true
 
     /// - Parameters:
-    ///   - queries: What each work looks at, as far as that is known.
-    ///   - readSet: What was loaded, also if it does not exist.
+    ///   - queries: The known read set of each commit.
+    ///   - readSet: The keys that were loaded, including keys without a record.
     init(_ works: [PendingCommit], _ queries: [LedgerQuery], _ readSet: ReadSet, _ records: LoadedRecords) {
         self.works = works
         self.queries = queries
@@ -65,14 +65,14 @@ struct GroupPass {
         draft = GroupDraft(records)
     }
 
-    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     mutating func decide(numbers: [CustomerID: Int64]) {
         for index in works.indices {
             do {
                 try decide(index, numbers)
             } catch {
-                // It may have thrown because of what works before it changed, so this too is reported after the commit.
+                // The error may depend on earlier changes of the batch, so it is reported only after the commit.
                 let work = works[index]
                 draft.add(LedgerChanges(), writing: [], reading: readSet(of: index))
                 answers.append { work.fail(error) }
@@ -99,7 +99,7 @@ struct GroupPass {
         }
     }
 
-    /// What a work looked at.
+    /// The read set of a commit.
     private func readSet(of index: Int) -> ReadSet {
         var read = ReadSet(keys: queries[index].keys)
         read.keys.formUnion(draft.before.chainsFound(for: queries[index]).map(LedgerKey.chain))

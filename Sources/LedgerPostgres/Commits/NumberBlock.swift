@@ -2,28 +2,27 @@
 
 import PurchaseLedger
 
-/// Numbers for new customers, drawn from the database in blocks. A number is never drawn twice; those that no commit
-/// uses are lost.
+/// Numbers for new customers, drawn from the database in blocks. No number is drawn twice, and unused numbers are lost.
 struct NumberBlock {
     private static let size: Int64 = 1000
 
     private var left: Range<Int64> = 0..<0
 
-    /// Takes some numbers; `nil` if there are too few.
+    /// Takes `count` numbers; `nil` if too few are left.
     mutating func take(_ count: Int) -> [Int64]? {
         guard left.count >= count else { return nil }
         defer { left = (left.lowerBound + Int64(count))..<left.upperBound }
         return Array(left.prefix(count))
     }
 
-    /// Draws a block of at least some numbers.
+    /// Draws a block of at least `count` numbers.
     static func draw(_ count: Int) -> PostgresStatement {
         PostgresStatement(
             "UPDATE quittance.counter SET last = last + $1 WHERE id = 2 RETURNING last - $1, last",
             [.integer(max(size, Int64(count)))])
     }
 
-    /// Adds the block that was drawn. What was left of another one is lost.
+    /// Replaces the block with the drawn block. The rest of the old block is lost.
     mutating func refill(_ rows: PostgresRows) throws {
         let drawn = try rows.map { (try $0.next(Int64.self), try $0.next(Int64.self)) }
         guard let (first, last) = drawn.first, first < last else {
