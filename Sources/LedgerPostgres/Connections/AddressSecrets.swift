@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Keeps passwords out of messages. libpq repeats a part of an address that it does not understand, and the server a
-/// name: what follows an unescaped `@` or `/` of a password is both.
+/// Removes passwords from messages. libpq quotes any part of an address that it cannot parse, and the server quotes
+/// names. An unescaped `@` or `/` in a password turns the rest of the password into such a part or name.
 struct AddressSecrets: Sendable {
     private let passwords: [String]
     private let others: [String]
 
-    /// The parameters whose values messages may repeat: without them, nobody finds what is wrong.
+    /// The parameters whose values messages may repeat. Without the values, an operator could not find the mistake.
     private static let shown: Set = [
         "host", "hostaddr", "port", "user", "dbname", "application_name", "fallback_application_name", "sslrootcert",
         "sslcert", "sslkey", "sslcrl", "passfile", "service", "client_encoding", "connect_timeout",
@@ -14,14 +14,14 @@ struct AddressSecrets: Sendable {
 
     /// - Parameters:
     ///   - given: The parameters of the address.
-    ///   - environment: Those of the environment.
+    ///   - environment: The parameters of the environment.
     init(_ given: [String: String], _ environment: [String: String]) {
         let all = given.map { ($0.key, $0.value) } + environment.map { ($0.key, $0.value) }
         passwords = all.filter { $0.0.hasSuffix("password") && !$0.1.isEmpty }.map(\.1)
         others = given.filter { !Self.shown.contains($0.key) && !$0.value.isEmpty }.map(\.value)
     }
 
-    /// A message with an ellipsis in the place of each password, and of each quoted value that is not for eyes.
+    /// The message, with an ellipsis for each password and for each quoted value that must stay secret.
     func remove(from message: String) -> String {
         let message = others.reduce(message) { $0.replacing("\"\($1)\"", with: "\"…\"") }
         return passwords.reduce(message) { $0.replacing($1, with: "…") }
@@ -29,11 +29,12 @@ struct AddressSecrets: Sendable {
 }
 
 extension AddressSecrets {
-    /// Why a URI is refused before libpq reads it; `nil` if it is not. The reason repeats nothing of the URI.
+    /// The reason to refuse a URI before libpq parses it; `nil` if the URI is acceptable. The reason repeats no part of
+    /// the URI.
     static func fault(in uri: String) -> String? {
         guard let scheme = ["postgresql://", "postgres://"].first(where: uri.hasPrefix) else { return nil }
         let rest = uri.dropFirst(scheme.count)
-        // libpq looks for the end of the password in front of the first slash.
+        // libpq looks for the end of the password before the first slash.
         let front = rest.prefix { $0 != "/" }
         let start = front.firstIndex(of: "@").map(rest.index(after:)) ?? rest.startIndex
         let hosts = rest[start...].prefix { !"/?".contains($0) }
@@ -49,8 +50,8 @@ extension AddressSecrets {
     private static let escape =
         "In a user or a password, @ is written %40, : %3A, / %2F, ? %3F and % %25; or leave it to PGPASSWORD"
 
-    /// Whether libpq's complaint about a URI may name the parameter that it does not know. The name may be a part of a
-    /// password that has a question mark.
+    /// Whether libpq's error about a URI may be shown with its parameter name. The name may be part of a password that
+    /// contains a question mark.
     static func mayName(parametersOf uri: String) -> Bool {
         !(uri.firstIndex(of: "?").map { uri[$0...] } ?? "").contains("@")
     }

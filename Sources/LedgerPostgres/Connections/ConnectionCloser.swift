@@ -3,20 +3,21 @@
 import Dispatch
 import Synchronization
 
-/// Ends the sessions of connections that were given up.
+/// Ends the sessions of abandoned connections.
 ///
-/// PostgreSQL does not notice that a client has gone while a statement runs or waits for a lock. Each request that is
-/// given up would leave a session waiting, until the database takes no more connections from anybody.
+/// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Each abandoned
+/// request would leave a waiting session, until the database accepts no more connections from any client.
 final class ConnectionCloser: Sendable {
-    /// How many are cancelled at once, each in a thread of its own: as many as a server has connections. If the
-    /// database does not take cancellations, libpq's call lasts until the system gives up.
+    /// The maximum number of connections being cancelled, each on its own thread. A server has as many connections. If
+    /// the database does not accept cancellations, libpq's call blocks until the system's timeout.
     private static let width = 8
 
-    /// How long the cancellations of a connection may take: up to sixteen requests were sent on it, and each needs one.
-    /// A loaded machine needs much more than a cancellation's millisecond.
+    /// The timeout for all cancellations of a connection. Up to sixteen requests were sent on the connection, and each
+    /// needs a cancellation. A cancellation usually takes a millisecond, but far longer on a loaded machine.
     static let limit = Duration.seconds(10)
 
-    /// How long a connection counts as open meanwhile. Longer, and servers would wait for a primary that has vanished.
+    /// The time during which an abandoned connection still counts as open. With a longer time, servers would wait for a
+    /// vanished primary.
     static let placeLimit = Duration.seconds(1)
 
     private let clock: ContinuousClock
@@ -24,8 +25,9 @@ final class ConnectionCloser: Sendable {
 
     init(_ clock: ContinuousClock) { self.clock = clock }
 
-    /// Cancels the work of a connection that is not used again, and closes it then: a pooler knows a session by its
-    /// connection. If too many are being cancelled, it is only closed.
+    /// Cancels the work of an abandoned connection, and then closes the connection. The order matters because a pooler
+    /// finds the session by the connection. If too many connections are being cancelled, the connection is closed at
+    /// once.
     ///
     /// - Parameter done: Called once the connection is closed.
     func end(_ connection: PostgresConnection, _ done: @escaping @Sendable () -> Void) {

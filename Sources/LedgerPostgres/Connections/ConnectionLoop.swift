@@ -11,13 +11,12 @@ import Musl
 import Darwin
 #endif
 
-/// A thread that serves a few connections, and runs the tasks that use them.
+/// A thread that serves several connections, and runs the tasks that use them.
 ///
-/// A task that runs here sends a request and reads its answer without changing threads, which costs as much as a small
-/// statement. Meanwhile none of the loop's connections is served, so there is a loop for each core.
+/// A task on this thread sends a request and reads the answer without a change of threads. A change of threads costs as
+/// much as a small statement. While a task runs, the loop serves no connection, so each core has a loop.
 ///
-/// The thread takes what waits and sends it together. It ends once there is nothing to wait for, and begins again with
-/// the next task or request.
+/// The thread pipelines waiting requests. It ends when no work is left, and the next task or request starts it again.
 final class ConnectionLoop: TaskExecutor, Sendable {
     typealias Completion = @Sendable (Result<[PostgresRows], PostgresFailure>) -> Void
 
@@ -25,11 +24,11 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var request: PostgresRequest
         var since: ContinuousClock.Instant
         var completion: Completion
-        /// Whether it was sent once behind a request that was not answered in time.
+        /// Whether the request was already pipelined behind a request that timed out.
         var wasBehind = false
     }
 
-    /// A connection, and the requests that were sent on it.
+    /// A connection with the requests sent on it.
     private struct InFlight {
         var pooled: PooledConnection
         var requests: [Waiting]
@@ -40,25 +39,25 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var jobs: [UnownedJob] = []
         var waiting: [Waiting] = []
         var idle: [PooledConnection] = []
-        /// How many connections are being opened.
+        /// The number of connections being opened.
         var opening = 0
-        /// Until when connections that were given up count as open, since their sessions are being ended.
+        /// The instants until which abandoned connections count as open, because their sessions are still being ended.
         var ending: [Int: ContinuousClock.Instant] = [:]
         var endings = 0
-        /// Why a connection could not be opened.
+        /// The last failure to open a connection.
         var failure: PostgresFailure?
         var isClosed = false
         var isRunning = false
-        /// Whether something was added since the thread looked last.
+        /// Whether a task, request or connection was added since the thread last looked.
         var hasChanged = false
-        /// Whether the thread waits, so that it must be woken.
+        /// Whether the thread waits in `poll`, and so must be woken.
         var isPolling = false
     }
 
-    /// How long a request may wait for a connection.
+    /// The maximum time that a request waits for a connection.
     private static let queueLimit = Duration.seconds(2)
 
-    /// How many requests are sent together at most, so that the last one does not wait long for the first.
+    /// The maximum number of requests sent together. The bound keeps the last request from waiting long for the first.
     private static let batchLimit = 16
 
     private let opener: ConnectionOpener
@@ -68,8 +67,8 @@ final class ConnectionLoop: TaskExecutor, Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - width: How many connections to open at most.
-    ///   - waitingLimit: How many requests may wait.
+    ///   - width: The maximum number of open connections.
+    ///   - waitingLimit: The maximum number of waiting requests.
     /// - Throws: `PostgresFailure.unavailable` if the process has too many open files.
     init(
         _ opener: ConnectionOpener, width: Int, waitingLimit: Int, clock: ContinuousClock
@@ -86,7 +85,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         change { $0.jobs.append(job) }
     }
 
-    /// Sends a request once a connection is free.
+    /// Sends a request once a connection is free. Fails the request at once if too many requests wait.
     func send(_ request: PostgresRequest, _ completion: @escaping Completion) {
         let new = Waiting(request: request, since: clock.now, completion: completion)
         let isAdded = change { state in
@@ -99,7 +98,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Closes the connections that are idle, and the others after their requests.
+    /// Closes idle connections at once, and busy connections after their requests.
     func close() {
         state.withLock { state in
             state.idle = []
@@ -107,7 +106,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         }
     }
 
-    /// Changes the state, and makes the thread look at it.
+    /// Changes the state, and starts or wakes the thread.
     @discardableResult
     private func change<Value>(_ body: (inout State) -> Value) -> Value {
         let (value, begins, wakes) = state.withLock { state in
@@ -119,7 +118,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
             }
             return (value, !state.isRunning, state.isPolling)
         }
-        // A queue of its own gets a thread at once, also if there are fewer cores than loops.
+        // A separate queue gets a thread at once, even if there are more loops than cores.
         if begins { DispatchQueue(label: "LedgerPostgres.loop").async { self.run() } }
         if wakes { pipe.wake() }
         return value
@@ -131,7 +130,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
 extension ConnectionLoop {
     private enum Next {
         case end
-        /// Receives what has arrived, since there is more to do.
+        /// Receives available answers without waiting, because there is more work.
         case look
         case wait
     }
@@ -166,13 +165,13 @@ extension ConnectionLoop {
         }
     }
 
-    /// Receives answers, and gives up what is not answered in time.
+    /// Receives answers, and abandons requests that time out.
     ///
     /// - Parameter waits: Whether to wait for an answer, a task or a request.
-    /// - Returns: What is not answered yet.
+    /// - Returns: The requests still in flight.
     private func receive(_ sent: [InFlight], waits: Bool) -> [InFlight] {
         var sockets = sent.map(\.pooled.connection.pollEntry) + [pipe.pollEntry]
-        // An interrupted wait finds nothing, and the loop waits again.
+        // An interrupted `poll` finds no events, and the loop calls `poll` again.
         _ = poll(&sockets, nfds_t(sockets.count), waits ? maxWait(sent) : 0)
         if waits { state.withLock { $0.isPolling = false } }
         if sockets.last?.revents != 0 { pipe.clear() }
@@ -184,8 +183,8 @@ extension ConnectionLoop {
         }
     }
 
-    /// How many milliseconds to wait: until the first deadline, until a request has waited too long, or until
-    /// connections can be opened again; -1 if there is no limit.
+    /// The maximum time to wait, in milliseconds; -1 if unlimited. The wait ends at the first deadline of a request in
+    /// flight, at the first timeout in the queue, and as soon as a connection may be opened again.
     private func maxWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
         let (first, ended) = state.withLock { state in
@@ -204,8 +203,8 @@ extension ConnectionLoop {
         return sent.deadline <= now ? connection.end(.late) : nil
     }
 
-    /// Answers requests. Those that wait again keep their places, but are not sent behind others for ever: then the
-    /// database answers nobody.
+    /// Answers requests. Requests that did not run go back to the front of the queue. A request goes back only once
+    /// from behind a timed-out request, because otherwise an unresponsive database would answer no client.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
         let connection = sent.pooled.connection
         if !connection.isUsable { opener.connectionEnded() }
@@ -230,8 +229,8 @@ extension ConnectionLoop {
         if connection.isAtWork { end(connection) }
     }
 
-    /// Ends the session of a connection that was given up. Until then no other connection takes its place, so that
-    /// sessions do not pile up.
+    /// Ends the session of an abandoned connection. Until the session ends, no other connection takes its place, so
+    /// that sessions do not accumulate.
     private func end(_ connection: PostgresConnection) {
         let until = clock.now.advanced(by: ConnectionCloser.placeLimit)
         let number = state.withLock { state in
@@ -246,14 +245,15 @@ extension ConnectionLoop {
 // MARK: - Sending
 
 extension ConnectionLoop {
-    /// Sends what waits on the connections that are idle.
+    /// Sends waiting requests on idle connections.
     private func send(_ sent: inout [InFlight]) {
         while let (pooled, batch) = takeBatch() {
             let requests = batch.filter { $0.request.epoch ?? pooled.epoch == pooled.epoch }
             for waiting in batch where waiting.request.epoch ?? pooled.epoch != pooled.epoch {
                 waiting.completion(.failure(.outdated))
             }
-            // If the first one takes too long, those behind it are sent again.
+            // The first request's limit is the deadline of all. If the first request times out, the later requests are
+            // sent again.
             guard let first = requests.first else {
                 state.withLock { $0.idle.append(pooled) }
                 continue
@@ -269,14 +269,14 @@ extension ConnectionLoop {
         state.withLock { state in
             state.idle.removeAll { !opener.isUsable($0) }
             guard !state.waiting.isEmpty, let pooled = state.idle.popLast() else { return nil }
-            // Other connections take their share.
+            // The other connections get their share of the queue.
             let count = min(Self.batchLimit, max(1, state.waiting.count / width))
             defer { state.waiting.removeFirst(count) }
             return (pooled, Array(state.waiting.prefix(count)))
         }
     }
 
-    /// Fails what has waited too long while all connections were in use.
+    /// Fails requests that waited too long while all connections were busy.
     private func failLate() {
         let oldest = clock.now.advanced(by: .zero - Self.queueLimit)
         let late = state.withLock { state in
@@ -293,7 +293,8 @@ extension ConnectionLoop {
 // MARK: - Opening
 
 extension ConnectionLoop {
-    /// Opens connections for what waits. If none can be opened and there is no other, what waits fails.
+    /// Opens connections for waiting requests. All waiting requests fail if a connection could not be opened and no
+    /// other connection exists.
     private func openMissing(_ busy: Int) {
         let now = clock.now
         let (failure, failed, missing) = state.withLock { state in
@@ -303,7 +304,8 @@ extension ConnectionLoop {
             let failed = failure == nil ? [] : state.waiting
             state.failure = nil
             state.waiting.removeFirst(failed.count)
-            // Others would fail at once in a pause. The first one does, and so what waits fails too.
+            // During a back-off, only the first attempt to connect is made. It fails at once, and all waiting requests
+            // fail together.
             let mayOpen = isAlone || !opener.isPaused
             let free = width - busy - state.ending.count
             let wanted = min(state.waiting.count, free) - state.idle.count - state.opening
@@ -312,7 +314,7 @@ extension ConnectionLoop {
             return (failure, failed, missing)
         }
         if let failure { for waiting in failed { waiting.completion(.failure(failure)) } }
-        // Opening one waits, also for the system's look-up of the host's name.
+        // Opening a connection blocks, for example while the system looks up the host name.
         for _ in 0..<missing { DispatchQueue(label: "LedgerPostgres.opener").async { self.open() } }
     }
 
@@ -324,7 +326,7 @@ extension ConnectionLoop {
             switch opened {
             case .success(let pooled):
                 if !state.isClosed || !state.waiting.isEmpty { state.idle.append(pooled) }
-                // Looking for a host that answers does not count as waiting for a connection.
+                // The time to find a responding host does not count against the limit of the queue.
                 for index in state.waiting.indices { state.waiting[index].since = clock.now }
             case .failure(let failure): state.failure = failure
             }

@@ -2,38 +2,39 @@
 
 import Synchronization
 
-/// A connection, and the epoch in which it was opened, see ``ConnectionOpener/epoch``.
+/// A connection with the epoch of its opening, see ``ConnectionOpener/epoch``.
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
-    /// Whether the database is still the same, which each request of an epoch must check if a pooler is in between.
+    /// A statement that fails if the database has changed. Behind a pooler, each request of an epoch must include the
+    /// check.
     var check: PostgresStatement?
 }
 
-/// Opens connections to the hosts of an address, with pauses after failures.
+/// Opens connections to the hosts of an address, with a back-off after failures.
 final class ConnectionOpener: Sendable {
     private struct State {
-        /// The host that was connected last.
+        /// The index of the last connected host.
         var host = 0
-        /// How often in succession no connection could be opened.
+        /// The number of consecutive failures to connect.
         var failures = 0
-        /// Why the last connection could not be opened, and when to try again.
+        /// The last failure to connect, and the end of its back-off.
         var pause: (failure: PostgresFailure, end: ContinuousClock.Instant)?
         var epoch = 0
-        /// The database of the last connection, as far as it is known.
+        /// The identity of the last connected database; `nil` if unknown.
         var identity: String?
-        /// The session of the last connection.
+        /// The session of the last opened connection.
         var session: DatabaseSession?
     }
 
-    /// The pause after the first failure to connect, which doubles with each further one, and the longest one.
+    /// The back-off after the first failure, doubled after each further failure, and its maximum.
     private static let firstPause = Duration.milliseconds(100)
     private static let maxPause = Duration.seconds(2)
 
-    /// How long all hosts together may take.
+    /// The time after which no further host is tried.
     private static let limit = Duration.seconds(10)
 
-    /// Ends the sessions of connections that were given up.
+    /// Ends the sessions of abandoned connections.
     let closer: ConnectionCloser
     let limits: PostgresLimits
     private let secrets: AddressSecrets
@@ -44,7 +45,7 @@ final class ConnectionOpener: Sendable {
     private let clock: ContinuousClock
     private let state = Mutex(State())
 
-    /// - Parameter hosts: The hosts in the order in which to try them.
+    /// - Parameter hosts: The hosts, in the order of the attempts.
     /// - Throws: `PostgresFailure.settings`.
     init(_ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock) throws(PostgresFailure) {
         options = try settings.options()
@@ -58,9 +59,9 @@ final class ConnectionOpener: Sendable {
         schema = settings.schema ?? LedgerSchema.usual
     }
 
-    /// Opens a connection. Waits, so it needs a thread of its own.
+    /// Opens a connection. The call blocks, and so needs its own thread.
     ///
-    /// - Throws: `PostgresFailure`: why, or why not until the pause after a failure ends.
+    /// - Throws: `PostgresFailure` with the reason; during a back-off, the failure that began the back-off.
     func open() throws(PostgresFailure) -> PooledConnection {
         let (epoch, pause, failures) = state.withLock { ($0.epoch, $0.pause, $0.failures) }
         if let pause, clock.now < pause.end { throw pause.failure }
@@ -80,7 +81,7 @@ final class ConnectionOpener: Sendable {
             }
         } catch {
             state.withLock { state in
-                // Several that fail at the same time are one failure.
+                // Failures of concurrent attempts count as a single failure.
                 guard state.failures == failures else { return }
                 let pause = min(Self.maxPause, Self.firstPause * (1 << min(failures, 6)))
                 state.failures += 1
@@ -90,15 +91,14 @@ final class ConnectionOpener: Sendable {
         }
     }
 
-    /// Until when no connection can be opened, since one could not be opened a moment ago; `nil` if one can.
+    /// The end of the back-off after a failure to connect; `nil` if connections can be opened.
     var pauseEnd: ContinuousClock.Instant? {
         state.withLock { $0.pause?.end }.flatMap { clock.now < $0 ? $0 : nil }
     }
 
     var isPaused: Bool { pauseEnd != nil }
 
-    /// Tries the hosts from the one that was connected last, until one takes a connection and says which database it
-    /// is.
+    /// Tries the hosts, beginning with the last connected host, until a host accepts a connection and answers a query.
     private func openAny() throws(PostgresFailure) -> (PostgresConnection, DatabaseSession) {
         let first = state.withLock { $0.host }
         let deadline = clock.now.advanced(by: Self.limit)
@@ -119,17 +119,17 @@ final class ConnectionOpener: Sendable {
         throw .unavailable(messages.joined(separator: "; "))
     }
 
-    /// The session of the last connection that was opened; `nil` before the first.
+    /// The session of the last opened connection; `nil` before the first connection.
     var session: DatabaseSession? { state.withLock { $0.session } }
 
-    /// Notes that a connection has ended. Those that were opened before have probably ended too.
+    /// Notes that a connection has ended. Older connections have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
-    /// How often a connection has ended, or led to another database than the one before. If it is as it was, the
-    /// database is the one that it was.
+    /// The number of ended connections, and of connections that led to a different database than the previous
+    /// connection. As long as the number is unchanged, the database is the same.
     var epoch: Int { state.withLock { $0.epoch } }
 
-    /// Whether a connection can be used for another request.
+    /// Whether the connection can take a further request.
     func isUsable(_ pooled: PooledConnection) -> Bool {
         pooled.connection.isUsable && state.withLock { $0.epoch == pooled.epoch }
     }

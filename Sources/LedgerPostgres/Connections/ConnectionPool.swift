@@ -10,12 +10,12 @@ import Musl
 import Darwin
 #endif
 
-/// A few connections, each served by a ``ConnectionLoop``.
+/// The connections of a server, each served by a ``ConnectionLoop``.
 ///
-/// A request that finds too many others, or that waited too long, fails: the client may retry at once, and memory stays
-/// bounded while the database is away.
+/// A request fails if too many requests wait, or if it has waited too long. The client may then retry at once, and
+/// memory stays bounded while the database is unreachable.
 final class ConnectionPool: Sendable {
-    /// How many requests may wait.
+    /// The maximum number of waiting requests.
     private static let waitingLimit = 2000
 
     /// The schema of the ledger, see ``LedgerSchema``.
@@ -25,8 +25,8 @@ final class ConnectionPool: Sendable {
     private let opener: ConnectionOpener
     private let turn = Atomic(0)
 
-    /// - Parameter hosts: The hosts in the order in which to try them.
-    /// - Throws: `PostgresFailure.settings`, or `unavailable` if the process has too many open files.
+    /// - Parameter hosts: The hosts, in the order of the attempts.
+    /// - Throws: `PostgresFailure.settings`, or `PostgresFailure.unavailable` if the process has too many open files.
     init(
         _ settings: PostgresSettings, hosts: [PostgresHost] = [PostgresHost()], clock: ContinuousClock
     ) throws(PostgresFailure) {
@@ -46,9 +46,9 @@ final class ConnectionPool: Sendable {
         schema = settings.schema ?? LedgerSchema.usual
     }
 
-    /// Sends a request, on a connection of the loop on which the task runs if it runs on one.
+    /// Sends a request. If the task runs on a loop, the request uses a connection of the same loop.
     ///
-    /// - Returns: The rows of each of its statements.
+    /// - Returns: The rows of each statement of the request.
     /// - Throws: `PostgresFailure`.
     func run(_ request: PostgresRequest) async throws -> [PostgresRows] {
         let executor = withUnsafeCurrentTask { $0?.unownedTaskExecutor }
@@ -64,12 +64,12 @@ final class ConnectionPool: Sendable {
     /// See ``ConnectionOpener/session``.
     var session: DatabaseSession? { opener.session }
 
-    /// One of the loops, each in turn.
+    /// The next loop, in turn.
     var loop: ConnectionLoop { loops[turn.add(1, ordering: .relaxed).oldValue % loops.count] }
 
-    /// Whether it was closed. It still sends requests, for which it opens connections.
+    /// Whether the pool was closed. A closed pool still opens connections for requests.
     var isClosed: Bool { loops.contains { $0.isClosed } }
 
-    /// Closes the connections that are not in use, and the others after their requests.
+    /// Closes idle connections at once, and busy connections after their requests.
     func close() { for loop in loops { loop.close() } }
 }

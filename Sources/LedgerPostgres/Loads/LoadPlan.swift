@@ -3,23 +3,23 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The statements of one load, and how to read their answers. The files in `Rows` add to it.
+/// The statements of a load, with a reader for each result. The files in `Rows` add their statements.
 struct LoadPlan {
     typealias Reader = (_ rows: PostgresRows, _ loaded: inout LoadedRecords) throws -> Void
 
     let scopes: ScopeNumbers
-    /// The homes of documents, as far as they are known, if Citus distributes the tables; otherwise `nil`.
+    /// The known homes of documents, if Citus distributes the tables; otherwise `nil`.
     let homes: [Provenance: String]?
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []
 
-    /// Whether records of one kind share a statement. On several nodes they do not, and customers are not loaded
-    /// together with their chains.
+    /// Whether records of a kind share a statement. If Citus distributes the tables, they do not, and customers are
+    /// loaded before their chains.
     var shares: Bool { homes == nil }
 
     /// - Parameters:
     ///   - new: Documents not to look up.
-    ///   - homes: The homes of documents, if Citus distributes the tables.
+    ///   - homes: The known homes of documents, if Citus distributes the tables; otherwise `nil`.
     init(
         _ readSet: ReadSet, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
         homes: [Provenance: String]?
@@ -55,7 +55,7 @@ struct LoadPlan {
         for key in wanted.records { load(key) }
     }
 
-    /// The keys that share a statement.
+    /// The keys in groups, a statement per group.
     private func together<Key, Group: Hashable>(_ keys: Set<Key>, _ group: (Key) -> Group) -> [(Group, [Key])] {
         guard shares, keys.count > 1 else { return keys.map { (group($0), [$0]) } }
         return Dictionary(grouping: keys, by: group).map { ($0.key, $0.value) }
@@ -70,7 +70,7 @@ struct LoadPlan {
         add(PostgresStatement(sql, parameters), read)
     }
 
-    /// The records in the answers to the statements.
+    /// The records in the results of the statements.
     func records(_ answers: [PostgresRows]) throws -> LoadedRecords {
         var loaded = LoadedRecords()
         loaded.homes = homes
@@ -80,14 +80,15 @@ struct LoadPlan {
     }
 }
 
-/// What a read set names, by what can share a statement.
+/// The keys and dependencies of a read set, by kind of statement.
 private struct Wanted {
     var chains: Set<ChainKey> = []
     var transactions: [TransactionKey] = []
     var ids: Set<CustomerID> = []
-    /// Those of ``ids`` to load together with the chains that they may own.
+    /// The subset of ``ids`` whose customers are loaded together with their chains.
     var holders: Set<CustomerID> = []
-    /// The environments of those chains. Each holder's chains are loaded in all of them, so that one statement does.
+    /// The environments of the holders' chains. Every holder's chains are loaded in all of these environments, so that
+    /// a single statement per app suffices.
     var environments: Set<Environment> = []
     /// Customers to load by number, with all of their ids.
     var customers: [Customer] = []

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// What to load: what queries name, what that leads to, and what their changes need.
+/// The keys and dependencies to load: keys named by queries, dependencies of loaded records, and needs of the changes.
 struct ReadSet: Hashable {
     var keys: Set<LedgerKey> = []
     var dependencies: Set<Dependency> = []
@@ -22,45 +22,45 @@ struct ReadSet: Hashable {
     var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-/// What rows lead to besides keys.
+/// A row to load that no `LedgerKey` names.
 enum Dependency: Hashable {
-    /// The names of the chains that a customer may own in an environment, on several nodes.
+    /// The names of the chains that a customer may own in an environment. Used if Citus distributes the tables.
     case holdings(Customer, Environment)
-    /// What packed documents name.
+    /// A part that a packed document names.
     case part(PartName)
-    /// A document that is evidence for chains with other homes, to find out for which.
+    /// A document outside its chain's home, loaded to learn all chains of the document.
     case location(DocumentLocation)
 }
 
-/// What was loaded in one state of the database. A record that is not there does not exist.
+/// The records loaded from a single state of the database. A missing record does not exist.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// The chains that may contain each transaction.
+    /// For each transaction, the chains that may contain the transaction.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
-    /// Each of a customer's ids has a row with the whole record.
+    /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]
-    /// The chains that some customers may own, in the environments that were asked for.
+    /// The chains that each customer may own, in the requested environments.
     var holdings: [Customer: Set<ChainKey>] = [:]
     var names: Set<Provenance> = []
     var wordings: [WordingKey: [WordedDocument]] = [:]
     var rows: [Provenance: DocumentRow] = [:]
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// Where the evidence for each chain is that is not at the chain's home, if Citus distributes the tables.
+    /// The locations of each chain's evidence outside the chain's home, if Citus distributes the tables.
     var mentions: [ChainKey: [DocumentLocation]] = [:]
-    /// The chains that each document at a location is evidence for.
+    /// For each location, the chains that the document is evidence for.
     var subjects: [DocumentLocation: Set<ChainKey>] = [:]
-    /// The homes of documents, as far as they are known; `nil` unless Citus distributes the tables.
+    /// The known homes of documents; `nil` unless Citus distributes the tables.
     var homes: [Provenance: String]?
     var records: [RecordKey: Versioned<LedgerRecord>] = [:]
 
-    /// The rows of a customer, one for each of its ids.
+    /// The rows of a customer, a row per id.
     func rows(of customer: Customer) -> [CustomerID: Versioned<CustomerRecord>] {
         customers.filter { $0.value.record.customer == customer }
     }
 }
 
-/// A row with its version.
+/// A record with the version of its row.
 struct Versioned<Record> {
     var version: Int64
     var record: Record

@@ -3,15 +3,15 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Snapshots of what was loaded, and what they need besides what their queries name.
+// Builds snapshots from loaded records, and finds the dependencies to load for a snapshot.
 
 extension LoadedRecords {
-    /// What the loaded records lead to: chains of transactions and of customers, owners, parts of documents.
+    /// The dependencies of the loaded records: chains of transactions and customers, owners, and parts of documents.
     func dependencies(of queries: [LedgerQuery]) -> ReadSet {
         var found = ReadSet()
         for query in queries {
             found.keys.formUnion(chainsFound(for: query).map(LedgerKey.chain))
-            // A single node has loaded them with their customers.
+            // A single node has loaded the holdings together with the customers.
             if homes != nil { found.dependencies.formUnion(query.keys.compactMap(holdings)) }
         }
         found.dependencies.formUnion(parts(besides: []).map(Dependency.part))
@@ -28,9 +28,9 @@ extension LoadedRecords {
         return customers[id].map { .holdings($0.record.customer, environment) }
     }
 
-    /// What packed documents name.
+    /// The parts that packed documents name.
     ///
-    /// - Parameter known: Those not to return.
+    /// - Parameter known: Parts to leave out.
     func parts(besides known: Set<PartName>) -> Set<PartName> {
         let tokens = parts.compactMap { name, content in if case .document = name { content } else { nil } }
         return (rows.values.map(\.content) + tokens).reduce(into: []) { all, content in
@@ -38,7 +38,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The chains of a query's transactions, and those that its customers may own.
+    /// The chains of a query's transactions, and the chains that the query's customers may own.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.keys.reduce(into: []) { found, key in
             switch key {
@@ -90,7 +90,7 @@ extension LoadedRecords: DocumentNames, SnapshotSource {
 }
 
 extension LedgerSnapshot {
-    /// What a query names, from the records that were loaded for it.
+    /// Builds the snapshot of a query from the records that were loaded for the query.
     init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) throws {
         try self.init(query, from: loaded)
         for id in query.keys.customerIDs where ids[id] == nil { newNumbers[id] = numbers[id] }

@@ -4,7 +4,7 @@ public import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-// What is asked of the storage besides the records that a decision needs.
+// Searches of the storage outside decisions: scans, high-water marks, events, the clock, and the tables of quarters.
 
 extension PostgresLedgerStorage {
     public func chains(
@@ -18,7 +18,7 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// In the order of their numbers. All rows of a customer say the same.
+    /// The customers in the order of their numbers. All rows of a customer have the same record.
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let search = PostgresStatement(
             """
@@ -51,15 +51,16 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Documents by name, those left out that were erased after their names were read; `nil` for one that cannot be
-    /// read.
+    /// The documents with the given names, `nil` for each unreadable document. Documents that were erased after the
+    /// search for their names are left out.
     private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
         let readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
         let (_, loaded) = try await inOneEpoch { try await self.loaded(readSet, [LedgerQuery()], in: $0) }
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
-    /// Documents are in the order of their signing, and old ones may arrive late.
+    /// The arrival is a maximum, because documents are in the order of their signing and an old document may arrive
+    /// late.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await translated {
             let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
@@ -87,13 +88,13 @@ extension PostgresLedgerStorage {
                 case .failure(let damage): page.damage.append(damage.message)
                 }
             }
-            // Citus gathers what its nodes have found.
+            // Citus concatenates the results of its nodes, so they are sorted again.
             if let now = selection.dueAt { page.items.sort { $0.dueAt ?? now < $1.dueAt ?? now } }
             return page
         }
     }
 
-    /// Numbers all events first.
+    /// Numbers all waiting events first.
     public func marks() async throws -> HighWaterMarks {
         try await translated {
             try await self.feed.number()
@@ -136,7 +137,7 @@ extension PostgresLedgerStorage {
 // MARK: - Clocks
 
 extension PostgresLedgerStorage {
-    /// A difference shorter than the round trip is not noticed.
+    /// The result is zero if the database's time lies within the round trip.
     public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? {
         let statement = PostgresStatement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
         return try await translated {
@@ -144,7 +145,7 @@ extension PostgresLedgerStorage {
             let rows = try await self.requests.read(statement)
             let after = now()
             guard let time = try rows.map({ try $0.next(Timestamp.self) }).first else { return nil }
-            // The database read its clock between the two.
+            // The database read its clock between `before` and `after`.
             let nearest = min(max(time, before), after)
             return .milliseconds(nearest.milliseconds &- time.milliseconds)
         }
@@ -154,7 +155,8 @@ extension PostgresLedgerStorage {
 // MARK: - Events
 
 extension PostgresLedgerStorage {
-    /// What a standby has not received may be gone after a failover, and its numbers given to other events.
+    /// Waits until a required synchronous standby has the events of the page. After a failover, events unknown to the
+    /// standby are lost, and their numbers may be given to other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -176,16 +178,16 @@ extension PostgresLedgerStorage {
 // MARK: - Tables of quarters
 
 extension PostgresLedgerStorage {
-    /// Adds the tables of quarters. If that fails, the next attempt does it: the user may not own the tables, another
-    /// server is faster or busy, or this is not Citus's coordinator.
+    /// Adds the tables of quarters. An attempt can fail because the role does not own the tables, because a concurrent
+    /// server is faster or busy, or because the node is not Citus's coordinator. The next attempt then adds the tables.
     public func prepare(at now: Timestamp) async {
-        // The next attempt adds them.
+        // After a failure the next call adds the tables.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
         do {
             let missing = try Quarters.missing(try await requests.read(Quarters.search(at: now)))
             missingQuarters.withLock { $0 = missing }
         } catch {
-            // The tables that were missing before are named until the search succeeds.
+            // Until the search succeeds, the condition names the tables found missing before.
         }
     }
 
@@ -199,6 +201,6 @@ extension PostgresLedgerStorage {
             concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes != nil)
     }
 
-    /// How many quarters without a table are named at once.
+    /// The maximum number of missing quarters in a condition.
     private static let namedQuarters = 2
 }

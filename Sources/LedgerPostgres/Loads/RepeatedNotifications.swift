@@ -3,28 +3,29 @@
 import PurchaseLedger
 import Synchronization
 
-/// Decides whether notifications are looked up before they are stored.
+/// Decides whether to look up notifications before they are stored.
 ///
-/// The App Store sends a notification again only if it was not answered with success. So it is taken to be new, with
-/// the tokens in it: the look-up of three documents is a tenth of what PostgreSQL does for an intake. If one of them is
-/// stored, its key refuses the commit, and the group is decided about again with what is stored. From then on all are
-/// looked up, as when a whole history is sent again, until none of a group was stored.
+/// The App Store repeats a notification only if the server did not answer with success. A notification is therefore
+/// presumed new, together with its tokens. The saved look-up of three documents is a tenth of PostgreSQL's work for an
+/// intake. If a document is already stored, its primary key rejects the commit, and the batch is decided again with a
+/// look-up. From then on all notifications are looked up, for example while a whole history is sent again. The look-ups
+/// end after a batch whose notifications are all new.
 ///
-/// The key of a document contains its ``PurchaseLedger/Evidence/home``. So no version may find another home for a
-/// document than the one that stored it.
+/// The key of a document contains its ``PurchaseLedger/Evidence/home``. Every version must therefore compute the same
+/// home for a document.
 final class RepeatedNotifications: Sendable {
     private let areExpected = Atomic(false)
 
-    /// The documents that are taken to be new, and must be stored if the decision is to count.
+    /// The documents presumed new. The decision must store each of them, or the batch is decided again with a look-up.
     func presumedNew(of queries: [LedgerQuery]) -> Set<Provenance> {
         areExpected.load(ordering: .relaxed) ? [] : queries.notifications
     }
 
-    /// Notes that one may have been stored. The key of something else may have been the cause: then a group is looked
-    /// up for nothing.
+    /// Notes that a notification may be stored already. A different unique key may have caused the refusal. In this
+    /// case the next batch is looked up for nothing.
     func noteRefusal() { areExpected.store(true, ordering: .relaxed) }
 
-    /// Notes what was stored of those that were looked up.
+    /// Notes which documents of a looked-up batch were stored already.
     func noteLookUp(_ queries: [LedgerQuery], stored names: Set<Provenance>) {
         guard areExpected.load(ordering: .relaxed) else { return }
         let notifications = queries.notifications
@@ -34,7 +35,7 @@ final class RepeatedNotifications: Sendable {
 }
 
 extension [LedgerQuery] {
-    /// The arriving notifications, and those tokens in them that arrive too.
+    /// The arriving notifications, and their tokens among the arriving documents.
     fileprivate var notifications: Set<Provenance> {
         var names: Set<Provenance> = []
         for query in self {

@@ -2,10 +2,10 @@
 
 public import PurchaseLedger
 
-// What an operator should know of a ledger's database: its settings, and the tables of quarters.
+// The report on a ledger's database for its operator: settings, and the tables of quarters.
 
 extension PostgresLedgerStorage {
-    /// Asks the database which one it is, about its settings and about the tables of quarters.
+    /// Reads the identity of the database, its settings, and the tables of quarters.
     public func report() async throws -> StorageReport {
         try await translated {
             let answers = try await self.requests.read([Self.serverFacts, Self.quarterFacts])
@@ -19,14 +19,14 @@ extension PostgresLedgerStorage {
                 report.warnings.append(
                     "The database does not say which one it is: run quittance restore --new-epoch after each failover")
             }
-            // A role that may not ask gets an error.
+            // The database refuses the query if the role lacks the right. The report then has no identity.
             let identity = DatabaseIdentity.read(try? await self.requests.read(DatabaseIdentity.statement))?.identity
             report.identity = identity.map { "\($0) \(self.requests.pool.schema)" }
             return report
         }
     }
 
-    /// The settings by their names, the name of the role, and how many standbys are connected.
+    /// The settings by name, the name of the role, and the number of connected standbys.
     private static let serverFacts = PostgresStatement.once(
         """
         SELECT name, current_setting(name) FROM unnest(ARRAY['server_version', 'synchronous_commit',
@@ -48,8 +48,7 @@ extension PostgresLedgerStorage {
 }
 
 private struct QuarterFacts {
-    /// The quarters that have a table of their own, with blanks between them; the last of them, and the quarter after
-    /// the present one.
+    /// The quarters that have a table, separated by spaces; the last of them; the quarter after the current quarter.
     let all, last, next: String
     /// Whether the ledger has tables for quarters.
     let areUsed: Bool

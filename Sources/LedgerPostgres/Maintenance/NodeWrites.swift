@@ -3,18 +3,18 @@
 import PurchaseLedger
 import Synchronization
 
-// What each node of Citus must show by itself, if it distributes the tables: that it takes writes, and that its standby
-// has something.
+// Checks of each Citus node: whether the node takes writes, and whether its synchronous standby has the latest records.
 
 // MARK: - Writing
 
-/// A home whose rows are on a certain node.
+/// A home on a known node, for a test write.
 private struct NodeProbe: Sendable {
     let home: String
     /// The host and port of the node.
     let node: String
 
-    /// As many homes as nearly always are on all nodes: they are spread over at most 128 shards.
+    /// The number of homes to try. Citus spreads homes over at most 128 shards, so that 256 homes nearly always reach
+    /// every node.
     private static let homes = 256
 
     static let find = PostgresStatement(
@@ -28,18 +28,20 @@ private struct NodeProbe: Sendable {
         WHERE noderole = 'primary' ORDER BY nodename, nodeport, home
         """, [.integer(Int64(homes))])
 
-    /// Several homes, if the database does not say on which nodes they are.
+    /// Several homes, if the database does not show the nodes of homes.
     static let unknown = (1...8).map { NodeProbe(home: "\($0)", node: "unknown") }
 }
 
 extension PostgresLedgerStorage {
-    /// A write of one node, which tells that this node takes writes, and waits for its standby.
+    /// A write at a home. The write succeeds only if the home's node takes writes, and waits for the node's synchronous
+    /// standby.
     static let confirmationAtHome = """
         INSERT INTO quittance.confirmations AS c (home, written) VALUES ($1, 1)
         ON CONFLICT (home) DO UPDATE SET written = c.written + 1
         """
 
-    /// How long a node may take: an answer about all nodes should not wait as long as a client does for the slowest.
+    /// The timeout of each test write. The test of all nodes must not take as long as a client waits for the slowest
+    /// node.
     private static let probeLimit = Duration.seconds(3)
 
     /// Writes a row on each node.
@@ -77,7 +79,7 @@ extension PostgresLedgerStorage {
             }
             return found.isEmpty ? NodeProbe.unknown : found
         } catch PostgresFailure.refused(let state, _) where state.hasPrefix("42") {
-            // The role may not read about nodes, or this version of Citus names them in another way.
+            // The role may not read the catalog of nodes, or this version of Citus names its columns differently.
             return NodeProbe.unknown
         }
     }
@@ -86,13 +88,15 @@ extension PostgresLedgerStorage {
 // MARK: - Confirming
 
 extension PostgresLedgerStorage {
-    /// Waits until the synchronous standbys of some nodes have what was loaded. It counts only on the database from
-    /// which was loaded: one that takes over may lack what it confirms.
+    /// Waits until the synchronous standbys of some nodes have the loaded records. The confirmation is valid only in
+    /// the epoch of the load, because after a failover the new primary may lack the records.
     ///
-    /// A commit whose wait for the standby was ended is visible, also to the decision that is made again, and to the
-    /// server to which a document is sent again. A further write waits for all that was written before it.
+    /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision sees its changes,
+    /// and so does the server that gets the same document again. A further write waits for all earlier writes of its
+    /// node.
     ///
-    /// - Parameter homes: Homes on those nodes. Without any it is the node that numbers events, or the only one.
+    /// - Parameter homes: Homes on the nodes. If empty, the only node is written, or on Citus the node that numbers
+    ///   events.
     func confirm(atHomes homes: Set<String> = [], in epoch: Int) async throws {
         let statements = homes.sorted().map { PostgresStatement(Self.confirmationAtHome, [.text($0)]) }
         let request = PostgresRequest.transaction(statements.isEmpty ? [proofOfWriting()] : statements)
@@ -101,7 +105,7 @@ extension PostgresLedgerStorage {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the records that works name.
+    /// The homes of the records that the queries name.
     var namedHomes: Set<String> {
         reduce(into: []) { homes, query in
             homes.formUnion(query.keys.compactMap(\.home))
@@ -111,7 +115,7 @@ extension [LedgerQuery] {
 }
 
 extension LedgerKey {
-    /// The home of the rows; `nil` for documents, whose names do not say.
+    /// The home of the key's rows; `nil` for keys that do not determine a home.
     fileprivate var home: String? {
         switch self {
         case .chain(let key), .evidence(let key): key.name

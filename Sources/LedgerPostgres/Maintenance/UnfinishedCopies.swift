@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-// Half a copy is no ledger: the record of a copy that has not ended. And what a copy does with a whole ledger.
+// Refuses an unfinished copy as a ledger, and runs the long statements of a copy: counting documents, and statistics.
 
 extension PostgresLedgerStorage {
     private static let payload = PostgresStatement.once(
@@ -11,13 +11,13 @@ extension PostgresLedgerStorage {
         WHERE kind = '\(UnfinishedCopy.key.kind.rawValue)' AND owner = 0 AND home = '' AND name = ''
         """)
 
-    /// - Throws: `LedgerStorageError`: `unfinishedCopy` if the ledger is half a copy.
+    /// - Throws: `LedgerStorageError.unfinishedCopy` if the ledger is an unfinished copy.
     static func requireWhole(_ requests: RepeatedRequests) async throws {
         guard let payload = try await requests.read(payload).map({ try $0.next([UInt8].self) }).first else { return }
         throw LedgerStorageError(try UnfinishedCopy(LedgerRecord(UnfinishedCopy.key, payload: payload)))
     }
 
-    /// Reads an index of all documents.
+    /// The number of stored documents. The count scans a whole index.
     public func documentCount() async throws -> Int {
         let statement = PostgresStatement("SELECT count(*) FROM quittance.documents")
         return try await translated {
@@ -25,8 +25,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Gathers statistics of all tables that grow. PostgreSQL plans prepared statements anew afterwards: a plan that
-    /// was made while a table was empty reads all of it.
+    /// Gathers the statistics of all growing tables, after which PostgreSQL plans prepared statements again. A plan
+    /// made for an empty table would scan the whole table.
     public func adaptToSize() async throws {
         let tables = [
             "chains", "transactions", "documents", "pieces", "mentions", "customers", "holdings", "records", "outbox",
@@ -34,12 +34,13 @@ extension PostgresLedgerStorage {
         ]
         let statements = tables.map { PostgresStatement.once("ANALYZE quittance.\($0)") }
         try await translated {
-            // A transaction for each, so that no lock lasts longer than it must.
+            // A transaction per table keeps each lock short.
             for statement in statements { _ = try await self.long([statement]) }
         }
     }
 
-    /// Runs what takes as long as tables are large, also if an operator allows a server's statements less.
+    /// Runs statements that take time in proportion to the size of their tables. Overrides the operator's statement
+    /// timeout.
     func long(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
         let unlimited = PostgresStatement.once("SET LOCAL statement_timeout = 0")
         return try await requests.send(.transaction([unlimited] + statements, limit: Migrator.limit))
