@@ -8,8 +8,9 @@ import Synchronization
 /// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Each abandoned
 /// request would leave a waiting session, until the database accepts no more connections from any client.
 final class ConnectionCloser: Sendable {
-    /// The maximum number of connections being cancelled, each on its own thread. A server has as many connections. If
-    /// the database does not accept cancellations, libpq's call blocks until the system's timeout.
+    /// The maximum number of concurrent cancellations, each on its own thread. It equals the default number of
+    /// connections of a server. If the database does not accept cancellations, libpq's call blocks until the system's
+    /// timeout.
     private static let width = 8
 
     /// The timeout for all cancellations of a connection. Up to sixteen requests were sent on the connection, and each

@@ -184,7 +184,8 @@ extension ConnectionLoop {
     }
 
     /// The maximum time to wait, in milliseconds; -1 if unlimited. The wait ends at the first deadline of a request in
-    /// flight, at the first timeout in the queue, and as soon as a connection may be opened again.
+    /// flight, at the first timeout in the queue while connections are busy, and as soon as a connection may be opened
+    /// again.
     private func maxWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
         let (first, ended) = state.withLock { state in
@@ -304,8 +305,8 @@ extension ConnectionLoop {
             let failed = failure == nil ? [] : state.waiting
             state.failure = nil
             state.waiting.removeFirst(failed.count)
-            // During a back-off, only the first attempt to connect is made. It fails at once, and all waiting requests
-            // fail together.
+            // During a back-off, attempts are made only while no connection is busy or being opened. The attempts fail
+            // at once, and then all waiting requests fail together.
             let mayOpen = isAlone || !opener.isPaused
             let free = width - busy - state.ending.count
             let wanted = min(state.waiting.count, free) - state.idle.count - state.opening

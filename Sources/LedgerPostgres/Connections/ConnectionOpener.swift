@@ -31,7 +31,7 @@ final class ConnectionOpener: Sendable {
     private static let firstPause = Duration.milliseconds(100)
     private static let maxPause = Duration.seconds(2)
 
-    /// The time after which no further host is tried.
+    /// The time after which no further host is tried, and the timeout of the first queries on a connection.
     private static let limit = Duration.seconds(10)
 
     /// Ends the sessions of abandoned connections.

@@ -64,7 +64,7 @@ final class ConnectionPool: Sendable {
     /// See ``ConnectionOpener/session``.
     var session: DatabaseSession? { opener.session }
 
-    /// The next loop, in turn.
+    /// The next loop in round-robin order.
     var loop: ConnectionLoop { loops[turn.add(1, ordering: .relaxed).oldValue % loops.count] }
 
     /// Whether the pool was closed. A closed pool still opens connections for requests.

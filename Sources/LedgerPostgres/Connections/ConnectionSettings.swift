@@ -2,39 +2,42 @@
 
 import Dispatch
 
-/// Where the database is, and how to talk to it.
+/// The address of a database, and the options of its connections.
 public struct PostgresSettings: Sendable {
-    /// A connection string of libpq of either form: `postgresql://…`, also with several hosts, or `host=… dbname=…`.
+    /// A connection string of libpq in either form: `postgresql://…`, optionally with several hosts, or `host=…
+    /// dbname=…`.
     public private(set) var address: String
-    /// How many connections to open at most. Threads, one for each core, share them. Eight suffice for some thousand
-    /// intakes a second.
+    /// The maximum number of open connections, divided among a thread per core. Eight connections suffice for some
+    /// thousand intakes per second.
     public var connections = 8
-    /// Whether statements are prepared. Off for poolers that do not keep them, such as
+    /// Whether statements are prepared. Set to false for poolers that do not keep prepared statements, such as
     /// PgBouncer before 1.21 or without `max_prepared_statements`.
     public var preparesStatements = true
-    /// Whether works and reads that wait at the same time share statements, and works a commit.
+    /// Whether waiting commits and loads are batched. Batched loads share statements, and batched commits share a
+    /// transaction.
     public var sharesStatements = true
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
-    /// schema in which a version without schemas has made the ledger.
+    /// schema of a ledger that was created by a version without schemas.
     public var schema: String?
-    /// How long the database may take to answer a request: longer than any takes, and shorter than a server's client
-    /// waits. Once it is set, a statement and a wait for a lock may take nine tenths of it, also of requests that share
-    /// their statements: it is for a program that has the database to itself, such as a copy.
+    /// The maximum time for the answer to a request. The default is longer than any request takes, and shorter than a
+    /// client of the server waits. After a change, a statement or a wait for a lock may take nine tenths of the new
+    /// limit, even in batches. Only a program that has the database to itself, such as a copy, should change the limit.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }
     }
 
-    /// How long requests may take.
+    /// The timeouts of requests.
     var limits = PostgresLimits()
 
-    /// Whether to try the hosts of the address in its order, instead of an order of this server's own.
+    /// Whether to try the hosts in the order of the address. If false, each server shuffles the hosts.
     public var keepsHostOrder = false
-    /// A parameter of ours with a value that it does not take.
+    /// An error message if a parameter of this library has an invalid value.
     private var misunderstood: String?
 
-    /// - Parameter address: A URI may also have the parameters `prepared_statements`, which is `true` or `false`,
-    ///   `load_balance_hosts`, which is `random` or `disable` and which libpq knows from version 16 on, and `schema`.
+    /// - Parameter address: A URI may also have three parameters of this library. `prepared_statements` is `true` or
+    ///   `false`. `load_balance_hosts`, known to libpq from version 16 on, is `random` or `disable`. `schema` is the
+    ///   name of a schema.
     public init(_ address: String) {
         self.address = address
         preparesStatements = take("prepared_statements", ["true": true, "false": false]) ?? true
@@ -42,7 +45,7 @@ public struct PostgresSettings: Sendable {
         schema = take("schema")
     }
 
-    /// Removes a parameter of ours from the URI, since libpq refuses what it does not know.
+    /// Removes a parameter of this library from the URI, because libpq refuses unknown parameters.
     private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
         guard let text = take(name) else { return nil }
         if values[text] == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
@@ -60,9 +63,9 @@ public struct PostgresSettings: Sendable {
 }
 
 extension PostgresSettings {
-    /// Which database this is, for people: its name and its hosts, and neither the user nor a secret.
+    /// The name and the hosts of the database, for messages. Contains neither the user nor a secret.
     public var place: String {
-        // For a message about something else, an address that libpq does not understand is only not named.
+        // An unparseable address only makes a message about a different error less specific.
         guard let given = try? PostgresConnection.parameters(of: address) else { return "a PostgreSQL database" }
         let environment = PostgresConnection.defaults
         let name = given["dbname"] ?? environment["dbname"]
@@ -72,7 +75,8 @@ extension PostgresSettings {
 }
 
 extension PostgresSettings {
-    /// Parameters that the connection string may replace. Without them, a host that vanishes is noticed after hours.
+    /// Defaults, which the connection string may override. Without the defaults, a vanished host is noticed only after
+    /// hours.
     private static let defaults = [
         ("connect_timeout", "3"), ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
         ("tcp_user_timeout", "10000"), ("fallback_application_name", "quittance"),
@@ -80,8 +84,8 @@ extension PostgresSettings {
 
     /// The parameters of libpq.
     ///
-    /// - Throws: `PostgresFailure.settings` if the string is not understood, or if it permits an unverified connection
-    ///   to a host that is not this machine.
+    /// - Throws: `PostgresFailure.settings` if the string is invalid, or if it permits an unverified connection to a
+    ///   remote host.
     func options() throws(PostgresFailure) -> [(name: String, value: String)] {
         if let fault = AddressSecrets.fault(in: address) { throw .settings(fault) }
         if let misunderstood { throw .settings(misunderstood) }
@@ -99,7 +103,7 @@ extension PostgresSettings {
         return options
     }
 
-    /// Whether all hosts are this machine: its sockets, or its loopback addresses.
+    /// Whether all hosts are on this machine: its sockets, or its loopback addresses.
     private static func isLocal(_ given: [String: String], _ environment: [String: String]) -> Bool {
         // A service is a file of parameters that only libpq reads.
         guard given["service"] == nil, environment["service"] == nil else { return false }
@@ -114,13 +118,13 @@ extension PostgresSettings {
 // MARK: - A database that is away
 
 extension PostgresSettings {
-    /// Whether a host of the address does not answer, or is still starting. False if each one answers, also with a
-    /// refusal, and for settings that are not safe.
+    /// Whether a host of the address does not answer, or is still starting. False if every host answers, even with a
+    /// refusal, and false if the settings are unsafe.
     public func isAway(clock: ContinuousClock) async -> Bool {
-        // Connecting waits, also for the system's look-up of a name. Who connects next reports unsafe settings.
+        // Connecting blocks, for example while the system looks up a name. The next connection reports unsafe settings.
         await withCheckedContinuation { continuation in
             DispatchQueue(label: "LedgerPostgres.question").async {
-                // The only errors are those of the settings.
+                // Only invalid or unsafe settings throw an error.
                 continuation.resume(returning: (try? isAwayNow(clock)) ?? false)
             }
         }
@@ -143,14 +147,14 @@ extension PostgresSettings {
 // MARK: - Messages
 
 extension PostgresSettings {
-    /// What messages must not repeat.
+    /// The passwords and other secrets to remove from messages.
     ///
     /// - Throws: `PostgresFailure.settings`.
     func secrets() throws(PostgresFailure) -> AddressSecrets {
         AddressSecrets(try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
     }
 
-    /// What a database needs to prove who it is.
+    /// The advice for an operator whose database could not prove its identity.
     ///
     /// - Throws: `PostgresFailure.settings`.
     func neededProof() throws(PostgresFailure) -> String {
@@ -169,8 +173,8 @@ extension PostgresSettings {
 // MARK: - Hosts
 
 extension PostgresSettings {
-    /// The hosts in an order of this server's own, so that servers spread over them; in that of the address if it says
-    /// so.
+    /// The hosts in random order, so that servers spread over them; in the order of the address if ``keepsHostOrder``
+    /// is set.
     ///
     /// - Throws: `PostgresFailure.settings`.
     func hosts(using random: inout some RandomNumberGenerator) throws(PostgresFailure) -> [PostgresHost] {
@@ -178,7 +182,8 @@ extension PostgresSettings {
         return keepsHostOrder ? hosts : hosts.shuffled(using: &random)
     }
 
-    /// The hosts in the order of the address. One without parameters if there is only one, or if only libpq knows them.
+    /// The hosts in the order of the address. A single host, or a list known only to libpq, yields a host without
+    /// parameters.
     func hosts() throws(PostgresFailure) -> [PostgresHost] {
         let given = try PostgresConnection.parameters(of: address)
         let environment = PostgresConnection.defaults

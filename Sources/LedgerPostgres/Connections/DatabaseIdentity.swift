@@ -2,13 +2,13 @@
 
 import PurchaseLedger
 
-/// What tells a database from all others, also from the standby that takes over: the cluster, its timeline, which is a
-/// new one after each failover, and the database.
+/// The identity of a database: the cluster, its timeline, and the database. A failover begins a new timeline, so a
+/// promoted standby has a different identity.
 ///
-/// A primary that vanishes without a word leaves connections that seem to live. A connection that is opened meanwhile
-/// leads to the new primary, which may lack the last commits.
+/// A primary that vanishes silently leaves connections that appear to live. Meanwhile a new connection leads to the new
+/// primary, which may lack the last commits.
 enum DatabaseIdentity {
-    /// On a standby there is no timeline to ask for, and nothing is written there.
+    /// A standby has no current timeline, and takes no writes.
     static let text = """
         (SELECT system_identifier || ' ' || oid || ' '
             || CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
@@ -17,21 +17,23 @@ enum DatabaseIdentity {
 
     static let statement = PostgresStatement.once("SELECT \(text), pg_backend_pid()::bigint")
 
-    /// Fails unless the database is still that one: no identity is a number (22P02).
+    /// A statement that fails unless the database still has the identity. The failure is 22P02, because an identity is
+    /// not a number.
     static func check(_ identity: String) -> PostgresStatement {
         PostgresStatement("SELECT CASE WHEN \(text) = $1 THEN 0 ELSE \(text)::bigint END", [.text(identity)])
     }
 
-    /// Reads the answer to ``statement``: the identity, and the process that serves the connection. `nil` if the
-    /// database does not say.
+    /// Reads the result of ``statement``: the identity, and the server process of the connection. `nil` if the role may
+    /// not read the identity.
     static func read(_ rows: PostgresRows?) -> (identity: String, process: Int64)? {
-        // An answer of another form says no more than none.
+        // A malformed result counts as an unknown identity.
         try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
     }
 
-    /// Asks on a connection that nothing else uses yet, and sets how it plans and the limits of its session. Waits.
+    /// Reads the identity on a new connection, and sets the planner options and timeouts of its session. The call
+    /// blocks.
     ///
-    /// - Throws: `PostgresFailure.unavailable` if the database does not answer.
+    /// - Throws: `PostgresFailure.unavailable` if the database does not answer in time, or ends the connection.
     static func ask(
         _ connection: PostgresConnection, _ limits: PostgresLimits, until deadline: ContinuousClock.Instant,
         _ clock: ContinuousClock
@@ -52,10 +54,10 @@ enum DatabaseIdentity {
             for case .failure(let failure) in results where failure.endsConnection {
                 throw .unavailable(failure.message)
             }
-            // A database that does not say who answers is treated as one behind a pooler.
+            // A database without an answer is treated like a database behind a pooler.
             let answers = results.map { try? $0.get().first }
             let process = try? answers[0]?.map { try $0.next(Int64.self) }.first
-            // A pooler invents the number of a process.
+            // A pooler invents its process number.
             return DatabaseSession(
                 identity: read(answers[1])?.identity, isPooled: process != connection.process,
                 encryption: connection.encryption)
@@ -64,10 +66,10 @@ enum DatabaseIdentity {
 }
 
 extension PostgresLimits {
-    /// Sets the limits of a session. What the operator has set to less stays as it is.
+    /// Sets the timeouts of a session. Shorter timeouts of the operator stay.
     ///
-    /// Only if the process at the other end is the one that libpq knows. A pooler would give the session, with its
-    /// limits, to others.
+    /// The statement has no effect behind a pooler: the server process must be the process that libpq knows. Otherwise
+    /// the pooler would give the session, with its timeouts, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """
@@ -80,13 +82,13 @@ extension PostgresLimits {
     }
 }
 
-/// What is known of the session of a connection.
+/// The known facts about the session of a connection.
 struct DatabaseSession: Sendable {
-    /// Which database it is, see ``DatabaseIdentity``; `nil` if the database does not permit it to be known.
+    /// The identity of the database, see ``DatabaseIdentity``; `nil` if the role may not read the identity.
     var identity: String?
-    /// Whether the connection leads to a pooler, which may pass each transaction to another session, also of another
-    /// database.
+    /// Whether the connection leads to a pooler. A pooler may pass each transaction to a different session, even of a
+    /// different database.
     var isPooled = false
-    /// The version of TLS; `nil` without TLS.
+    /// The TLS version; `nil` without TLS.
     var encryption: String?
 }

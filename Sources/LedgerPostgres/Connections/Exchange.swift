@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What was sent, and what was answered so far.
+/// The requests sent in a pipeline, and their results so far.
 struct Exchange {
-    /// What the next result is an answer to.
+    /// The subject of the next result.
     enum Expected {
         case prepared(String)
         /// A statement of a request.
         case statement(Int, String, commits: Bool)
         case rollback
-        /// The end of a request, and of its transaction if it has one statement: a statement outside a block is
-        /// answered before it is committed.
+        /// The sync at the end of a request. It also ends the transaction of a single statement: outside a block, the
+        /// result of a statement arrives before its commit.
         case sync(Int?)
     }
 
@@ -17,7 +17,7 @@ struct Exchange {
     private var index = 0
     private var rows: [[PostgresRows]]
     private var failures: [PostgresFailure?]
-    /// Why statements could not be prepared. What uses them then fails with an error that says nothing.
+    /// The failures to prepare statements. A later use of such a statement fails with an uninformative error.
     private var unprepared: [String: PostgresFailure] = [:]
     /// Whether the last result was the end of a statement.
     private var isBetween = false
@@ -31,7 +31,7 @@ struct Exchange {
 
     var current: Expected? { index < expected.count ? expected[index] : nil }
 
-    /// - Returns: False if no statement has begun, so that this would go on for ever.
+    /// - Returns: False if no statement has begun. A retry would then loop for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }
         isBetween = true
@@ -39,11 +39,11 @@ struct Exchange {
         return true
     }
 
-    /// - Parameter warning: What the database said when it ended the transaction of a single statement, if libpq did
-    ///   not read it together with the answer to the statement.
+    /// - Parameter warning: The warning at the end of a single statement's transaction, unless libpq delivered the
+    ///   warning with the statement's result.
     mutating func endRequest(_ warning: String?) {
         isBetween = false
-        // Statements that libpq reported no result for were not run.
+        // Statements without a result did not run.
         while let current {
             index += 1
             guard case .sync(let number) = current else { continue }
@@ -59,7 +59,7 @@ struct Exchange {
         if commits, let warning { failures[number] = .unconfirmed(warning) }
     }
 
-    /// Notes that a statement did not run, since one before it failed.
+    /// Notes that a statement did not run, because an earlier statement failed.
     mutating func skip() { isBetween = false }
 
     mutating func refuse(_ failure: PostgresFailure) {
@@ -72,8 +72,8 @@ struct Exchange {
         }
     }
 
-    /// Fails the requests that have no complete answer yet. One whose end has not arrived may not be committed. If they
-    /// are late, it is because of the first of them.
+    /// Fails the requests without a complete answer. A request without its final sync may not be committed. If requests
+    /// time out, the first of them is the cause.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
         for case .sync(let number?) in expected.dropFirst(index) { open.insert(number) }

@@ -2,10 +2,10 @@
 
 import Synchronization
 
-/// Lets items that wait at the same time be handled together.
+/// Batches waiting items. A batch is called a group here.
 ///
-/// A few groups are handled at once. What arrives meanwhile waits for the next one, so that groups grow with the load.
-/// Items with a key in common are in one group or in groups that follow each other, in the order of their arrival.
+/// A few groups are handled concurrently. New items wait for the next group, so groups grow with the load. Items with a
+/// common key are handled in the order of their arrival: in the same group, or in successive groups.
 final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     private struct Waiting: Sendable {
         var item: Item
@@ -16,12 +16,12 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
 
     private struct State {
         var groups = 0
-        /// The keys of the groups that are being handled.
+        /// The keys of the groups in progress.
         var held: Set<Key> = []
         var waiting: [Waiting] = []
     }
 
-    /// How many items may wait: twice as many as there are open HTTP connections.
+    /// The maximum number of waiting items: twice the default limit of open HTTP connections.
     private static var waitingLimit: Int { 2000 }
 
     private let state = Mutex(State())
@@ -32,12 +32,12 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     private let refuse: @Sendable (Item) -> Void
 
     /// - Parameters:
-    ///   - width: How many groups are handled at once.
-    ///   - largest: How many items a group has at most.
-    ///   - limit: How long an item may wait: by default as long as a request may take. Groups take longer only if the
-    ///     database does not answer, and then what waits for them would not be answered in time either.
-    ///   - executor: Where to handle groups.
-    ///   - refuse: Answers an item that is not handled, since too many wait or it has waited too long.
+    ///   - width: The maximum number of concurrent groups.
+    ///   - largest: The maximum number of items in a group.
+    ///   - limit: The maximum wait of an item. The default is the timeout of a request. A group takes longer only if
+    ///     the database does not answer, and later groups would then time out too.
+    ///   - executor: The executor for groups.
+    ///   - refuse: Answers an item without handling, because too many items wait or the item has waited too long.
     init(
         width: Int, largest: Int, limit: Duration = .seconds(10), clock: ContinuousClock,
         on executor: @escaping @Sendable () -> any TaskExecutor,
@@ -54,7 +54,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     /// Adds an item.
     ///
     /// - Parameters:
-    ///   - isAlone: Whether it must be the only one of its group.
+    ///   - isAlone: Whether the item needs a group of its own.
     ///   - handle: Handles a group.
     func add(
         _ item: Item, _ keys: Set<Key> = [], isAlone: Bool = false,
@@ -69,7 +69,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         if isAdded { begin(handle) } else { refuse(item) }
     }
 
-    /// Handles groups until nothing waits, unless enough others do so already.
+    /// Handles groups until no item waits, unless `width` groups are in progress already.
     private func begin(_ handle: @escaping @Sendable ([Item]) async -> Void) {
         let begins = state.withLock { state in
             guard state.groups < width, !state.waiting.isEmpty else { return false }
@@ -86,7 +86,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// Refuses what has waited too long.
+    /// Refuses items that have waited too long.
     private func refuseLate() {
         let oldest = clock.now.advanced(by: .zero - limit)
         let late = state.withLock { state in
@@ -97,7 +97,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         for late in late { refuse(late.item) }
     }
 
-    /// The next group with its keys; `nil` if nothing waits that may begin. Then the caller counts as ended.
+    /// The next group with its keys; `nil` if no item can be handled now. After `nil` the caller must stop.
     private func next() -> (items: [Item], keys: Set<Key>)? {
         refuseLate()
         return state.withLock { state in
