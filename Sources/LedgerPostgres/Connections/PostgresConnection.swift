@@ -11,43 +11,45 @@ import Musl
 import Darwin
 #endif
 
-/// A connection to PostgreSQL: the only file that calls libpq.
+/// A connection to PostgreSQL. Only this file calls libpq.
 ///
-/// It sends requests in a pipeline and never waits: its ``ConnectionLoop`` does. It reads while it sends: otherwise
-/// the buffers of both sides fill, and both wait for ever. A sync follows each request, so that none depends on another
-/// one.
+/// The connection sends requests in a pipeline and never blocks: its ``ConnectionLoop`` waits. It reads while it sends,
+/// because otherwise the buffers of both sides would fill, and both sides would block for ever. A sync follows each
+/// request, so that no request depends on an earlier request.
 ///
-/// One thread at a time uses a connection, see ``ConnectionLoop``.
+/// Only one thread at a time uses a connection, see ``ConnectionLoop``.
 final class PostgresConnection: @unchecked Sendable {
     typealias Results = [Result<[PostgresRows], PostgresFailure>]
 
     private let connection: OpaquePointer
     private let usesNames: Bool
-    /// The schema that the texts of statements get.
+    /// The schema to write into the texts of statements.
     private let schema: String
     private let warnings = Warnings()
-    /// The names of the statements that were prepared, by their text.
+    /// The names of the prepared statements, by text.
     private var prepared: [String: String] = [:]
-    /// The requests that were sent, and their answers so far.
+    /// The requests sent, and their results so far.
     private var requests: [PostgresRequest] = []
     private var exchange = Exchange(count: 0)
-    /// The end of the transaction that an error has left open, once it was sent.
+    /// The rollback of a transaction left open by an error, once the rollback was sent.
     private var rollback: Exchange?
-    /// Why the requests cannot be answered.
+    /// The failure that prevents an answer to the requests.
     private var failure: PostgresFailure?
     private var hasUnsent = false
-    /// Whether another request can be sent.
+    /// Whether the connection can send further requests.
     private(set) var isUsable = true
     private var isClosed = false
 
     /// Opens a connection.
     ///
     /// - Parameters:
-    ///   - options: The parameters of libpq in their order, of which a later one replaces an earlier one.
-    ///   - host: The host, and how long connecting may take.
+    ///   - options: The parameters of libpq in order. A later parameter overrides an earlier parameter of the same
+    ///     name.
+    ///   - host: The host, with the timeout for connecting.
     ///   - usesNames: Whether to prepare statements.
     ///   - schema: The schema of the ledger, see ``LedgerSchema``.
-    /// - Throws: `PostgresFailure.unavailable`.
+    /// - Throws: `PostgresFailure.unavailable`, or `PostgresFailure.untrusted` if the database did not prove its
+    ///   identity.
     init(
         _ options: [(name: String, value: String)], to host: PostgresHost = PostgresHost(), usesNames: Bool,
         schema: String = LedgerSchema.usual, clock: ContinuousClock
@@ -75,7 +77,7 @@ final class PostgresConnection: @unchecked Sendable {
         if !isClosed { PQfinish(connection) }
     }
 
-    /// Closes the connection at once. Nothing else may be called after that.
+    /// Closes the connection at once. No other method may be called afterwards.
     func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -87,10 +89,10 @@ final class PostgresConnection: @unchecked Sendable {
 // MARK: - Requests
 
 extension PostgresConnection {
-    /// Sends requests together, as far as the socket takes them. ``proceed(_:)`` does the rest.
+    /// Sends requests together, as far as the socket accepts them. ``proceed(_:)`` sends the rest.
     ///
-    /// A block of statements that fails leaves its transaction open until all requests are answered. Those after it are
-    /// refused with 25P02, and do not run.
+    /// If a block of statements fails, its transaction stays open until all requests are answered. The later requests
+    /// are refused with 25P02, and do not run.
     func begin(_ requests: [PostgresRequest]) {
         self.requests = requests
         exchange = Exchange(count: requests.count)
@@ -104,26 +106,26 @@ extension PostgresConnection {
         }
     }
 
-    /// Whether ``proceed(_:)`` need not wait, since the requests cannot be answered.
+    /// Whether the requests have failed, so that ``proceed(_:)`` returns without waiting.
     var hasFailed: Bool { failure != nil }
 
-    /// The version of TLS; `nil` without TLS.
+    /// The TLS version; `nil` without TLS.
     var encryption: String? {
         PQsslInUse(connection) == 1 ? Self.text(PQsslAttribute(connection, "protocol")) : nil
     }
 
-    /// The number of the process at the other end, as it was given to libpq.
+    /// The number of the server process, as libpq received it.
     var process: Int64 { Int64(PQbackendPID(connection)) }
 
-    /// What to wait for before ``proceed(_:)``.
+    /// The socket and events to poll before ``proceed(_:)``.
     var pollEntry: pollfd {
         pollfd(fd: PQsocket(connection), events: Int16(POLLIN) | (hasUnsent ? Int16(POLLOUT) : 0), revents: 0)
     }
 
-    /// Sends and receives what is possible without waiting.
+    /// Sends and receives as much as possible without waiting.
     ///
-    /// - Parameter events: What the wait has found.
-    /// - Returns: The rows of each request's statements, or why it failed; `nil` if there is more to wait for.
+    /// - Parameter events: The events that `poll` returned.
+    /// - Returns: The rows of each request's statements, or the failure of the request; `nil` if results are missing.
     func proceed(_ events: Int16) -> Results? {
         do throws(PostgresFailure) {
             if let failure { throw failure }
@@ -136,40 +138,41 @@ extension PostgresConnection {
         }
     }
 
-    /// The same after a wait.
+    /// Waits for events, and then sends and receives as much as possible.
     ///
-    /// - Parameter milliseconds: How long to wait at most.
+    /// - Parameter milliseconds: The maximum wait.
     func proceed(waiting milliseconds: Int32) -> Results? {
         var entry = pollEntry
         _ = hasFailed ? 0 : poll(&entry, 1, milliseconds)
         return proceed(entry.revents)
     }
 
-    /// Reads what has arrived. With TLS it reads twice: a record may be longer than what libpq reads at once, and the
-    /// socket does not show what OpenSSL has kept of it.
+    /// Reads the available input. With TLS it reads twice: a TLS record may exceed libpq's read size, and the socket
+    /// does not show the rest that OpenSSL has buffered.
     private func consume() throws(PostgresFailure) {
         for _ in 0...PQsslInUse(connection) {
             guard PQconsumeInput(connection) == 1 else { throw .lost(message) }
         }
     }
 
-    /// Gives the requests up, and the connection too.
+    /// Abandons the requests and the connection.
     func end(_ failure: PostgresFailure) -> Results {
         isUsable = false
         exchange.fail(failure)
         return results()
     }
 
-    /// Whether the database still works on requests that were given up.
+    /// Whether the database still runs abandoned requests.
     var isAtWork: Bool { !isUsable && !exchange.isComplete && PQstatus(connection) == CONNECTION_OK }
 
-    /// Ends what the database still does for requests that were given up. Waits, so it needs a thread of its own.
+    /// Cancels the abandoned requests in the database. The call blocks, and so needs its own thread.
     ///
-    /// A cancellation ends one statement, and the next request in the pipeline begins, so it is repeated until all are
-    /// answered. Nothing of it can meet another request, since the connection is not used again.
+    /// A cancellation ends a single statement, and then the next request in the pipeline begins. The cancellation is
+    /// therefore repeated until all requests are answered. It cannot hit a later request, because the connection is not
+    /// used again.
     ///
-    /// - Parameter deadline: When to leave the rest to the database. libpq's call itself is bounded by the system
-    ///   alone: by `tcp_user_timeout` while it connects, and by the keepalives while it waits.
+    /// - Parameter deadline: The instant after which the rest is left to the database. Only the system bounds libpq's
+    ///   call: `tcp_user_timeout` bounds the connecting, and the keepalives bound the wait for an answer.
     func cancel(until deadline: ContinuousClock.Instant, _ clock: ContinuousClock) {
         guard let request = PQgetCancel(connection) else { return }
         defer { PQfreeCancel(request) }
@@ -183,8 +186,8 @@ extension PostgresConnection {
         }
     }
 
-    /// How long to wait until a statement has ended after its cancellation, which takes the database a millisecond. It
-    /// may have come between two statements, and ended none.
+    /// The pause after each cancellation. The database takes a millisecond to end the statement. A cancellation may
+    /// arrive between two statements, and then ends no statement.
     private static let betweenCancellations = Duration.milliseconds(20)
 
     private func results() -> Results {
@@ -198,7 +201,7 @@ extension PostgresConnection {
 // MARK: - Connecting
 
 extension PostgresConnection {
-    /// Connects, and reports why that failed.
+    /// Connects, and returns the failure; `nil` after success.
     private static func failure(
         toConnect connection: OpaquePointer, until deadline: ContinuousClock.Instant, _ clock: ContinuousClock
     ) -> PostgresFailure? {
@@ -223,16 +226,17 @@ extension PostgresConnection {
         return failure(of: connection, at: status)
     }
 
-    /// The second line of a failure to prove who the database is would be libpq's advice not to ask for the proof.
+    /// If the database could not prove its identity, libpq's second line would advise against asking for the proof. The
+    /// line is removed.
     private static func failure(of connection: OpaquePointer, at status: ConnStatusType) -> PostgresFailure {
         let message = text(PQerrorMessage(connection))
         let isUntrusted = status == CONNECTION_SSL_STARTUP && ["SSL", "certificate"].contains { message.contains($0) }
         return isUntrusted ? .untrusted(String(message.prefix { $0 != ";" })) : .unavailable(message)
     }
 
-    /// Whether nothing answers at a host, or what answers is still starting. Waits.
+    /// Whether no server answers at a host, or the server is still starting. The call blocks.
     static func isAway(_ options: [(name: String, value: String)], _ host: PostgresHost) -> Bool {
-        // 0 would be without an end.
+        // A timeout of 0 would mean no timeout.
         let options = options + host.options + [("connect_timeout", "3")]
         let state = withStrings(options.map(\.name)) { names in
             withStrings(options.map(\.value)) { PQpingParams(names, $0, 1) }
@@ -256,12 +260,12 @@ extension PostgresConnection {
         }
     }
 
-    /// Prepares new statements ahead of the requests, where no error of a request can keep them from being prepared.
+    /// Prepares new statements before the requests, so that a request's error cannot prevent the preparation.
     ///
-    /// A name follows from the text. A pooler may pass requests to a connection on which others have prepared
-    /// statements, and a name must never stand for another text than it does here.
+    /// The name of a statement is a digest of its text. A pooler may pass requests to a connection on which other
+    /// clients have prepared statements. The digest ensures that a name stands for the same text everywhere.
     ///
-    /// - Returns: The name of each statement, in order; `nil` for one that is not prepared.
+    /// - Returns: The name of each statement, in order; `nil` for an unprepared statement.
     private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) -> [String?] {
         var names: [String?] = []
         for statement in requests.flatMap(\.statements) {
@@ -281,7 +285,7 @@ extension PostgresConnection {
         return names
     }
 
-    /// Ends the transaction that an error has left open.
+    /// Rolls back the transaction that an error left open.
     private func sendRollback() throws(PostgresFailure) {
         var exchange = Exchange(count: 0)
         try send(.rollback)
@@ -324,9 +328,9 @@ extension PostgresConnection {
 // MARK: - Receiving
 
 extension PostgresConnection {
-    /// Takes the results that have arrived.
+    /// Takes the available results.
     ///
-    /// - Returns: Whether that was all of them, and no transaction is open.
+    /// - Returns: Whether all results have arrived and no transaction is open.
     private func receive() throws(PostgresFailure) -> Bool {
         guard try receive(&exchange) else { return false }
         if rollback == nil, PQtransactionStatus(connection) == PQTRANS_INERROR { try sendRollback() }
@@ -340,7 +344,7 @@ extension PostgresConnection {
         return exchange.isComplete
     }
 
-    /// Takes the next result, or the `nil` that ends the results of a statement.
+    /// Takes the next result, or the `nil` at the end of a statement's results.
     private func take(_ result: OpaquePointer?, _ exchange: inout Exchange) throws(PostgresFailure) {
         guard let result else {
             guard exchange.endStatement(), PQstatus(connection) == CONNECTION_OK else { throw .lost(message) }
@@ -361,10 +365,10 @@ extension PostgresConnection {
         default:
             let state = Self.text(PQresultErrorField(result, Int32(UInt8(ascii: "C"))))
             let message = Self.text(PQresultErrorField(result, Int32(UInt8(ascii: "M"))))
-            // Without a state it is libpq's own error: the connection ended.
+            // An error without a state is libpq's own: the connection has ended.
             guard !state.isEmpty else { throw .lost(self.message) }
             if case .prepared(let sql) = exchange.current {
-                // It is there already, with the same text.
+                // The statement is already prepared, with the same text.
                 if state == "42P05" { return }
                 prepared[sql] = nil
             }
@@ -372,8 +376,8 @@ extension PostgresConnection {
         }
     }
 
-    /// The largest answer to a statement that is decoded, which takes several times as much memory: a page of 500
-    /// documents, the largest that any statement asks for, has 128 MiB if all of them are of the largest kind.
+    /// The maximum size of a result. Decoding a result takes several times its size in memory. The largest page of any
+    /// statement has 500 documents. If all documents are of the largest kind, the page has 128 MiB.
     private static let maxAnswer = 256 << 20
 
     private func rows(of result: OpaquePointer) throws(PostgresFailure) -> PostgresRows {
@@ -401,7 +405,7 @@ extension PostgresConnection {
 }
 
 extension Duration {
-    /// Rounded up.
+    /// The duration in milliseconds, rounded up.
     var milliseconds: Int64 {
         let (seconds, attoseconds) = components
         return seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000
@@ -415,11 +419,11 @@ extension Result where Failure == PostgresFailure {
     }
 }
 
-/// The last warning that the database sent.
+/// The last warning from the database.
 private final class Warnings {
     private var last: String?
 
-    /// The last warning since the last call; `nil` if there was none.
+    /// The last warning since the previous call; `nil` if there was no warning.
     func take() -> String? {
         defer { last = nil }
         return last
@@ -437,15 +441,16 @@ private final class Warnings {
 // MARK: - Connection strings
 
 extension PostgresConnection {
-    /// The parameters that a connection string of any form sets.
+    /// The parameters set by a connection string of either form.
     ///
-    /// - Throws: `PostgresFailure.settings`. Its message does not contain the string, which may contain a password.
+    /// - Throws: `PostgresFailure.settings`. The message does not contain the string, because the string may contain a
+    ///   password.
     static func parameters(of text: String) throws(PostgresFailure) -> [String: String] {
         var error: UnsafeMutablePointer<CChar>?
         defer { PQfreemem(error) }
         guard let options = PQconninfoParse(text, &error) else {
             let reason = Self.text(error)
-            // These name the parameter, and nothing else.
+            // These errors name only the parameter.
             let isHarmless =
                 ["invalid URI query parameter", "invalid connection option"].contains { reason.hasPrefix($0) }
                 && AddressSecrets.mayName(parametersOf: text)
@@ -456,7 +461,7 @@ extension PostgresConnection {
         return parameters(options)
     }
 
-    /// The parameters that the environment of this process sets.
+    /// The parameters set by the environment of this process.
     static var defaults: [String: String] {
         guard let options = PQconndefaults() else { return [:] }
         defer { PQconninfoFree(options) }
@@ -479,7 +484,7 @@ extension PostgresConnection {
 extension PostgresConnection {
     fileprivate static func text(_ message: UnsafePointer<CChar>?) -> String {
         let text = message.map { String(cString: $0) } ?? ""
-        // libpq explains a failure in a second line.
+        // libpq explains a failure on a second line.
         let lines = text.split(separator: "\n").map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
         return lines.filter { !$0.isEmpty }.joined(separator: "; ")
     }
@@ -495,8 +500,7 @@ extension PostgresConnection {
 
     private typealias Pointers = UnsafePointer<UnsafePointer<CChar>?>
 
-    /// Lends pointers to the binary forms of all values, which stand one after another in one buffer. `nil` stands for
-    /// NULL.
+    /// Lends pointers to the binary forms of all values, stored contiguously in a buffer. A `nil` pointer means NULL.
     private static func withBuffers(
         _ values: [PostgresValue],
         _ body: (Pointers?, UnsafePointer<Int32>?, UnsafePointer<Int32>?) -> Int32
@@ -504,7 +508,7 @@ extension PostgresConnection {
         var all: [UInt8] = []
         all.reserveCapacity(values.reduce(1) { $0 + $1.size })
         let lengths = values.map { $0.append(to: &all) }
-        // One byte more, so that an empty value has an address.
+        // An extra byte gives even an empty value an address.
         all.append(0)
         let formats = Array(repeating: Int32(1), count: values.count)
         return all.withUnsafeBufferPointer { buffer in

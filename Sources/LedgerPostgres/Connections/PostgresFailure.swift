@@ -2,41 +2,42 @@
 
 import PurchaseLedger
 
-/// Why a request failed.
+/// The reason why a request failed.
 enum PostgresFailure: Error {
-    /// The database refused a statement, with its SQLSTATE. Nothing was committed.
+    /// The database refused a statement, with its SQLSTATE. The request was not committed.
     case refused(state: String, message: String)
-    /// The connection ended. The request was committed or not.
+    /// The connection ended. The outcome of the request is unknown.
     case lost(String)
-    /// The database did not answer in time. The request was committed or not, or still will be. It is not sent again,
-    /// since the client would wait several times as long.
+    /// The database did not answer in time. The outcome of the request is unknown: not run, committed, or still
+    /// pending. The request is not retried, because its client would wait several times as long.
     case late
-    /// The request was sent behind one that was not answered in time. It did not run, was committed, or still will be.
-    /// It is sent again once: what it commits fails if it was committed before.
+    /// The request was pipelined behind a request that timed out. Its outcome is unknown: not run, committed, or still
+    /// pending. The request is retried once. If it was committed, the retry fails.
     case behind
-    /// The request was never sent: no connection can be opened, or too many wait for one.
+    /// The request was not sent: no connection can be opened, or too many requests wait for a connection.
     case unavailable(String)
-    /// The request was never sent: the database did not prove who it is.
+    /// The request was not sent: the database did not prove its identity.
     case untrusted(String)
-    /// The request was not sent, or not again: connections have ended since the epoch that it names.
+    /// The request belongs to an earlier epoch, and was not sent, or not retried.
     case outdated
-    /// The database committed, but warned that the commit may not be where it was required to be, such as on a standby.
+    /// The database committed the request, but warned that the commit may lack a required copy, for example on a
+    /// standby.
     case unconfirmed(String)
-    /// The connection string asks for something that is not safe or not understood.
+    /// The connection string is invalid, or asks for an unsafe connection.
     case settings(String)
 }
 
 extension PostgresFailure {
-    /// Whether another commit was faster, so that the decision must be made again: a version differs
-    /// (``Conflict``), a key is taken, or the database resolved a conflict or a deadlock itself.
+    /// Whether a concurrent commit was faster, so that the decision must be made again. A version differs
+    /// (``Conflict``), a key is taken, or the database reports a serialization failure or a deadlock.
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
         return [Conflict.state, "23505", "40001", "40P01"].contains(state)
     }
 
-    /// Whether the connection is of no more use: it ended, its server shuts down or takes no writes any more, a
-    /// prepared statement no longer fits the tables, or a pooler passes requests to another database. With 08006 Citus
-    /// says that another node is away.
+    /// Whether the connection is no longer usable. It ended, its server shuts down or takes no more writes, a prepared
+    /// statement is lost or no longer fits the tables, or a pooler passes requests to a different database. The state
+    /// 08006 is an exception: Citus reports an unreachable node with it.
     var endsConnection: Bool {
         switch self {
         case .lost, .late, .behind, .unconfirmed: true
@@ -47,7 +48,7 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether the same request may succeed on another connection, since this one was of no more use.
+    /// Whether the request may succeed on a new connection, because its connection is no longer usable.
     var isWorthAnotherConnection: Bool {
         switch self {
         case .lost, .refused: endsConnection
@@ -55,7 +56,7 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether a statement took too long or waited for a lock too long, and was ended or given up.
+    /// Whether a statement or its wait for a lock timed out.
     var isTimeout: Bool {
         switch self {
         case .refused(let state, _): ["57014", "55P03"].contains(state)
@@ -64,7 +65,7 @@ extension PostgresFailure {
         }
     }
 
-    /// The error of the ledger.
+    /// The failure as an error of the ledger.
     var storageError: LedgerStorageError {
         switch self {
         case .refused("53100", let message): LedgerStorageError(.full, "PostgreSQL 53100: \(message)")
@@ -91,7 +92,7 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether the same may succeed later although nobody changes anything: not if the database refuses what is asked.
+    /// Whether a retry may succeed without a change by the operator. False if the database refuses the request itself.
     private var isPassing: Bool {
         switch self {
         case .refused(let state, _):
@@ -101,7 +102,7 @@ extension PostgresFailure {
         }
     }
 
-    /// What happened, as a sentence.
+    /// The description of the failure, as a sentence.
     var message: String {
         switch self {
         case .refused(_, let message), .lost(let message), .unavailable(let message), .untrusted(let message),

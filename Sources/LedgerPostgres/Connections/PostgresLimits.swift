@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How long requests may take.
+/// The timeouts of requests.
 ///
-/// The database ends a statement before the server gives its request up: then the connection stays, and no session
-/// waits behind a lock for somebody who has gone.
+/// The database ends a statement before the server abandons the request. The connection then stays usable, and no
+/// session waits for a lock on behalf of an abandoned request.
 struct PostgresLimits: Sendable {
-    /// For a request that names no other limit: much longer than any takes, and shorter than a client waits.
+    /// For a request without a limit of its own: far longer than any request takes, and shorter than a client waits.
     var request = Duration.seconds(10)
-    /// For a statement, also if a request names no limit.
+    /// For a statement of any request.
     var statement = Duration.seconds(9)
-    /// For the wait for a lock of another transaction. Those of servers last as long as a commit.
+    /// For the wait for a lock of a concurrent transaction. A server holds its locks as long as a commit takes.
     var lock = Duration.seconds(3)
-    /// For a statement with which several works or loads are read: one that takes long must not delay the others.
+    /// For a statement that reads for a batch. A slow read must not delay the others in its batch.
     var sharedRead = Duration.seconds(3)
-    /// For the wait for a lock in a commit of several works. A server that commits holds one for milliseconds, and for
-    /// half a second only if its disk hesitates.
+    /// For the wait for a lock in the commit of a batch. A committing server holds a lock for milliseconds, and for
+    /// half a second only if its disk stalls.
     var sharedLock = Duration.milliseconds(500)
-    /// For a reader's wait for the server that numbers events, which holds the counter for some milliseconds. After it
-    /// the events that have numbers are answered.
+    /// For a reader's wait for the server that numbers events. The server holds the counter for some milliseconds.
+    /// After the timeout, the reader gets the events that already have numbers.
     var counter = Duration.seconds(1)
-    /// How long after its beginning a group that timed out is still tried again, each of its works or loads alone.
+    /// The time, from the start of a batch, in which its commits or loads are retried alone after a timeout.
     var group = Duration.seconds(5)
-    /// For a statement that reads for a work or load alone, after a time-out with others. Together with ``group`` it is
-    /// as long as a request.
+    /// For a statement that reads for a single commit or load after the timeout of a batch. Added to ``group`` it
+    /// equals ``request``.
     var readAlone = Duration.seconds(5)
 
-    /// The limits of a server.
+    /// The timeouts of a server.
     init() {}
 
-    /// - Parameter request: For a request, and all others accordingly: nobody else waits for the same database.
+    /// - Parameter request: The timeout of a request. The other timeouts follow from it, on the assumption that no
+    ///   other client waits for the database.
     init(request: Duration) {
         let statement = request * 9 / 10
         self.request = request

@@ -4,10 +4,11 @@ import PurchaseLedger
 
 /// A statement with its parameters.
 struct PostgresStatement: Sendable {
-    /// The text, in which `$1` is the first parameter. Texts are constants, since each is prepared once per connection.
+    /// The text of the statement, in which `$1` is the first parameter. The texts are constants, because each
+    /// connection prepares each text once.
     var sql: String
     var parameters: [PostgresValue]
-    /// Whether it is run often, so that preparing it pays.
+    /// Whether the statement runs often enough to be worth preparing.
     var isPrepared = true
 
     init(_ sql: String, _ parameters: [PostgresValue] = []) {
@@ -15,13 +16,13 @@ struct PostgresStatement: Sendable {
         self.parameters = parameters
     }
 
-    /// Makes a statement about one or several keys. Several are in a subquery, so that the planner does not see how
-    /// many there are: for fewer than its estimate it would plan the statement anew each time, which takes longer than
-    /// to run it.
+    /// Makes a statement about one or more keys. Several keys go into a subquery, which hides their number from the
+    /// planner. If the number were visible and below the planner's estimate, PostgreSQL would plan the statement at
+    /// each use. Planning takes longer than running the statement.
     ///
     /// - Parameters:
-    ///   - sql: The text up to the column with the keys.
-    ///   - parameters: Its parameters besides.
+    ///   - sql: The text up to the column of the keys.
+    ///   - parameters: The parameters before the keys.
     init(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) {
         let placeholder = "$\(parameters.count + 1)"
         if keys.count == 1 {
@@ -31,17 +32,17 @@ struct PostgresStatement: Sendable {
         }
     }
 
-    /// A statement that is run once, or refers to tables that the statements before it make.
+    /// A statement that runs once, or refers to tables created by earlier statements of its request.
     static func once(_ sql: String, _ parameters: [PostgresValue] = []) -> PostgresStatement {
         var statement = PostgresStatement(sql, parameters)
         statement.isPrepared = false
         return statement
     }
 
-    /// Lets each of the statements after it take this long, in the same transaction.
+    /// Sets the timeout of each later statement in the same transaction.
     static func statementLimit(_ limit: Duration) -> PostgresStatement { set("statement_timeout", limit) }
 
-    /// Lets each of the statements after it wait this long for a lock, in the same transaction.
+    /// Sets the lock timeout of each later statement in the same transaction.
     static func lockLimit(_ limit: Duration) -> PostgresStatement { set("lock_timeout", limit) }
 
     private static func set(_ name: String, _ limit: Duration) -> PostgresStatement {
@@ -52,37 +53,37 @@ struct PostgresStatement: Sendable {
     static let rollback = once("ROLLBACK")
 }
 
-/// Statements that are sent together and answered together: one round trip.
+/// Statements that are sent together and answered together, in a single round trip.
 struct PostgresRequest: Sendable {
-    /// What is sent, in order.
+    /// The statements to send, in order.
     private(set) var statements: [PostgresStatement]
-    /// How long the answer may take once the request was sent; `nil` for ``PostgresLimits/request``.
+    /// The timeout of the answer, counted from the sending; `nil` for ``PostgresLimits/request``.
     let limit: Duration?
-    /// Whether it may change anything, so that its commit matters.
+    /// Whether the request may write, so that its commit matters.
     let writes: Bool
-    /// The epoch of the connections on which the request may be sent, see ``ConnectionPool/epoch``; `nil` for any.
+    /// The epoch of the connections that may send the request, see ``ConnectionPool/epoch``; `nil` for any epoch.
     private(set) var epoch: Int?
     private let begin: PostgresStatement
     private let own: [PostgresStatement]
-    /// What comes before the caller's own statements, in the same transaction.
+    /// The statements that precede the caller's statements in the same transaction.
     private var first: [PostgresStatement]
 
-    /// Statements that are committed together, or one that is committed by itself.
+    /// Statements that are committed together. A single statement commits by itself.
     ///
     /// - Parameters:
-    ///   - limit: How long the answer may take. If that is longer than other requests, each statement may take as long.
-    ///   - lockLimit: How long each may wait for a lock of another transaction.
+    ///   - limit: The timeout of the answer. If longer than the default timeout of a statement, it replaces that too.
+    ///   - lockLimit: The lock timeout of each statement.
     static func transaction(
         _ statements: [PostgresStatement], limit: Duration? = nil, lockLimit: Duration? = nil
     ) -> PostgresRequest {
         PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresStatement.lockLimit)], writes: true)
     }
 
-    /// Statements that all read the same state. One alone needs no transaction for that.
+    /// Statements that all read the same state of the database. A single statement needs no transaction.
     ///
     /// - Parameters:
-    ///   - limit: How long the answer may take. If that is longer than other requests, each statement may take as long.
-    ///   - statementLimit: How long each statement may take.
+    ///   - limit: The timeout of the answer. If longer than the default timeout of a statement, it replaces that too.
+    ///   - statementLimit: The timeout of each statement.
     static func snapshot(
         _ statements: [PostgresStatement], limit: Duration? = nil, statementLimit: Duration? = nil
     ) -> PostgresRequest {
@@ -107,7 +108,7 @@ struct PostgresRequest: Sendable {
 
     private mutating func arrange() { statements = isBlock ? [begin] + first + own + [.commit] : own }
 
-    /// The same request, if it is of an epoch, with a check before its own statements.
+    /// The request with a check before the caller's statements, if the request belongs to an epoch.
     func checking(_ check: PostgresStatement?) -> PostgresRequest {
         guard epoch != nil, let check, first.last?.sql != check.sql else { return self }
         var request = self
@@ -116,17 +117,18 @@ struct PostgresRequest: Sendable {
         return request
     }
 
-    /// The same request, to be sent only while the epoch lasts: it contains numbers that the database gave in it.
+    /// The request bound to an epoch, because it contains numbers that the database gave in the epoch.
     func during(_ epoch: Int) -> PostgresRequest {
         var request = self
         request.epoch = epoch
         return request
     }
 
-    /// Whether its transaction is a block. Without one, it ends after the only statement.
+    /// Whether the transaction is a block with `BEGIN` and `COMMIT`. Without a block, the transaction is the only
+    /// statement.
     var isBlock: Bool { own.count > 1 || !first.isEmpty }
 
-    /// The answers to the caller's own statements.
+    /// The results of the caller's own statements.
     func answers(_ all: [PostgresRows]) -> [PostgresRows] {
         isBlock ? Array(all.dropFirst(1 + first.count).dropLast()) : all
     }
@@ -136,7 +138,7 @@ struct PostgresRequest: Sendable {
 struct PostgresRows: Sendable {
     var rows: [[PostgresValue]] = []
 
-    /// Reads each row.
+    /// Maps each row to a value.
     func map<Value>(_ read: (inout PostgresRow) throws -> Value) throws -> [Value] {
         try rows.map { columns in
             var row = PostgresRow(columns: columns[...])

@@ -2,16 +2,16 @@
 
 import PurchaseLedger
 
-/// A parameter or a column, as PostgreSQL sends it in its binary format.
+/// A parameter or a column, in PostgreSQL's binary format.
 ///
-/// All integers of the schema are `bigint`, so that the type of a parameter follows from the statement alone.
+/// All integers of the schema are `bigint`, so that the statement alone determines the type of a parameter.
 enum PostgresValue: Hashable, Sendable {
     case null
     case integer(Int64)
     case text(String)
     case bytes([UInt8])
     case texts([String])
-    /// A column of several rows. Only a parameter has this form.
+    /// An array with the values of a column. Only parameters have this form.
     case list(ColumnType, [PostgresValue])
 
     init(_ stored: StoredValue) {
@@ -23,7 +23,7 @@ enum PostgresValue: Hashable, Sendable {
         }
     }
 
-    /// `nil` for a list.
+    /// The value for a stored field; `nil` for an array.
     var stored: StoredValue? {
         switch self {
         case .null: .null
@@ -38,7 +38,7 @@ enum PostgresValue: Hashable, Sendable {
 // MARK: - Writing
 
 extension PostgresValue {
-    /// How many bytes the binary form has, or a few more.
+    /// The size of the binary form in bytes, or slightly more.
     var size: Int {
         switch self {
         case .null: 0
@@ -50,7 +50,7 @@ extension PostgresValue {
         }
     }
 
-    /// Appends the binary form, unless it is NULL.
+    /// Appends the binary form. NULL has none.
     ///
     /// - Returns: The number of bytes; `nil` for NULL.
     func append(to bytes: inout [UInt8]) -> Int? {
@@ -66,8 +66,8 @@ extension PostgresValue {
         return bytes.count - start
     }
 
-    /// Appends an array: the dimensions, whether there are nulls, the type of the elements, their count, the first
-    /// index, and each element with its length, which is -1 for NULL.
+    /// Appends an array. Its header has the number of dimensions, a flag for NULL elements, the type of the elements,
+    /// their count, and the first index. Each element follows its length, and NULL has the length -1.
     private static func append(_ elements: [PostgresValue], _ type: ColumnType, to bytes: inout [UInt8]) {
         bytes.append(bigEndian: Int32(elements.isEmpty ? 0 : 1))
         bytes.append(bigEndian: Int32(elements.contains(.null) ? 1 : 0))
@@ -93,7 +93,7 @@ extension [UInt8] {
 }
 
 extension FixedWidthInteger {
-    /// - Returns: `nil` unless there are as many bytes as the type has.
+    /// - Returns: `nil` unless the number of bytes is the size of the type.
     fileprivate init?(bigEndian bytes: some Collection<UInt8>) {
         guard bytes.count == Self.bitWidth / 8 else { return nil }
         self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) }
@@ -102,7 +102,7 @@ extension FixedWidthInteger {
 
 // MARK: - Reading
 
-/// The types of the columns that a ledger has, by their names in SQL.
+/// The types of a ledger's columns, by their names in SQL.
 enum ColumnType: String, Sendable {
     case integer = "bigint"
     case text = "text"
@@ -117,7 +117,7 @@ enum ColumnType: String, Sendable {
     }
 }
 
-/// The numbers of PostgreSQL's types.
+/// The object identifiers of PostgreSQL's types.
 private enum PostgresType {
     static let bool: UInt32 = 16
     static let bytea: UInt32 = 17
@@ -130,7 +130,7 @@ private enum PostgresType {
 extension PostgresValue {
     /// Reads a column that is not NULL.
     ///
-    /// - Parameter type: The number of its type.
+    /// - Parameter type: The object identifier of its type.
     /// - Returns: `nil` for a type that no table of a ledger has.
     init?(_ bytes: UnsafeRawBufferPointer, type: UInt32) {
         switch type {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Requests that may be sent twice: again if their connection ended, or if they met another transaction.
+/// Sends requests that are safe to repeat. A request is repeated after a conflict, or if its connection ended.
 struct RepeatedRequests: Sendable {
     let pool: ConnectionPool
 
-    /// How often a request is sent again.
+    /// The maximum number of repetitions.
     static let maxLosses = 3
 
-    /// - Returns: The rows of each of its statements.
+    /// - Returns: The rows of each statement.
     /// - Throws: `PostgresFailure`.
     @discardableResult
     func send(_ request: PostgresRequest) async throws -> [PostgresRows] {
@@ -21,16 +21,16 @@ struct RepeatedRequests: Sendable {
         }
     }
 
-    /// If a connection has ended, so has the epoch in which a request must be sent.
+    /// A request bound to an epoch is not repeated after its connection ended, because the epoch has ended too.
     private func isRepeated(_ request: PostgresRequest, _ failure: PostgresFailure) -> Bool {
         failure.isConflict || failure.isWorthAnotherConnection && request.epoch == nil
     }
 
-    /// Reads one state of the database.
+    /// Reads a single state of the database.
     ///
     /// - Parameters:
-    ///   - epoch: The epoch that must last, see ``PostgresRequest/during(_:)``.
-    ///   - statementLimit: How long each statement may take.
+    ///   - epoch: The epoch of the request, see ``PostgresRequest/during(_:)``; `nil` for any epoch.
+    ///   - statementLimit: The timeout of each statement; `nil` for the session's timeout.
     func read(
         _ statements: [PostgresStatement], during epoch: Int? = nil, statementLimit: Duration? = nil
     ) async throws -> [PostgresRows] {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How the database plans the statements of a session.
+/// Planner settings of a session.
 ///
-/// A plan that was made while a table was empty reads all of the table, and is kept until statistics are gathered: in a
-/// ledger that grows fast, each look-up then costs as much as there is. All statements have indexes, so the planner is
-/// told to use them, also if a table seems to be small.
+/// A plan made for an empty table scans the whole table, and stays cached until statistics are gathered. In a
+/// fast-growing ledger, each look-up would then take time in proportion to the table. Every statement has an index, so
+/// the planner is told to use indexes even for a table that seems small.
 enum SessionPlans {
-    /// Only if the process at the other end is the one that libpq knows: a pooler would give the session to others.
+    /// The statement has no effect behind a pooler: the server process must be the process that libpq knows. Otherwise
+    /// the pooler would give the session to other clients.
     ///
-    /// A table that must be read whole, such as `apps`, seems to be so expensive then that PostgreSQL would compile the
-    /// statement, which takes much longer than to run it.
+    /// Without sequential scans, a table that must be read whole, such as `apps`, seems expensive. PostgreSQL would
+    /// then compile the statement, which takes much longer than running it.
     static func statement(for process: Int64) -> PostgresStatement {
         .once(
             """

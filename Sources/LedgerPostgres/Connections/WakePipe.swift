@@ -8,7 +8,7 @@ import Musl
 import Darwin
 #endif
 
-/// A pipe that ends the wait of a thread in `poll`.
+/// A pipe that ends a thread's wait in `poll`.
 final class WakePipe: Sendable {
     private let (readEnd, writeEnd): (Int32, Int32)
 
@@ -29,10 +29,10 @@ final class WakePipe: Sendable {
         close(writeEnd)
     }
 
-    /// What to wait for.
+    /// The end of the pipe to poll.
     var pollEntry: pollfd { pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0) }
 
-    /// Ends the present wait, or the next one. If the pipe is full, the wait ends anyway.
+    /// Ends the current wait, or the next wait. If the pipe is full, the wait ends anyway.
     func wake() { _ = write(writeEnd, "1", 1) }
 
     /// Empties the pipe, so that the next wait lasts.
