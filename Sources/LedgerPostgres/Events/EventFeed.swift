@@ -4,18 +4,19 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The numbered events, and the work of numbering those that commits have put into the outbox, see ``EventSequencer``.
+/// Reads numbered events, and numbers the events in the outbox, see ``EventSequencer``.
 final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
-    /// Bounds the wait for the counter.
+    /// The statement that bounds the wait for the counter.
     private let lockLimit: PostgresStatement
-    /// Whether the database says which one it is, so that what was found in it is not taken for true of another one.
+    /// Whether the database reveals its identity. If not, a fact learned from the database may be false after a
+    /// failover, and is not cached.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
-    /// The readers for whom events must be numbered. They share the work, and so one connection: if another server
-    /// holds the counter, they would else take all of them.
+    /// The readers that wait until events are numbered. They share the work and its connection. Otherwise, while a
+    /// different server holds the counter, waiting readers would occupy all connections.
     private let readers: GroupQueue<Reader, Never>
     private let state = Mutex(State())
 
@@ -24,19 +25,19 @@ final class EventFeed: Sendable {
 
     private typealias Reader = @Sendable (Result<Void, any Error>) -> Void
 
-    /// How long events wait for their numbers, so that many are numbered together.
+    /// The time before events are numbered, so that many events are numbered together.
     private static let pause = Duration.milliseconds(250)
 
     private struct State {
-        /// Whether events are being numbered, and whether more were committed meanwhile.
+        /// Whether events are being numbered, and whether events were committed in the meantime.
         var isRunning = false
         var isNeeded = false
-        /// The first transaction that may have left events in the outbox, as was found in an epoch.
+        /// The first transaction that may have left events in the outbox, and the epoch in which it was found.
         var first: (transaction: Int64, epoch: Int) = (0, 0)
-        /// Why the last reader's events could not be numbered.
+        /// The reason why the last reader's events could not be numbered.
         var failure: String?
 
-        /// - Returns: Whether to number events. Otherwise it counts as ended.
+        /// - Returns: Whether to number events again. If false, the numbering has ended.
         mutating func next() -> Bool {
             isRunning = isNeeded
             isNeeded = false
@@ -45,9 +46,9 @@ final class EventFeed: Sendable {
     }
 
     /// - Parameters:
-    ///   - lockLimit: How long a reader waits for the counter.
+    ///   - lockLimit: The maximum time that a reader waits for the counter.
     ///   - isDistributed: Whether Citus distributes the tables.
-    ///   - showsIdentity: Whether the database says which one it is.
+    ///   - showsIdentity: Whether the database reveals its identity.
     init(
         _ requests: RepeatedRequests, clock: ContinuousClock, lockLimit: Duration, isDistributed: Bool,
         showsIdentity: Bool
@@ -68,7 +69,7 @@ final class EventFeed: Sendable {
 // MARK: - Numbering
 
 extension EventFeed {
-    /// Numbers the events that were committed before.
+    /// Numbers the events committed so far.
     func number() async throws {
         try await withCheckedThrowingContinuation { continuation in
             readers.add({ continuation.resume(with: $0) }) { readers in
@@ -83,10 +84,11 @@ extension EventFeed {
         for _ in 0..<Self.maxRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
     }
 
-    /// The limit on rounds of one reader: new events arrive, and on several nodes other servers number them too.
+    /// The maximum number of rounds for a reader. Further rounds are needed if new events arrive, or if other servers
+    /// number events on Citus.
     private static let maxRounds = 100
 
-    /// - Returns: Whether there may be more.
+    /// - Returns: Whether more events may be waiting.
     private func numberBatch() async throws -> Bool {
         let epoch = requests.pool.epoch
         let lock = [lockLimit, EventSequencer.lock]
@@ -99,17 +101,17 @@ extension EventFeed {
         return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
     }
 
-    /// Numbers events if the lock that comes before is held.
+    /// The statements that number events. They have no effect unless the transaction holds the counter.
     private func moving(in epoch: Int) -> [PostgresStatement] {
         [beginEpochs, EventSequencer.move(since: firstTransaction(in: epoch))]
     }
 
-    /// The first transaction that may have left events in the outbox.
+    /// The first transaction that may have left events in the outbox; 0 if unknown.
     private func firstTransaction(in epoch: Int) -> Int64 {
         state.withLock { $0.first.epoch == epoch ? $0.first.transaction : 0 }
     }
 
-    /// Notes that no transaction before this one has left events in the outbox, or will.
+    /// Notes that no earlier transaction has left events in the outbox, or ever will.
     private func noteEmpty(before transaction: Int64, in epoch: Int) {
         guard showsIdentity else { return }
         state.withLock { state in
@@ -120,9 +122,10 @@ extension EventFeed {
 
     /// Numbers events if Citus distributes the tables.
     ///
-    /// - Returns: Whether there may be more, also because another server was faster.
+    /// - Returns: Whether more events may be waiting, for example because a concurrent server was faster.
     private func numberOnNodes() async throws -> Bool {
-        // The counter comes first: whatever another server numbers after that changes it.
+        // The counter is read first. If a concurrent server numbers events afterwards, it changes the counter, and the
+        // commit below fails.
         let answers = try await requests.read([EventSearch.last, EventSequencer.oldest])
         let last = try answers[0].map { try $0.next(Int64.self) }.first ?? 0
         guard !answers[1].rows.isEmpty else { return false }
@@ -130,17 +133,17 @@ extension EventFeed {
         do {
             _ = try await requests.pool.run(.transaction(EventSequencer.number(answers[1], after: last)))
         } catch let failure as PostgresFailure where failure.isConflict || failure.isWorthAnotherConnection {
-            // After a cancellation the caller tries again at once.
+            // If the task is cancelled, the sleep ends at once, and the caller tries again.
             try? await clock.sleep(for: .milliseconds(5))
             return true
         }
-        // If this fails, the next server that numbers events finds them numbered and removes them.
+        // If the removal fails, the next server that numbers events finds these events numbered, and removes them.
         try await requests.send(.transaction(EventSequencer.remove(answers[1])))
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
 
-    /// Numbers events behind the commits, so that readers find them numbered. If it fails or the storage is closed
-    /// meanwhile, the next reader does it.
+    /// Numbers events soon after their commit, so that readers find them numbered. If the numbering fails or the
+    /// storage is closed, the next reader numbers the events.
     func numberSoon() {
         let begins = state.withLock { state in
             let isRunning = state.isRunning
@@ -151,16 +154,17 @@ extension EventFeed {
         guard begins else { return }
         Task {
             while state.withLock({ $0.next() }) {
-                // Nobody cancels this task.
+                // This task is never cancelled.
                 try? await clock.sleep(for: Self.pause)
                 guard !requests.pool.isClosed else { return }
-                // Another server that is at it may be ahead of the last commit: then the next commit is not.
+                // A concurrent server that holds the counter may have missed the last commit. The next commit or reader
+                // then numbers its events.
                 _ = try? await numberIfFree()
             }
         }
     }
 
-    /// Numbers events unless another server is at it.
+    /// Numbers events unless a concurrent server holds the counter.
     func numberIfFree() async throws {
         if isDistributed {
             _ = try await numberOnNodes()
@@ -171,7 +175,7 @@ extension EventFeed {
         }
     }
 
-    /// Why events get no numbers; `nil` if they do.
+    /// The reason why events get no numbers, for the operator; `nil` if events get numbers.
     var concern: String? {
         state.withLock { $0.failure }.map { "Followers do not hear of new events, which get no numbers: \($0)." }
     }
@@ -180,21 +184,21 @@ extension EventFeed {
 // MARK: - Reading and erasing
 
 extension EventFeed {
-    /// A page of events as one state of the database has it.
+    /// A page of events from a single state of the database.
     struct NumberedPage {
         var page: EventPage
-        /// Whether events that have no number yet may belong on it.
+        /// Whether the page may lack events without a number.
         var mayBeIncomplete: Bool
-        /// Whether a synchronous standby may still lack some of it.
+        /// Whether a synchronous standby may lack events of the page.
         var needsConfirmation: Bool
     }
 
-    /// The events of an app after a cursor. Numbers the newest ones if they may belong on the page. If that fails,
-    /// those that have numbers are answered, and the next reader tries again.
+    /// The events of an app after a cursor. Numbers waiting events first if they may belong on the page. If the
+    /// numbering fails, the page has only the events with numbers, and the next reader tries again.
     ///
     /// - Parameters:
     ///   - app: The number of the app, see ``ScopeNumbers``.
-    ///   - epoch: The epoch in which they are read.
+    ///   - epoch: The epoch of the reads.
     /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
     func page(
         of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
@@ -202,7 +206,8 @@ extension EventFeed {
         let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page }
         do {
-            // If a node is away, what waits on others cannot be put in order with what waits there.
+            // Every node is asked. If a node is unreachable, the events of the other nodes cannot be ordered relative
+            // to its events.
             let isAnyWaiting = isDistributed ? try await self.isAnyWaiting() : true
             if isAnyWaiting { try await number() }
             state.withLock { $0.failure = nil }
@@ -210,11 +215,12 @@ extension EventFeed {
             state.withLock { $0.failure = failure.message }
             return page
         }
-        // Also if none waits any more: another server may have numbered some since the page was read.
+        // The page is read again even if no events wait, because a concurrent server may have numbered events since the
+        // first read.
         return try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
     }
 
-    /// Whether events wait for their numbers, on any node.
+    /// Whether events wait for their numbers on any node.
     private func isAnyWaiting() async throws -> Bool {
         try await requests.read(EventSequencer.isAnyWaiting).map { try $0.next(Int64.self) }.first ?? 0 > 0
     }
@@ -226,7 +232,7 @@ extension EventFeed {
             EventSearch.erased(app), EventSearch.last,
             EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
             isDistributed ? EventSequencer.assumed : EventSequencer.waiting(since: firstTransaction(in: epoch)),
-            // After the page, so that it has the epochs of all events on it.
+            // The epochs are read after the page, so that they include the epochs of all its events.
             EventSearch.epochs(app),
         ]
         let answers = try await requests.read(statements, during: epoch)
@@ -236,11 +242,12 @@ extension EventFeed {
         let waiting = try WaitingEvents(answers[3])
         if let transaction = waiting.emptyBefore {
             noteEmpty(before: transaction, in: epoch)
-            // Another server has numbered what this one could not.
+            // A concurrent server has numbered the events that this server could not number.
             state.withLock { $0.failure = nil }
         }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
-        // A cursor above the last number is none, unless another server has numbered events meanwhile.
+        // Throws if the cursor is above the last number. The last erased number counts too, because no snapshot of
+        // Citus covers both numbers.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         var page = EventPage(found, after: epochs.cursor(first))
@@ -250,7 +257,7 @@ extension EventFeed {
             needsConfirmation: waiting.needConfirmation)
     }
 
-    /// The first id of each customer that has one.
+    /// The first id of each existing customer.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }
         let rows = try await requests.read(EventSearch.firstIds(of: customers.map(\.number)))
@@ -262,22 +269,22 @@ extension EventFeed {
             })
     }
 
-    /// Begins another epoch of each app.
+    /// Begins a new epoch of each app.
     func beginEpoch() async throws {
         try await number()
         let lock = [lockLimit, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
-        // A number that another server gives meanwhile counts as one that was lost.
+        // If a concurrent server gives numbers after this read, the events with these numbers count as lost.
         let last = try await requests.read(EventSearch.last).map { try $0.next(Int64.self) }.first ?? 0
         try await requests.send(.transaction(EventSequencer.beginNextEpochs(after: last)))
     }
 
-    /// Erases events that were recorded before an instant, the oldest of each app first, at most `limit`.
+    /// Erases events recorded before an instant, at most `limit`. The oldest events of each app go first.
     ///
-    /// - Returns: How many were erased.
+    /// - Returns: The number of erased events.
     func erase(before instant: Timestamp, limit: Int) async throws -> Int {
-        // An event that is still in the outbox would be numbered again once it is erased.
+        // A numbered event that is still in the outbox would get a new number after its erasure.
         try await number()
         var erased = 0
         let apps = try await requests.read(PostgresStatement("SELECT id FROM quittance.apps ORDER BY id"))
@@ -294,7 +301,7 @@ extension EventFeed {
 }
 
 extension PostgresFailure {
-    /// Whether a request that names an epoch may succeed in the next one.
+    /// Whether a request bound to an epoch may succeed in the next epoch.
     fileprivate var endsEpoch: Bool {
         if case .outdated = self { true } else { isWorthAnotherConnection }
     }

@@ -3,15 +3,15 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Events: put into the outbox, numbered, read by their numbers.
+// Puts events into the outbox, numbers them, and reads them by number.
 
-/// The columns that the outbox and the events have in common.
+/// The columns that the outbox shares with the table of events.
 private enum EventColumns {
     static let key = ["recorded_at", "home", "source", "scope", "version", "place"]
 
     static let values = ["kind", "customer", "body"]
 
-    /// The types of the key's columns, then of the values'.
+    /// The types of the key's columns, and then of the other columns.
     static let types: [ColumnType] =
         [.integer, .text, .integer, .integer, .integer, .integer] + [.text, .integer, .bytes]
 
@@ -22,19 +22,19 @@ private enum EventColumns {
     static let readList = "recorded_at, kind, customer, \(EventSource.chainName), body"
 }
 
-/// Where an event is from, a column of its key.
+/// The origin of an event, a column of its key.
 enum EventSource: Int64 {
-    /// A chain, whose name is the `home` of the event.
+    /// A chain. The `home` of the event is the name of the chain.
     case chain = 0
-    /// No chain: `home` is empty.
+    /// No chain. The `home` is empty.
     case noChain = 1
-    /// A chain, in another ledger from which the event was copied. Its version is the number that it had there, so no
-    /// later event of the chain has the same key.
+    /// A chain of a different ledger, from which the event was copied. The version of the event is its number in the
+    /// source ledger, so that no later event of the chain has the same key.
     case copiedChain = 2
-    /// No chain, in another ledger.
+    /// No chain, in a different ledger from which the event was copied.
     case copiedNoChain = 3
 
-    /// The name of the event's chain.
+    /// The name of the event's chain; NULL without a chain.
     static let chainName =
         "CASE WHEN source IN (\(noChain.rawValue), \(copiedNoChain.rawValue)) THEN NULL ELSE home END"
 
@@ -54,9 +54,9 @@ extension CommitPlan {
 
     private static let raiseCounter = "UPDATE quittance.counter SET last = greatest(last, $1) WHERE id = $2"
 
-    /// Adds events that have numbers, of another ledger.
+    /// Adds numbered events that were copied from a different ledger.
     ///
-    /// The counter's row is locked first, as by ``EventSequencer``.
+    /// The counter's row is locked first, as in ``EventSequencer``.
     mutating func insertNumbered(_ events: [LedgerEvent]) {
         let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
         guard let last = numbered.map(\.number).max() else { return }
@@ -72,7 +72,7 @@ extension CommitPlan {
         }
     }
 
-    /// Raises the last numbers to those of another ledger.
+    /// Raises the last numbers to at least the last numbers of the copied ledger.
     mutating func raise(_ marks: HighWaterMarks) {
         for (last, id) in [(marks.lastEvent, 1), (marks.lastCustomer, 2)] where last > 0 {
             add(Self.raiseCounter, [.integer(last), .integer(Int64(id))])
@@ -95,7 +95,8 @@ extension CommitPlan {
         }
     }
 
-    /// The events of a chain are ordered by its version, those of one commit by their place.
+    /// Adds events to the outbox. The version of the chain orders the events of a chain, and their place orders the
+    /// events of a commit.
     mutating func append(_ events: [LedgerEvent]) {
         for (index, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
@@ -119,27 +120,29 @@ extension LedgerEvent {
 
 // MARK: - Numbering
 
-/// Gives the events in the outbox their numbers, by which they become readable.
+/// Numbers the events in the outbox. Readers see only numbered events.
 ///
-/// Only the holder of the counter's row gives numbers, until it commits. Therefore a number is visible only after all
-/// smaller ones, and no reader skips an event. The unique key of events numbers none a second time.
+/// Only the holder of the counter's row gives numbers, and holds the row until its commit. A number therefore becomes
+/// visible only after all smaller numbers, and no reader skips an event. A unique key prevents a second number for an
+/// event.
 ///
-/// An event leaves the outbox in the transaction that numbers it. On Citus the two tables may be on different nodes,
-/// and the next sequencer would see the counter's row free before it sees the outbox without the event. There the
-/// server reads the outbox and inserts the numbered events itself. It commits only if the counter is still as it was
-/// read. It removes the events from the outbox in a transaction of their own.
+/// An event leaves the outbox in the transaction that numbers the event. On Citus this is impossible, because the two
+/// tables may be on different nodes. The next server might find the counter's row free before the removal from the
+/// outbox becomes visible. There the server reads the outbox and inserts the numbered events itself. The insertion
+/// commits only if the counter is unchanged since it was read. A separate transaction removes the events from the
+/// outbox.
 enum EventSequencer {
-    /// How many events are numbered in one transaction.
+    /// The maximum number of events to number in a transaction.
     static let batch = 5000
 
-    /// Locks the counter. The statements after it see everything that was committed before.
+    /// Locks the counter. Later statements of the transaction see everything committed before the lock.
     static let lock = hold("FOR UPDATE")
 
-    /// The same unless another server is at it. Then the statements after it do nothing, since an error of each of them
-    /// would be in the database's log.
+    /// Locks the counter unless a concurrent server holds it. Without the lock, later statements of the transaction
+    /// have no effect. Errors instead would fill the log of the database.
     static let lockIfFree = hold("FOR UPDATE SKIP LOCKED")
 
-    /// Notes in a setting of the transaction whether it holds the counter.
+    /// Records in a setting of the transaction whether the transaction holds the counter.
     private static func hold(_ lock: String) -> PostgresStatement {
         PostgresStatement(
             """
@@ -150,18 +153,19 @@ enum EventSequencer {
 
     private static let isHeld = "current_setting('ledger.counter', true) = 'held'"
 
-    /// The order in which events are numbered. A chain's events come in the order of its versions: a commit that
-    /// changes the chain begins after the one before has ended, and within a commit the key has that order.
+    /// The order of numbering. A chain's events are in the order of its versions. A commit that changes the chain
+    /// begins after the previous commit of the chain has ended, and within a commit the key keeps the order.
     private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
 
-    /// In two ranges of a table without statistics PostgreSQL expects one row, and so reads the index in its order. For
-    /// two rows it would rather sort, and leave the index full of entries of dead rows.
+    /// With two range conditions and no statistics, PostgreSQL estimates a single row, and so reads the index in its
+    /// order. For an estimate of two rows PostgreSQL would sort instead, and the index would stay full of entries of
+    /// dead rows.
     private static let isNew =
         "added BETWEEN $1 AND \(Int64.max) AND recorded_at BETWEEN \(Int64.min) AND \(Int64.max)"
 
-    /// Numbers the events that come first. Returns how many.
+    /// Numbers the first events in the outbox. Returns the number of events.
     ///
-    /// - Parameter first: The first transaction that may have left some, see ``waiting(since:)``.
+    /// - Parameter first: The first transaction that may have left events in the outbox, see ``waiting(since:)``.
     static func move(since first: Int64) -> PostgresStatement { PostgresStatement(moveText, [.integer(first)]) }
 
     private static let moveText = """
@@ -185,12 +189,12 @@ enum EventSequencer {
         RETURNING (SELECT count(*) FROM batch)
         """
 
-    /// Begins the epochs that are needed before events are numbered: the first one of each app, and another one if this
-    /// is not the database in which the newest one was begun, which may have numbered events that are not here. A dump
-    /// that is restored into the same database makes its tables anew, so the oid of a table tells that too. The
-    /// transaction holds the counter.
+    /// Begins the missing epochs before events are numbered. Each app without an epoch gets its first. An app gets a
+    /// further epoch if its newest epoch began in a different database, because that database may have numbered events
+    /// missing here. A dump restored into the same database creates its tables anew, so the identity includes the oid
+    /// of a table. The statement has no effect unless the transaction holds the counter.
     ///
-    /// - Parameter showsIdentity: Whether the database says which one it is. If not, only
+    /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
     static func beginEpochs(showsIdentity: Bool) -> PostgresStatement {
         PostgresStatement(
@@ -215,9 +219,9 @@ enum EventSequencer {
 
     private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
-    /// Begins another epoch of each app that has one.
+    /// Begins a new epoch of each app that has an epoch.
     ///
-    /// - Parameter last: The last number that was given.
+    /// - Parameter last: The last number given.
     static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
         [
             PostgresStatement("UPDATE quittance.epochs SET last = $1 WHERE last IS NULL", [.integer(last)]),
@@ -229,8 +233,8 @@ enum EventSequencer {
         ]
     }
 
-    /// Finds out about ``WaitingEvents``. A dead row that a long snapshot of somebody else keeps is passed over: what
-    /// transactions before the first one have left was numbered.
+    /// Reads ``WaitingEvents``. Events of transactions before `first` are skipped, because they are numbered already.
+    /// Their dead rows may stay in the index for as long as any client holds an old snapshot.
     ///
     /// - Parameter first: The first transaction that may have left events in the outbox.
     static func waiting(since first: Int64) -> PostgresStatement {
@@ -245,19 +249,20 @@ enum EventSequencer {
     }
 }
 
-/// What a state of the database says about events that have no number yet, and about reading those that have one.
+/// The facts about unnumbered events, and about reading numbered events, in a state of the database.
 struct WaitingEvents {
-    /// Whether events wait for their numbers, and can get them: a standby or a read-only database gives none.
+    /// Whether events wait for their numbers and can get them. A standby or a read-only database gives no numbers.
     var canBeNumbered: Bool
-    /// If none waits, the first transaction that may still leave some: all before it have ended.
+    /// If no event waits, the first transaction that may still add events: all earlier transactions have ended.
+    /// Otherwise `nil`.
     var emptyBefore: Int64?
-    /// Whether what was read must wait for a synchronous standby. What a standby itself answers cannot.
+    /// Whether the read events must wait for a synchronous standby. The events from a standby cannot wait.
     var needConfirmation: Bool
 
     static let needsConfirmation =
         "NOT pg_is_in_recovery() AND current_setting('synchronous_standby_names') <> ''"
 
-    /// Reads the answer to ``EventSequencer/waiting(since:)`` or ``EventSequencer/assumed``.
+    /// Reads the result of ``EventSequencer/waiting(since:)`` or ``EventSequencer/assumed``.
     init(_ rows: PostgresRows) throws {
         let found =
             try rows.map { row in
@@ -275,10 +280,10 @@ struct WaitingEvents {
 // MARK: - Numbering on several nodes
 
 extension EventSequencer {
-    /// How many events a server numbers at a time. Each takes a statement.
+    /// The maximum number of events that a server numbers at a time. Each event takes a statement.
     static let nodeBatch = 500
 
-    /// Begins the first epoch of each app. A node that takes over for another one is not noticed.
+    /// Begins the first epoch of each app. A failover of a node is not noticed.
     static let beginFirstEpochs = PostgresStatement(
         """
         INSERT INTO quittance.epochs (app, place, id)
@@ -294,9 +299,9 @@ extension EventSequencer {
         ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
         """)
 
-    /// Gives numbers to the events that ``oldest`` found. Those that have one already keep it.
+    /// Numbers the events that ``oldest`` found. Events that already have a number keep it.
     ///
-    /// - Parameter last: The last number. Fails if it is not the last one any more.
+    /// - Parameter last: The last number given. The transaction fails if the counter has changed.
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
         let advance = PostgresStatement(
             """
@@ -308,11 +313,11 @@ extension EventSequencer {
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }
 
-    /// Takes the place of ``waiting(since:)``, which would ask all nodes for each page. Events may wait, and each node
-    /// may have a standby of its own.
+    /// Replaces ``waiting(since:)``, which would query all nodes for each page. It assumes that events wait, and that
+    /// each node has a standby.
     static let assumed = PostgresStatement("SELECT 1::bigint, 0::bigint, false, true")
 
-    /// Whether events wait for their numbers. Asks all nodes.
+    /// Whether events wait for their numbers. Queries all nodes.
     static let isAnyWaiting = PostgresStatement(
         "SELECT count(*) FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
 
@@ -330,17 +335,17 @@ extension EventSequencer {
 
 // MARK: - Reading
 
-/// Events found by cursor.
+/// Searches for events by cursor.
 enum EventSearch {
-    /// The number of an app's last erased event; no row if the app has none.
+    /// The number of an app's last erased event; no row if the app does not exist.
     static func erased(_ app: Int64) -> PostgresStatement {
         PostgresStatement("SELECT erased_events FROM quittance.apps WHERE id = $1", [.integer(app)])
     }
 
-    /// The last number that was given.
+    /// The last number given to an event.
     static let last = PostgresStatement("SELECT last FROM quittance.counter WHERE id = 1")
 
-    /// The last numbers of events and customers, in this order.
+    /// The last numbers given to events and customers, in this order.
     static let counters = PostgresStatement("SELECT last FROM quittance.counter ORDER BY id")
 
     /// The epochs of an app.
@@ -348,7 +353,7 @@ enum EventSearch {
         PostgresStatement("SELECT id, last FROM quittance.epochs WHERE app = $1 ORDER BY place", [.integer(app)])
     }
 
-    /// The epochs of every app that has any, each with the app.
+    /// The epochs of every app that has an epoch, each with its app.
     static let allEpochs = PostgresStatement(
         """
         SELECT bundle_id, epochs.id, last FROM quittance.epochs JOIN quittance.apps ON apps.id = app ORDER BY app, place
@@ -358,8 +363,8 @@ enum EventSearch {
     /// The number of each app's last erased event.
     static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM quittance.apps")
 
-    /// The events of an app after a number. Erased ones are passed over, since their entries stay in the index for a
-    /// while.
+    /// The events of an app after a number. Erased events are skipped explicitly, because their entries stay in the
+    /// index for a while.
     ///
     /// - Parameter joins: Whether to find the first id of each customer too.
     static func page(_ app: Int64, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
@@ -369,15 +374,15 @@ enum EventSearch {
             [.integer(app), start.parameter, max(0, limit).parameter])
     }
 
-    /// As many events as a page of the HTTP API has at most. For a plan that it keeps PostgreSQL takes a limit that is
-    /// a parameter for a tenth of the app's events, and would rather sort them all.
+    /// The size of the largest page in the HTTP API. As a parameter, the limit would make PostgreSQL sort all events: a
+    /// cached plan assumes that a parameter limits the rows to a tenth.
     private static let usualLimit = 500
 
-    /// All rows of a customer have the same ids. With a limit instead of an aggregate PostgreSQL would rather read an
-    /// empty table than its index, and keep that plan.
+    /// All rows of a customer have the same ids. The aggregate makes PostgreSQL use the index. With a limit instead,
+    /// PostgreSQL would scan the whole table while the table is empty, and would keep that plan.
     private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
 
-    /// Subqueries of one value each, where a join would let PostgreSQL read all events first and sort them.
+    /// Scalar subqueries instead of joins. For a join, PostgreSQL might read and sort all events first.
     private static func pageText(_ id: String, inner: String) -> String {
         """
         SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope),
@@ -389,7 +394,7 @@ enum EventSearch {
         """
     }
 
-    /// The first id of each of some customers, by number.
+    /// The first id of each of the given customers, by number.
     static func firstIds(of numbers: [Int64]) -> PostgresStatement {
         PostgresStatement(
             "SELECT number, ids[1] FROM quittance.customers WHERE number = ANY($1::bigint[])",

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Brings the tables of events up to date: what an event says was in columns, and is a body now, see `LedgerEvent`.
+/// Upgrades the tables of events. The content of an event was in columns, and is now a body, see `LedgerEvent`.
 ///
-/// No server may run meanwhile: those of the version before name the columns. Each table is rewritten once, by changing
-/// the type of one of the columns; so it keeps its name, its indexes, its parameters and who may read it.
+/// No server may run during the upgrade, because servers of the previous version use the old columns. Each table is
+/// rewritten once, by a change of a column's type. The table therefore keeps its name, indexes, parameters and grants.
 enum EventUpgrade {
-    /// The tables that are changed.
+    /// The tables to change.
     static let tables = ["outbox", "events"]
 
     static let statements =
         [
-            // Whether a copied event is about a chain was said by a column that goes.
+            // So far, only a column dropped below showed whether a copied event has a chain.
             """
             UPDATE quittance.events SET source = \(EventSource.copiedNoChain.rawValue)
             WHERE source = \(EventSource.copiedChain.rawValue) AND original_transaction_id IS NULL
@@ -33,8 +33,8 @@ enum EventUpgrade {
         ]
     }
 
-    /// Changes what the view `feed` reads, if it is there and ours: Citus has none, and an operator may have another
-    /// one of this name. Its columns stay, and so does who may read it.
+    /// Replaces the view `feed` if it exists and reads the ledger's events. On Citus the view does not exist, and an
+    /// operator may have made a different view of the same name. The columns and the grants of the view stay.
     private static func view(_ definition: String) -> String {
         """
         DO $$ BEGIN
@@ -72,9 +72,10 @@ enum EventUpgrade {
         "CASE WHEN \(column) <> 0 THEN 'true' WHEN \(column) = 0 THEN 'false' END"
     }
 
-    /// A text as a JSON string. In a column NUL was U+0001 and `0`, and U+0001 was U+0001 and `1`, see `StoredText`.
-    /// PostgreSQL writes U+0001 as `\u0001`, which no backslash comes before that is not one of a pair. Halves of
-    /// surrogate pairs stay in the form of `LoneSurrogate`: no id, product or notification type has any.
+    /// A text as a JSON string. In the column, NUL is stored as U+0001 `0`, and U+0001 as U+0001 `1`, see `StoredText`.
+    /// PostgreSQL writes U+0001 as `\u0001`. The pattern requires an even number of backslashes before `\u0001`, so
+    /// that its own backslash is not escaped. Halves of surrogate pairs keep the form of `LoneSurrogate`. No id,
+    /// product or notification type contains such a half.
     private static func text(_ column: String) -> String {
         #"regexp_replace(to_json(\#(column))::text, '(?<!\\)((?:\\\\)*)\\u0001([01])', '\1\\u000\2', 'g')"#
     }
