@@ -2,14 +2,15 @@
 
 /// SQL for a database that may have Citus, see ``Distribution``.
 enum Citus {
-    /// Sends the commands of a transaction to each node one after another, since some make objects that the next ones
-    /// need. A database without Citus ignores it.
+    /// Runs a transaction's commands on the nodes in sequence, because some commands create objects for later commands.
+    /// A database without Citus ignores the setting.
     static let sequential = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 
-    /// The end of a query, for a database with Citus, that has a row if the tables are distributed: all are, or none.
+    /// The end of a query in a database with Citus. The query has a row if the tables are distributed: either all are,
+    /// or none.
     static let distributed = "FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.chains')"
 
-    /// A statement that runs others, in PL/pgSQL, if the tables are distributed.
+    /// A statement that runs other statements, in PL/pgSQL, if the tables are distributed.
     static func ifDistributed(_ statements: String) -> String {
         """
         DO $$ BEGIN

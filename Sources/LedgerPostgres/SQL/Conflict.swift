@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The error by which the database says that another server was faster: a version or a row is not as it was loaded.
+/// The error that the database raises if a concurrent server was faster: a version or a row differs from the loaded
+/// state.
 ///
-/// A statement calls the function `conflict` with what it has found. The function only raises the error.
+/// A statement calls the function `conflict` with a value that it has found. The function always raises the error.
 ///
-/// The argument must be a column or an aggregate. PostgreSQL would evaluate the function of a constant or a parameter
-/// when it plans the statement, and then always fail. The function is immutable, since Citus takes no other functions
-/// in `CASE` and in `ON CONFLICT DO UPDATE SET`.
+/// The argument must be a column or an aggregate. For a constant or a parameter, PostgreSQL would evaluate the function
+/// while planning, and every statement would fail. The function is immutable, because Citus accepts only immutable
+/// functions in `CASE` and in `ON CONFLICT DO UPDATE SET`.
 enum Conflict {
-    /// The SQLSTATE. Neither the SQL standard nor PostgreSQL has the class `QT`.
+    /// The SQLSTATE. Neither the SQL standard nor PostgreSQL uses the class `QT`.
     static let state = "QT001"
 
-    /// Makes the function. A database may be set up so that new functions are their owner's alone.
+    /// Creates the function. Some databases reserve new functions for their owner, so the right to execute is granted.
     static let function = [
         """
         CREATE FUNCTION quittance.conflict(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
@@ -21,27 +22,27 @@ enum Conflict {
         "GRANT EXECUTE ON FUNCTION quittance.conflict(bigint) TO PUBLIC",
     ]
 
-    /// Makes the function known to all nodes of Citus, also those that are added later.
+    /// Distributes the function to all nodes of Citus, including nodes added later.
     static let distribution = "create_distributed_function('quittance.conflict(bigint)')"
 
-    /// The statement of PL/pgSQL that raises the error.
+    /// The PL/pgSQL statement that raises the error.
     private static let raise = """
         RAISE EXCEPTION 'another server of the ledger was faster; this one decides again, and nothing is to be done'
             USING ERRCODE = '\(state)';
         """
 
-    /// The end of a statement that fails if a part of it has met no row.
+    /// The end of a statement that fails if its named part found no row.
     ///
-    /// - Parameter rows: The name of that part in `WITH`.
+    /// - Parameter rows: The name of the part in `WITH`.
     static func unlessAny(_ rows: String) -> String {
         "SELECT CASE count(*) WHEN 0 THEN quittance.conflict(count(*)) END FROM \(rows)"
     }
 
-    /// A statement that fails if another server was faster, for tables that may not have the function yet.
+    /// A statement that fails if a concurrent server was faster, for tables that may lack the function.
     ///
     /// - Parameters:
-    ///   - attempt: A statement of PL/pgSQL that may come first.
-    ///   - condition: When it fails, in PL/pgSQL.
+    ///   - attempt: A PL/pgSQL statement to run first.
+    ///   - condition: The PL/pgSQL condition of the failure.
     static func raised(after attempt: String = "", if condition: String) -> String {
         """
         DO $$ BEGIN

@@ -4,17 +4,17 @@ import PurchaseLedger
 
 /// Distributes the tables over the nodes of Citus, an extension of PostgreSQL.
 ///
-/// Rows with the same `home` are on the same node. Citus runs a statement quickly if it is about one table and one
-/// `home`, or about tables of which each node has a copy. It refuses to lock rows, and to join, over several nodes.
-/// What the statements do about that is in the files in `Rows`, see ``LoadPlan`` and ``CommitPlan``.
+/// Rows with the same `home` are on the same node. Citus is fast for a statement about a single table and a single
+/// `home`, or about tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows`
+/// adapt their statements, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
-    /// The tables that each node has a copy of. Writing one locks it and is a commit of all nodes, so no intake does.
+    /// The tables copied to each node. A write locks the table and commits on all nodes, so no intake writes them.
     static let copied = ["apps", "scopes", "pieces", "schema_version", "retention"]
 
-    /// The tables that are on one node, the same one: numbering events is then a transaction of one node.
+    /// The tables on a single node. The numbering of events is therefore a transaction of a single node.
     static let together = ["counter", "events", "epochs", "proof"]
 
-    /// The tables that are distributed by `home`.
+    /// The tables distributed by `home`.
     static let distributed = [
         "chains", "transactions", "documents", "mentions", "customers", "holdings", "outbox", "confirmations",
         "records",
@@ -26,7 +26,7 @@ enum Distribution {
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
-    /// - Throws: `LedgerStorageError.readOnly` if the tables still have to be distributed, and this connection is not
+    /// - Throws: `LedgerStorageError.readOnly` if the tables are not yet distributed and this connection does not lead
     ///   to the coordinator.
     static func requireNode(_ requests: RepeatedRequests) async throws {
         guard try await count(isThere, requests) > 0, try await count(isDone, requests) == 0 else { return }
@@ -39,17 +39,17 @@ enum Distribution {
 
     /// Distributes the tables if the database has Citus.
     ///
-    /// - Parameter upgrades: Whether to distribute them if they are not.
-    /// - Returns: Whether they are distributed.
+    /// - Parameter upgrades: Whether to distribute the tables if necessary.
+    /// - Returns: Whether the tables are distributed.
     static func run(_ requests: RepeatedRequests, upgrades: Bool) async throws -> Bool {
         guard try await count(isThere, requests) > 0 else { return false }
         if try await count(isDone, requests) > 0 { return true }
         guard upgrades else { return false }
         do {
-            // Rows that are there are moved.
+            // Existing rows are moved to their nodes.
             _ = try await requests.pool.run(.transaction(statements.map { .once($0) }, limit: Migrator.limit))
         } catch let failure as PostgresFailure {
-            // Another server was faster: it is done, or was refused for the same reason.
+            // If a concurrent server was faster, the tables are distributed by now.
             guard try await count(isDone, requests) > 0 else { throw failure }
         }
         return true
@@ -59,8 +59,8 @@ enum Distribution {
         try await requests.read(statement).map { try $0.next(Int.self) }.first ?? 0
     }
 
-    /// The first table of each kind has nothing to be with: Citus 13 compares collations wrongly if it chooses itself.
-    /// Citus cannot plan the views for people.
+    /// The first table of each kind is colocated with no table, because Citus 13 compares collations wrongly if it
+    /// chooses the colocation. The views for people are dropped, because Citus cannot plan them.
     static let statements =
         ["SET LOCAL statement_timeout = 0", Citus.sequential, "SELECT \(Conflict.distribution)::text"]
         + PeopleViews.drop + additions + [fillAdditions]
@@ -77,9 +77,10 @@ enum Distribution {
             return "SELECT create_distributed_table('quittance.\(table)', 'home', colocate_with => '\(other)')::text"
         }
 
-    /// What only distributed tables have. `also` names the chains that a document is evidence for besides `chain`, as
-    /// `DocumentHomes` does; `mentions.document` is the home of the document. So the one is found from the home of
-    /// the other, see ``DocumentLocation``. A write of `confirmations` waits for the standby of one node.
+    /// The columns and tables that only a distributed ledger has. `also` names the chains of a document besides
+    /// `chain`, in the form of `ChainName`. `mentions.document` is the home of the document. A chain therefore leads to
+    /// the homes of its documents, and a document to the homes of its chains, see ``DocumentLocation``. A write to
+    /// `confirmations` waits for the standby of a single node.
     static let additions = [
         "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
         "ALTER TABLE quittance.mentions ADD COLUMN IF NOT EXISTS document text COLLATE \"C\"",
@@ -89,8 +90,8 @@ enum Distribution {
         """,
     ]
 
-    /// Fills in ``additions`` for documents about several chains or with another home than their
-    /// chain's. There are few, and each is found on all nodes. Those that were detached are left out.
+    /// Fills in ``additions`` for documents about several chains, and for documents outside their chain's home. Such
+    /// documents are few, and each takes a few look-ups. Detached documents are skipped.
     private static let fillAdditions = """
         DO $$ DECLARE
             stored record; at_home text; names text[];

@@ -2,27 +2,29 @@
 
 import PurchaseLedger
 
-/// Brings the tables up to date. Several servers may do so at once: the first one wins, and the others find it done.
+/// Creates and upgrades the tables. If several servers migrate at once, the first succeeds, and the others find the
+/// tables up to date.
 struct Migrator {
     let pool: ConnectionPool
 
-    /// How often to start again after another server was faster, or held a lock for too long.
+    /// The maximum number of attempts, if concurrent servers are faster or hold a lock for too long.
     private static let attempts = 60
 
-    /// How long others may go on before it waits for a lock again.
+    /// The pause after a lock timeout, during which other transactions may proceed.
     private static let pause = Duration.seconds(3)
 
-    /// How long the upgrade may take: long enough for a new form of all rows of the largest table.
+    /// The timeout of the upgrade, in which every row of the largest table can be rewritten.
     static let limit = Duration.seconds(3600)
 
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger is of a version that cannot be upgraded.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger's version cannot be upgraded, `readOnly` if the role may
+    ///   not create or change the tables, `unavailable` if the database is unsuitable.
     func migrate() async throws {
         for attempt in 1... {
             do {
                 try await step()
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
-                // Those who wait behind the lock that it has waited for go on meanwhile.
+                // During the pause, the transactions queued behind the requested lock proceed.
                 if failure.isTimeout { try await pool.clock.sleep(for: Self.pause) }
             } catch PostgresFailure.refused("42501", let message) {
                 throw LedgerStorageError(
@@ -33,13 +35,13 @@ struct Migrator {
         }
     }
 
-    /// The version of the ledger's tables; `nil` if there is none.
+    /// The version of the ledger's tables; `nil` without a ledger.
     func version() async throws -> Int? {
         guard case .ledger(let version) = try await content() else { return nil }
         return version
     }
 
-    /// - Throws: `LedgerStorageError` unless the ledger is of this version.
+    /// - Throws: `LedgerStorageError` unless the ledger has the current version.
     func requireCurrent() async throws {
         switch try await content() {
         case .ledger(Schema.version): return
@@ -77,16 +79,17 @@ struct Migrator {
             "The database has the encoding \(encoding): make it with createdb --encoding UTF8 --template template0")
     }
 
-    /// Adds tables for the documents of this quarter and the next one. If that fails, the next start does it: another
-    /// server is faster or busy, the user does not own the tables, or this is not Citus's coordinator.
+    /// Adds tables for the documents of the current quarter and the next. An attempt can fail because a concurrent
+    /// server is faster or busy, because the role does not own the tables, or because the node is not Citus's
+    /// coordinator. The next start then adds the tables.
     private func addQuarters() async {
-        // The next start tries again.
+        // After a failure the next start adds the tables.
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 
-    /// What the schema has.
+    /// The content of the schema.
     ///
-    /// - Throws: `LedgerStorageError` if it has tables of other software, or of a version that cannot be upgraded.
+    /// - Throws: `LedgerStorageError` if the schema has tables of other software, or a version that cannot be upgraded.
     private func content() async throws -> SchemaContent {
         let found = try await SchemaContent.read(pool)
         switch found {
@@ -108,10 +111,10 @@ struct Migrator {
         }
     }
 
-    /// Makes the schema and its version, in the transaction that makes the tables. Servers that do so at once wait for
-    /// each other, and the later ones fail with a ``Conflict``. A name that is taken is none.
+    /// Creates the schema and its version, in the transaction that creates the tables. Concurrent servers wait for each
+    /// other, and all but the first fail with a ``Conflict``. An existing name in the database is not such a conflict.
     private func begin(exists: Bool) -> [PostgresStatement] {
-        // Chosen at random, once: other software has other numbers.
+        // A random constant. Other software is unlikely to use the same lock number.
         var texts = [
             "SELECT pg_advisory_xact_lock(7214370951830261735)::text",
             Conflict.raised(if: "to_regclass('quittance.schema_version') IS NOT NULL"),
@@ -130,12 +133,12 @@ struct Migrator {
         return texts.map { .once($0) }
     }
 
-    /// A change of the tables gives way to a busy server, and is tried again. It may take longer than an operator
-    /// allows others.
+    /// A change of the tables yields to a busy server after two seconds, and is retried. The operator's statement
+    /// timeout is lifted, because a change may take long.
     static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
-    /// Fails if another server was faster.
+    /// Fails if a concurrent server was faster.
     private static let advance: PostgresStatement = {
         let attempt = """
             UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(SchemaUpgrade.source);
@@ -145,7 +148,7 @@ struct Migrator {
 }
 
 extension PostgresFailure {
-    /// Whether another server was faster, or held a lock.
+    /// Whether a concurrent server was faster or held a lock, or the connection was lost.
     fileprivate var isMigrationConflict: Bool {
         guard case .refused(let state, _) = self else { return isWorthAnotherConnection }
         return isConflict || isWorthAnotherConnection || state == "55P03"

@@ -2,24 +2,24 @@
 
 import PurchaseLedger
 
-/// The views for people with `psql`, whose names and columns stay, while tables change from version to version.
-/// `docs/postgresql.md` says what their columns are.
+/// The views for people who use `psql`. Their names and columns stay, even if a new version changes the tables.
+/// `docs/postgresql.md` describes the columns.
 ///
-/// `chains.state` is binary. Therefore a chain's row has what was published about the chain as columns too, which costs
-/// some 60 bytes of the log for each renewal, a fiftieth of it, and no index: updates that leave `next_change` alone
-/// stay in their page.
+/// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
+/// columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of the whole. They add no index entry:
+/// an update that keeps `next_change` stays in its page.
 enum PeopleViews {
-    /// The columns of a chain that only the views read. Truth values are 0 and 1. `other_owners` has the numbers of the
-    /// owners after the first, with a blank between them; few chains have any.
+    /// The columns of a chain that only the views read. Boolean values are 0 and 1. `other_owners` has the numbers of
+    /// all owners but the first, separated by spaces. Few chains have several owners.
     static let chainColumns: [(name: String, type: ColumnType)] = [
         ("is_subscription", .integer), ("status", .text), ("product_id", .text), ("access_until", .integer),
         ("will_renew", .integer), ("gives_access", .integer), ("other_owners", .text),
     ]
 
-    /// All views, each before those that it reads.
+    /// All views, in the order of dropping. Each view precedes the views that it reads.
     private static let names = ["periods", "purchases", "owners", "feed", "holders"]
 
-    /// Citus cannot plan them.
+    /// Drops the views, because Citus cannot plan them.
     static let drop = names.map { "DROP VIEW IF EXISTS quittance.\($0)" }
 
     /// The columns of a transaction that only the views read.
@@ -34,21 +34,21 @@ enum PeopleViews {
         columns.map { "\($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
     }
 
-    /// The index leads from a customer's chains to their transactions. It costs some 40 bytes of the log for each new
-    /// transaction.
+    /// An index from chains to their transactions, for a customer's purchases. It adds some 40 bytes to the write-ahead
+    /// log of each new transaction.
     static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
 
     static let create = [holders, purchases, owners, feed, periods]
 
-    /// Each id of each customer with each chain that the customer ever owned.
+    /// A row for each id of a customer and each chain that the customer ever owned.
     private static let holders = """
         CREATE VIEW quittance.holders AS
         SELECT customers.home AS id, customers.ids[1] AS customer, customers.number, holdings.scope, holdings.chain
         FROM quittance.customers JOIN quittance.holdings ON holdings.home = customers.number::text
         """
 
-    /// A condition on the owner's id begins with the row of that id: its strict comparison makes the outer join an
-    /// inner one.
+    /// If a query has a condition on the owner's id, PostgreSQL starts with the row of the id: the strict comparison
+    /// turns the outer join into an inner join.
     private static let firstOwner = """
         LEFT JOIN quittance.holders ON holders.number = chains.owner AND holders.chain = chains.home
             AND holders.scope = chains.scope AND holders.id = holders.customer
@@ -87,11 +87,11 @@ enum PeopleViews {
         WHERE holders.number = chains.owner OR holders.number::text = ANY (string_to_array(other_owners, ' '))
         """
 
-    /// An event's row, with what its body says.
+    /// The row of an event, with the members of its body.
     ///
-    /// A body that is stored as it is, behind a byte 0, is no JSON, and shows nothing. PostgreSQL has no text for NUL
-    /// and for halves of surrogate pairs, and refuses all of a body with one of them. Here each is U+FFFD. `OFFSET 0`
-    /// keeps PostgreSQL from doing all of this again for each column.
+    /// A plain body, which follows a byte 0, is not JSON and shows no members. PostgreSQL's text cannot contain NUL or
+    /// half of a surrogate pair, and rejects the whole body otherwise. The view shows each of them as U+FFFD. `OFFSET
+    /// 0` keeps PostgreSQL from repeating the conversion for each column.
     static let feed = feed(
         "content",
         from: #"""
@@ -108,12 +108,12 @@ enum PeopleViews {
         "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }
 
-    /// The view while the column of the body is made.
+    /// The view during the upgrade, while the column of the body is created.
     static let feedWithoutContent = feed("'{}'::json", from: "")
 
     /// - Parameters:
-    ///   - content: What the body says, as `json`.
-    ///   - from: Where that is from.
+    ///   - content: The body as `json`.
+    ///   - from: The source of the content.
     private static func feed(_ content: String, from: String) -> String {
         func member(_ name: String, _ type: String = "text", of object: String = content) -> String {
             type == "text" ? "\(object) ->> '\(name)'" : "(\(object) ->> '\(name)')::\(type)"

@@ -3,20 +3,20 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The tables of the quarters in which documents are signed, see ``Schema``.
+/// The tables of documents by the quarter of their signing, see ``Schema``.
 ///
-/// A quarter whose table is missing has its documents in `documents_rest`. Then its table cannot simply be added, since
-/// PostgreSQL would find them in the wrong one.
+/// The documents of a quarter without a table are in `documents_rest`. PostgreSQL then refuses to create the quarter's
+/// table, because the documents would be in the wrong table.
 enum Quarters {
-    /// A quarter that has no table.
+    /// A quarter without a table.
     struct Missing: Sendable {
-        /// The table that it should have.
+        /// The name of the missing table.
         var table: String
-        /// Its first millisecond since 1970, and the first one after it.
+        /// The first millisecond of the quarter since 1970, and the first millisecond after the quarter.
         var (first, last): (Timestamp, Timestamp)
     }
 
-    /// The partitions, with their bounds; NULL for one that is open.
+    /// The partitions with their bounds; NULL for an open bound.
     private static let parts = """
         SELECT substring(bounds FROM 'FROM \\(''?(-?[0-9]+)')::bigint AS first,
                substring(bounds FROM 'TO \\(''?(-?[0-9]+)')::bigint AS last
@@ -26,10 +26,10 @@ enum Quarters {
         WHERE bounds <> 'DEFAULT'
         """
 
-    /// The quarters without a table from the ledger's first one to the next one, those of the last two years: a clock
-    /// that is far ahead must not make hundreds of tables.
+    /// The quarters without a table, from the ledger's first quarter to the next quarter. The search goes back two
+    /// years at most, because a clock far ahead must not create hundreds of tables.
     ///
-    /// - Parameter now: `nil` for the database's clock.
+    /// - Parameter now: The time; `nil` for the database's clock.
     private static func missing(at now: Timestamp?) -> String {
         let instant = now.map { "to_timestamp(\($0.milliseconds) / 1000.0)" } ?? "now()"
         return """
@@ -54,10 +54,10 @@ enum Quarters {
             """
     }
 
-    /// Adds the tables that are missing, unless documents of the quarter are elsewhere. Once documents were taken out
-    /// of the ledger, a past quarter without a table may be one of those.
+    /// Adds the missing tables, except for quarters with documents in a different table. If documents were ever
+    /// detached from the ledger, past quarters are skipped too, because a missing table may have been detached.
     ///
-    /// - Parameter now: `nil` for the database's clock.
+    /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {
         .once(
             """
@@ -77,12 +77,12 @@ enum Quarters {
             """)
     }
 
-    /// What to ask for ``missing(_:)``.
+    /// The statements whose results ``missing(_:)`` reads.
     static func search(at now: Timestamp) -> [PostgresStatement] {
         [.once("SELECT keeps_documents, has_quarters FROM quittance.retention"), .once(missing(at: now))]
     }
 
-    /// The quarters without a table in the answers to ``search(at:)``.
+    /// The quarters without a table, from the results of ``search(at:)``.
     static func missing(_ answers: [PostgresRows]) throws -> [Missing] {
         let retention = try answers[0].map { (keeps: try $0.next(Bool.self), has: try $0.next(Bool.self)) }.first
         guard let retention, retention.has else { return [] }
@@ -94,7 +94,8 @@ enum Quarters {
 }
 
 extension Quarters.Missing {
-    /// What to tell the operator, with the statements that mend it. While they move documents, intakes wait.
+    /// The message for the operator, with the statements that repair the ledger. While they move documents, intakes
+    /// wait.
     var concern: String {
         let rows =
             "quittance.documents_rest WHERE signed_date >= \(first.milliseconds) "

@@ -2,10 +2,10 @@
 
 import PurchaseLedger
 
-/// Makes records of the jobs, API keys, digests of catalogues and the note of an unfinished copy in a ledger of the
-/// version before, each of which had a table or a column of its own.
+/// Upgrades a ledger of the previous version: jobs, API keys, digests of catalogues and the note of an unfinished copy
+/// become records. Each kind had a table or a column of its own.
 enum RecordUpgrade {
-    /// The tables that are changed.
+    /// The tables to change.
     static let tables = ["jobs", "api_keys", "apps", "unfinished_copy"]
 
     static let statements =
@@ -16,8 +16,8 @@ enum RecordUpgrade {
     private static let distribution = Citus.ifDistributed(
         "PERFORM create_distributed_table('quittance.records', 'home', colocate_with => 'quittance.chains');")
 
-    /// A payload of a line of JSON and bytes: see `LinedPayload`. A job that is larger than a record may be is dropped:
-    /// a parked document that no App Store signs.
+    /// The payload is a line of JSON followed by bytes, see `LinedPayload`. A job with a larger payload than the limit
+    /// is dropped: only a parked document that no App Store signed can be so large.
     private static let jobs = """
         INSERT INTO quittance.records (kind, owner, home, name, version, due_at, payload)
         SELECT kind, scope, home, home, version, CASE WHEN kind NOT IN (\(notes)) THEN due_at END,
@@ -50,9 +50,9 @@ enum RecordUpgrade {
         FROM quittance.unfinished_copy
         """
 
-    /// The kinds of jobs that were notes, and never due.
+    /// The kinds of jobs that were notes. A note is never due.
     private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
 
-    /// The kinds of jobs that were notices, and had no payload.
+    /// The kinds of jobs that were notices. A notice had no payload.
     private static let notices = "'unknownProduct', 'contestedPurchase'"
 }

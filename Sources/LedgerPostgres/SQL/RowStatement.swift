@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is done with a row: a statement for one row, some for a few rows, and one for many rows, each column of which
-/// is an array. To take the arrays of three rows apart takes as long as inserting one row.
+/// A statement about rows, with texts for few and for many rows. For few rows each value is a parameter. For many rows
+/// each column is an array parameter. Unpacking arrays of three rows takes as long as inserting a row.
 struct RowStatement: Sendable {
     /// The texts for one row, two rows and so on, in which each value is a parameter.
     private let fewRows: [String]
@@ -9,7 +9,7 @@ struct RowStatement: Sendable {
     private let many: String
     private let columns: [ColumnType]
 
-    /// - Parameter columns: The types of the parameters of `one`. Those of `many` are arrays of them.
+    /// - Parameter columns: The types of the parameters of `one`. The parameters of `many` are arrays of these types.
     init(one: String, many: String, _ columns: [ColumnType]) {
         self.init(fewRows: [one], many: many, columns)
     }
@@ -20,19 +20,19 @@ struct RowStatement: Sendable {
         self.columns = columns
     }
 
-    /// The largest number of rows in a list: as many as a notification has documents. Each number has a statement of
-    /// its own, which each connection must prepare.
+    /// The largest number of rows with a text of their own: the number of documents in a notification. Each connection
+    /// must prepare each text.
     private static let maxList = 3
 
     /// A statement that reads the rows as a table.
     ///
     /// - Parameters:
-    ///   - parameters: The number of its parameters before those of the rows.
-    ///   - text: Makes its text from that of the table.
+    ///   - parameters: The number of parameters before the rows.
+    ///   - text: Returns the text of the statement for the text of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // In subqueries, see ``PostgresStatement``. PostgreSQL takes a list of several rows for a table, not for
-        // constants.
+        // The parameters are in subqueries, see ``PostgresStatement``. PostgreSQL treats a list of several rows as a
+        // table, not as constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")
@@ -52,15 +52,15 @@ struct RowStatement: Sendable {
         }.joined(separator: ", ")
     }
 
-    /// An `INSERT`.
+    /// An `INSERT` statement.
     ///
-    /// - Parameter conflict: What follows the rows. `excluded` is the new row.
+    /// - Parameter conflict: The text after the rows. `excluded` is the new row.
     static func insert(
         into table: String, _ columns: [(name: String, type: ColumnType)], _ conflict: String = ""
     ) -> RowStatement {
         let start = "INSERT INTO \(table) (\(columns.map(\.name).joined(separator: ", ")))"
         let placeholders = columns.indices.map { "$\($0 + 1)" }
-        // In the list of columns, the arrays are read in step. `FROM unnest(…)` would copy all rows first.
+        // In the select list, the arrays are unpacked in parallel. `FROM unnest(…)` would first copy all rows.
         let arrays = zip(placeholders, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         let types = columns.map(\.type)
         return RowStatement(
@@ -70,17 +70,17 @@ struct RowStatement: Sendable {
 
     func isSame(as other: RowStatement) -> Bool { fewRows[0] == other.fewRows[0] }
 
-    /// The statements for some rows, which keep their order.
+    /// The statements for some rows, in the order of the rows.
     ///
-    /// - Parameter shares: Whether all of them may share one statement.
+    /// - Parameter shares: Whether the rows may share a statement.
     func statements(_ rows: [[PostgresValue]], shares: Bool) -> [PostgresStatement] {
         guard shares, rows.count > 1 else { return rows.map { statement([$0]) } }
         return [statement(rows)]
     }
 
-    /// The statement for some rows, at least one.
+    /// The statement for at least one row.
     ///
-    /// - Parameter parameters: Those before the rows.
+    /// - Parameter parameters: The parameters before the rows.
     func statement(_ rows: [[PostgresValue]], after parameters: [PostgresValue] = []) -> PostgresStatement {
         guard rows.count > fewRows.count else {
             return PostgresStatement(fewRows[max(0, rows.count - 1)], parameters + rows.flatMap(\.self))

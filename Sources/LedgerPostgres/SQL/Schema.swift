@@ -2,23 +2,23 @@
 
 /// The tables of a new ledger.
 ///
-/// A change of the tables is made here, with the next ``version``, and in ``SchemaUpgrade``: ledgers that were upgraded
-/// have the same tables. A new column comes last, since PostgreSQL adds it there. A new table is distributed too, see
-/// ``Distribution``.
+/// A change of the tables needs the next ``version`` here, and an upgrade in ``SchemaUpgrade``, because upgraded
+/// ledgers have the same tables. A new column comes last, because PostgreSQL appends new columns. A new table must be
+/// distributed too, see ``Distribution``.
 ///
-/// Rows of most tables have a `home`, by which they can be distributed: what is decided about together has the same
-/// one. All texts are compared byte for byte. All integers are `bigint`, see ``PostgresValue``; times are milliseconds
-/// since 1970.
+/// Rows of most tables have a `home`, by which Citus can distribute them. Rows that a decision uses together have the
+/// same `home`. All texts are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are
+/// milliseconds since 1970.
 enum Schema {
-    /// The version of these tables. A server refuses a ledger with a higher one.
+    /// The version of the tables. A server refuses a ledger with a higher version.
     static let version = 21
 
-    /// The statements that make the tables.
+    /// The statements that create the tables.
     static let tables =
         apps + chains + documents + retention + pieces + customers + events + records + others + Conflict.function
         + PeopleViews.create
 
-    /// Apps and scopes are never deleted, so that servers keep their numbers.
+    /// Apps and scopes are never deleted, so servers may cache their numbers.
     private static let apps = [
         """
         CREATE TABLE quittance.apps (
@@ -35,16 +35,17 @@ enum Schema {
         """,
     ]
 
-    /// A chain is one row with a version, which each commit that changes or uses the chain increments. `state` is a
-    /// `ChainRecord` in the form of ``ChainCoding``. A row is never deleted: a late writer would bring it back.
-    /// `transactions` finds the chains of transactions whose id is not the chain's own.
+    /// A chain is a single row with a version. A commit that writes the chain, its documents or its events increments
+    /// the version. `state` is a `ChainRecord` in the form of ``ChainCoding``. A row is never deleted, because a late
+    /// writer would insert the row again. `transactions` finds the chain of a transaction whose id differs from the
+    /// chain's name.
     ///
-    /// `published_as_of` finds reports that a clock that was ahead has made. Few chains have it: those that changed by
-    /// time since their newest document was signed. For all others an update changes no index.
+    /// `published_as_of` finds reports made by a clock that was ahead. Few chains have the column: only chains that
+    /// have changed by time since the signing of their newest document. For all other chains an update changes no
+    /// index.
     ///
-    /// `state` is binary. Therefore both tables have columns that only people read, see ``PeopleViews``. The row of a
-    /// transaction is written when the chain gets the transaction anyway, so that its columns cost no row more for a
-    /// renewal.
+    /// `state` is binary. Therefore both tables have columns for people, see ``PeopleViews``. A new transaction needs a
+    /// row anyway, so the columns add no row to a renewal.
     private static let chains = [
         """
         CREATE TABLE quittance.chains (
@@ -72,12 +73,12 @@ enum Schema {
         PeopleViews.index,
     ]
 
-    /// The date comes first in the key, so that new documents are at the end of the index. `home` follows from the
-    /// document alone: the first chain that it names, or its digest. `chain` is the only chain that it is evidence for;
-    /// if there are several, they are in `mentions`.
+    /// The date comes first in the key, so new documents go to the end of the index. The document alone determines
+    /// `home`: the name of its first chain, or its digest without a chain. `chain` is the only chain that the document
+    /// is evidence for. If the document has several chains, they are in `mentions`.
     ///
-    /// Others may take the place of a document that has a `wording`, unless it is pinned. Tokens in notifications have
-    /// none, so that an intake changes no index more.
+    /// A newer document with the same `wording` may replace a document, unless the document is pinned. Tokens in
+    /// notifications have no `wording`, so an intake changes no further index.
     private static let documents = [
         """
         CREATE TABLE quittance.documents (
@@ -110,12 +111,12 @@ enum Schema {
         "CREATE INDEX mentions_by_document ON quittance.mentions (signed_date, digest)",
     ]
 
-    /// Documents are stored by the quarter of their signing, so that those of a quarter can be detached together. Those
-    /// before the ledger's first quarter have a table too, so that `documents_rest` is empty: PostgreSQL locks and
-    /// reads all of it when it adds a quarter.
+    /// Documents are stored by the quarter of their signing, so that a whole quarter can be detached. Documents from
+    /// before the ledger's first quarter have a table too, so that `documents_rest` is empty. PostgreSQL locks and
+    /// scans `documents_rest` whenever a quarter is added.
     ///
-    /// `keeps_documents` is false once any were detached. `has_quarters` is false if all documents are in
-    /// `documents_rest`, since the ledger had documents before it could have quarters.
+    /// `keeps_documents` is false once any documents were detached. `has_quarters` is false if all documents are in
+    /// `documents_rest`, because the ledger had documents before the software supported quarters.
     private static let retention = [
         """
         CREATE TABLE quittance.retention (
@@ -132,15 +133,16 @@ enum Schema {
         """,
     ]
 
-    /// What documents share, named by the first 16 bytes of its SHA-256 digest. A piece is never changed or deleted.
+    /// Blobs shared by documents. The name of a blob is the first 16 bytes of its SHA-256 digest. A blob is never
+    /// changed or deleted.
     private static let pieces = ["CREATE TABLE quittance.pieces (digest bytea PRIMARY KEY, content bytea NOT NULL)"]
 
-    /// Each of a customer's ids has a row with the whole record, so that one look-up finds it; all rows of a customer
-    /// change together.
+    /// Every id of a customer has a row with the whole record, so a single look-up finds the record. All rows of a
+    /// customer change together.
     ///
-    /// `holdings` has the chains that each customer ever owned, each in a row of its own: so a purchase writes one row,
-    /// and a read gets each chain once. Its `home` is the customer's number. The chains themselves say who owns them
-    /// now.
+    /// `holdings` has a row for each chain that a customer ever owned. A purchase therefore writes a single row, and a
+    /// read gets each chain once. The `home` of a holding is the customer's number. The state of a chain names its
+    /// current owners.
     private static let customers = [
         """
         CREATE TABLE quittance.customers (
@@ -175,15 +177,15 @@ enum Schema {
         body bytea NOT NULL
         """
 
-    /// A commit puts its events into the outbox. They become readable when they are numbered, see ``EventSequencer``.
-    /// The transaction that put an event into the outbox comes first in its key: so a server that has seen the outbox
-    /// empty need not look at the rows of transactions that had ended then, which are dead.
+    /// A commit puts its events into the outbox. Events become readable when they are numbered, see ``EventSequencer``.
+    /// The key begins with the transaction that added the event. A server that has found the outbox empty can therefore
+    /// skip the dead rows of older transactions.
     ///
-    /// Events that were copied from another ledger keep their numbers, which two apps may have in common.
+    /// Events copied from a different ledger keep their numbers, so two apps may use the same number.
     ///
-    /// `epochs` has those of each app's events, the newest with the greatest `place` and without a `last`. `identity`
-    /// is the database in which events were numbered in it, see ``EventSequencer/beginEpochs(showsIdentity:)``. Cursors
-    /// of a version without epochs are numbers alone, and belong to an epoch whose id is empty.
+    /// `epochs` has the epochs of each app's events. The newest epoch has the greatest `place` and no `last`.
+    /// `identity` is the database that numbered the epoch's events, see ``EventSequencer/beginEpochs(showsIdentity:)``.
+    /// Cursors of a version without epochs are plain numbers, and belong to an epoch with an empty id.
     private static let events = [
         """
         CREATE TABLE quittance.outbox (
@@ -214,23 +216,23 @@ enum Schema {
         """,
     ]
 
-    /// The id of a new epoch: 48 random bits, since no other ledger may have the same.
+    /// The id of a new epoch: 48 random bits, because no other ledger may have the same id.
     static let newEpoch = "left(replace(gen_random_uuid()::text, '-', ''), 12)"
 
-    /// When autovacuum comes. Its usual fifth of the rows is 40 million of 200 million chains, a kilobyte each, and
-    /// then a long run. Of 200,000 renewals among 600,000 chains 93,000 dead rows were left at most with a fiftieth,
-    /// and 166,000 with a fifth. Tables that mostly grow are vacuumed for their new rows as often: a look-up in the
-    /// index alone then finds pages that everybody may see, and freezing comes in small parts. The newest events are
-    /// beyond what the statistics know.
+    /// The threshold of autovacuum: a fiftieth of the rows instead of a fifth. A fifth of 200 million chains, a
+    /// kilobyte each, is 40 million rows, and makes a long run. In a test of 200,000 renewals among 600,000 chains, at
+    /// most 93,000 dead rows remained with a fiftieth, and 166,000 with a fifth. Growing tables are vacuumed as often
+    /// for their new rows. An index-only scan then finds pages visible to all transactions, and freezing comes in small
+    /// parts. Frequent statistics are needed because the newest events lie beyond their range.
     private static let often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000"
 
-    /// See ``often``.
+    /// The thresholds of autovacuum for new rows, see ``often``.
     private static let inserts = """
         autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 10000
         """
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `home` is the
-    /// name in a scope, otherwise empty.
+    /// name of a record in a scope, and otherwise empty.
     static let records = [
         """
         CREATE TABLE quittance.records (

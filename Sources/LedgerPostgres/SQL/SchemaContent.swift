@@ -2,19 +2,20 @@
 
 import PurchaseLedger
 
-/// What a schema of a database has.
+/// The content of a schema in a database.
 enum SchemaContent: Equatable {
-    /// No tables; the schema may be missing.
+    /// No tables. The schema itself may be missing.
     case nothing(exists: Bool)
     /// A ledger, with the version of its tables.
     case ledger(version: Int)
-    /// Tables, views or sequences of other software.
+    /// Tables, views, sequences or functions of other software.
     case others
 
-    /// The schema of the ledger. Without a name it is the usual one, or the one in which a version without schemas has
-    /// made a ledger: the first of `search_path`.
+    /// The schema of the ledger, as the settings name it. Without a name, the usual schema if it has a ledger, or else
+    /// the first schema of `search_path` with a ledger, as made by a version without schemas. Otherwise the usual
+    /// schema.
     ///
-    /// - Parameter settings: How to connect.
+    /// - Parameter settings: The settings of the connection.
     /// - Throws: `PostgresFailure`.
     static func find(
         _ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock
@@ -29,7 +30,7 @@ enum SchemaContent: Equatable {
         return ledgers.contains(LedgerSchema.usual) ? LedgerSchema.usual : ledgers.first ?? LedgerSchema.usual
     }
 
-    /// What a schema has, of a pool's database.
+    /// Reads the content of the pool's schema.
     ///
     /// - Throws: `LedgerStorageError.damaged` if the ledger has lost its version.
     static func read(_ pool: ConnectionPool) async throws -> SchemaContent {
@@ -49,9 +50,9 @@ enum SchemaContent: Equatable {
 
     private struct Shape {
         var name: String
-        /// How many tables, views, sequences and functions it has, without those of extensions.
+        /// The number of tables, views, sequences and functions in the schema, without those of extensions.
         var relations: Int
-        /// Whether it has the tables and columns by which a ledger is known.
+        /// Whether the schema has the tables and columns that identify a ledger.
         var isLedger: Bool
     }
 
@@ -61,7 +62,7 @@ enum SchemaContent: Equatable {
         "outbox.recorded_at", "counter.last", "scopes.app",
     ]
 
-    /// The row as JSON, since other software may have all columns but `ledger`.
+    /// The row as JSON, because a table of other software may lack the column `ledger`.
     private static let version = PostgresStatement.once(
         """
         SELECT version, to_jsonb(found) ->> 'ledger' FROM quittance.schema_version AS found WHERE id = 1

@@ -3,27 +3,27 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The numbers by which rows name apps, and apps in an environment.
+/// The numbers of apps and of scopes in rows. A scope is an app in an environment.
 struct ScopeNumbers: Sendable {
     private(set) var apps: [String: Int64] = [:]
     private(set) var scopes: [LedgerScope: Int64] = [:]
 
-    /// The number of an app. No row has 0, which stands for an app that no row names.
+    /// The number of an app; 0 if unknown. No row has the number 0.
     func app(_ bundleId: String) -> Int64 { apps[bundleId] ?? 0 }
 
-    /// The number of an app in an environment; 0 if no row names it.
+    /// The number of a scope; 0 if unknown.
     func scope(_ scope: LedgerScope) -> Int64 { scopes[scope] ?? 0 }
 
-    /// The values by which rows name a chain: its id and the number of its scope.
+    /// The key columns of a chain: its name, and the number of its scope.
     func key(_ chain: ChainKey) -> [PostgresValue] { [.text(chain.name), .integer(scope(chain.scope))] }
 
-    /// Those that have no number here.
+    /// The apps whose numbers, or whose scopes' numbers, are unknown.
     func unknown(apps wanted: Set<String>, scopes wantedScopes: Set<LedgerScope>) -> Set<String> {
         let apps = wanted.filter { self.apps[$0] == nil }
         return apps.union(wantedScopes.filter { scopes[$0] == nil }.map(\.bundleId))
     }
 
-    /// Finds the numbers of an app in all environments.
+    /// Finds the numbers of an app and its scopes.
     static func find(_ bundleId: String) -> PostgresStatement {
         PostgresStatement(
             """
@@ -39,7 +39,7 @@ struct ScopeNumbers: Sendable {
             "INSERT INTO quittance.apps (bundle_id) VALUES ($1) ON CONFLICT DO NOTHING", [.text(bundleId)])
     }
 
-    /// Adds an environment of an app, after the app.
+    /// Adds a scope of an existing app.
     static func add(_ scope: LedgerScope) -> PostgresStatement {
         PostgresStatement(
             """
@@ -48,7 +48,7 @@ struct ScopeNumbers: Sendable {
             """, [.text(scope.bundleId), scope.environment.parameter])
     }
 
-    /// Learns what ``find(_:)`` returned. Environments of newer versions are passed over.
+    /// Adds the numbers in the rows of ``find(_:)``. Environments unknown to this version are skipped.
     mutating func learn(_ rows: PostgresRows) throws {
         _ = try rows.map { row in
             let app = try row.next(Int64.self)

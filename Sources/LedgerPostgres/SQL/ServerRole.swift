@@ -2,12 +2,13 @@
 
 import PurchaseLedger
 
-/// The rights of a role for servers that does not own the ledger: it reads and writes rows, and cannot change tables.
+/// The rights of a server's role that does not own the ledger. The role reads and writes rows, but cannot change
+/// tables.
 enum ServerRole {
-    /// The statements that give a role its rights, also to tables that later versions make. The owner runs them.
+    /// The statements that grant the rights, including rights on tables of later versions. The owner must run them.
     ///
     /// - Parameters:
-    ///   - role: The name of the role. A dot in it is written as an escape, so that no part of it is taken for the
+    ///   - role: The name of the role. A dot in the name is escaped, so that no part of the name is mistaken for the
     ///     schema of a table, see ``LedgerSchema``.
     ///   - schema: The schema of the ledger.
     static func grants(to role: String, in schema: String) -> [String] {
@@ -34,10 +35,10 @@ enum ServerRole {
 }
 
 extension PostgresLedgerStorage {
-    /// Gives a role the rights that a server needs. Only the owner of the tables can.
+    /// Grants a role the rights of a server. Only the owner of the tables can grant them.
     ///
-    /// - Throws: `LedgerStorageError`: `unavailable` also if there is no such role, or if it owns the tables: then it
-    ///   would lose rights that an upgrade needs.
+    /// - Throws: `LedgerStorageError`. `unavailable` also if the role does not exist, or if it owns the tables. The
+    ///   owner would lose rights that an upgrade needs.
     public func grantServing(to role: String) async throws {
         let owner = try await translated {
             try await self.requests.read(ServerRole.owner).map { try $0.next(String.self) }.first
