@@ -3,10 +3,10 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The binary form of a `ChainRecord`, except its key.
+/// The binary form of a `ChainRecord` without its key.
 ///
-/// The first byte is the form. Then come the fields of the record, each with the number that ``FieldNumbers`` gives its
-/// name, and lists. Absent fields take no byte. A later version may add fields and lists, but changes no number.
+/// The first byte is the form. The fields of the record follow, each with its number in ``FieldNumbers``, and then the
+/// lists. Absent fields take no bytes. A later version may add fields and lists, but must not change a number.
 enum ChainCoding {
     private static let form: UInt8 = 1
 
@@ -33,7 +33,7 @@ enum ChainCoding {
         return writer.bytes
     }
 
-    /// - Throws: `LedgerStorageError` if the bytes are damaged, or of a newer version.
+    /// - Throws: `LedgerStorageError` if the bytes are damaged, or come from a newer version.
     static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
         guard bytes.first == form else { throw FieldReader.damaged }
         var reader = FieldReader(bytes, from: 1)
@@ -60,7 +60,7 @@ extension FieldReader {
     }
 }
 
-/// The fields of a record that are no lists.
+/// The fields of a record, without its lists.
 private struct Header: CodedFields {
     var record: ChainRecord
 

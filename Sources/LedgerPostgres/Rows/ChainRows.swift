@@ -3,10 +3,10 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Chains, and the chains of transactions.
+// Loads, commits and finds chains, and finds the chains of transactions.
 
 extension LoadPlan {
-    /// - Parameter keys: Of one scope.
+    /// - Parameter keys: The keys of a single scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         let statement = PostgresStatement(
             "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),
@@ -19,7 +19,8 @@ extension LoadPlan {
         }
     }
 
-    /// The chains of a transaction: those that name it, and the one that begins with it.
+    /// Loads the candidates for a transaction's chain: the chains that name the transaction, and the chain that begins
+    /// with it.
     mutating func load(_ key: TransactionKey) {
         add(
             "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",
@@ -32,7 +33,7 @@ extension LoadPlan {
 }
 
 extension PostgresRow {
-    /// A chain's version and state.
+    /// The version and state of a chain.
     mutating func chain(_ key: ChainKey) throws -> Versioned<ChainRecord> {
         let version = try next(Int64.self)
         return Versioned(version: version, record: try ChainCoding.decode(try next(), key))
@@ -40,7 +41,7 @@ extension PostgresRow {
 }
 
 extension CommitPlan {
-    /// The new version is one more than that which was loaded.
+    /// The new version is the loaded version plus 1.
     private static let put = RowStatement.insert(
         into: "quittance.chains AS c",
         [
@@ -56,7 +57,7 @@ extension CommitPlan {
             state = excluded.state
         """)
 
-    /// Finds the chain of a transaction, and shows the transaction to people.
+    /// The row that leads from a transaction to its chain, with columns for people.
     private static let putTransaction = {
         let names = PeopleViews.transactionColumns.map(\.name)
         return RowStatement.insert(
@@ -78,7 +79,7 @@ extension CommitPlan {
     private static let release = "DELETE FROM quittance.chains WHERE home = $1 AND scope = $2"
 
     /// - Parameters:
-    ///   - changed: The changed records, of which a later one replaces an earlier one.
+    ///   - changed: The changed records. A later record of a chain replaces an earlier record.
     ///   - writeSet: The chains whose version is incremented.
     ///   - readSet: The chains that the decision depends on.
     mutating func putChains(_ changed: [ChainRecord], writeSet: Set<ChainKey>, readSet: Set<ChainKey>) throws {
@@ -94,7 +95,7 @@ extension CommitPlan {
             } else if let old {
                 add(Self.checkChain, name + [.integer(old.version)])
             } else {
-                // Takes the key for a moment: fails if another commit has added the chain.
+                // Inserts and deletes the key, which fails if a concurrent commit has added the chain.
                 add(Self.reserve, name)
                 add(Self.release, name)
             }
@@ -120,7 +121,7 @@ extension CommitPlan {
 }
 
 extension Chain {
-    /// The transactions that are new, or of which there is a newer statement.
+    /// The ids of new transactions, and of transactions with a newer statement.
     fileprivate func changes(since old: Chain) -> [String] {
         guard residue == old.residue else { return Array(transactions.keys) }
         let facts = transactions.values
@@ -157,7 +158,7 @@ extension TransactionStatement {
     }
 }
 
-/// Chains found by other things than their keys.
+/// Searches for chains.
 enum ChainSearch {
     private static let keys = """
         SELECT home, bundle_id, environment, scope
@@ -167,12 +168,13 @@ enum ChainSearch {
     static func statement(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         switch selection {
         case .all: scan(after: cursor, limit: max(1, limit))
-        // Those of one instant come in any order: there may be any number of them, which would be sorted for each page.
+        // Chains due at the same instant come in any order. There may be any number of them, and each page would sort
+        // them all.
         case .due(let now):
             PostgresStatement(
                 keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
                 [now.parameter, max(0, limit).parameter])
-        // Those of one instant are put in order: a commit makes the reports of a few hundred chains at most.
+        // Chains of the same instant are sorted: a commit makes the reports of a few hundred chains at most.
         case .ahead(let instant):
             PostgresStatement(
                 keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",
@@ -180,7 +182,7 @@ enum ChainSearch {
         }
     }
 
-    /// The chains after a cursor, which is the number of a scope, a space and an id.
+    /// The chains after a cursor. The cursor is the number of a scope, a space, and the name of a chain.
     private static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         let words = (cursor?.rawValue ?? "").split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         let start = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)

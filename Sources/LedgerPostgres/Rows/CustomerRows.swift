@@ -3,13 +3,13 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Customers: a row for each of their ids.
+// Loads and commits customers. A customer has a row for each id.
 
 extension LoadPlan {
     private static let columns =
         "SELECT home, version, number, is_established, consented_at, ids FROM quittance.customers"
 
-    /// - Parameter ids: Of one app.
+    /// - Parameter ids: The ids of a single app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
         let app = PostgresValue.integer(scopes.app(bundleId))
         add(PostgresStatement(Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [app]), Self.reader(bundleId))
@@ -65,7 +65,7 @@ extension CommitPlan {
             """, [.text, .integer, .integer])
 
     /// - Parameters:
-    ///   - after: The loaded records as they are to be.
+    ///   - after: The loaded records after the changes.
     ///   - readSet: The ids that were looked up.
     mutating func putCustomers(_ after: LoadedRecords, _ readSet: Set<CustomerID>) {
         let rows = after.customers

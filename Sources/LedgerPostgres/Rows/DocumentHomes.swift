@@ -3,13 +3,12 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Documents and the chains that they are evidence for, if Citus distributes the tables: each statement is about one
-// home.
+// Loads and commits documents and evidence if Citus distributes the tables. Each statement is about a single home.
 //
-// A row of `documents` is at the home of the document, and names in `chain` and `also` all chains that it is evidence
-// for. A row of `mentions` is at the home of a chain, and says where a document is that is not there under this chain's
-// name. So a chain leads to its documents, and a document tells whether any chain is left. What a chain leads to does
-// not change before a commit that checks the chain's version.
+// A row of `documents` is at the home of the document. Its `chain` and `also` name all chains that the document is
+// evidence for. A row of `mentions` is at the home of a chain, and locates a document elsewhere, or under a different
+// chain's name. A chain thus leads to its documents, and a document shows whether any chain is left. The documents of a
+// chain do not change before a commit that checks the chain's version.
 
 // MARK: - Loading
 
@@ -24,7 +23,7 @@ extension LoadPlan {
         WHERE home = $1 AND scope = $2 AND document IS NOT NULL
         """
 
-    /// Loads the evidence for a chain that is at the chain's home, and where the rest of it is.
+    /// Loads a chain's evidence at the chain's home, and the locations of its other evidence.
     mutating func loadEvidenceAtHome(for key: ChainKey) {
         let chain = scopes.key(key)
         add(Self.ownEvidence, chain) { rows, loaded in
@@ -48,7 +47,7 @@ extension LoadPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Loads the chains that a document is evidence for. It may have been detached, see ``Schema``.
+    /// Loads the chains that a document is evidence for. The document may have been detached, see ``Schema``.
     mutating func load(_ location: DocumentLocation) {
         add(Self.subjects, location.key) { rows, loaded in
             loaded.subjects[location] = try rows.map { row in
@@ -62,7 +61,7 @@ extension LoadPlan {
 }
 
 extension LoadedRecords {
-    /// Adds the documents that are not at the home of their chain.
+    /// Adds the documents outside the home of their chain.
     mutating func addMentionedEvidence() {
         for (key, locations) in mentions {
             var found = Dictionary((evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
@@ -73,7 +72,7 @@ extension LoadedRecords {
         }
     }
 
-    /// Where the documents are that are evidence for a chain, also those that were not found.
+    /// The locations of all evidence for a chain, including documents that were not found.
     fileprivate func locations(of key: ChainKey) -> [DocumentLocation] {
         (evidence[key] ?? []).compactMap { document in
             homes?[document.name].map { DocumentLocation(name: document.name, home: $0) }
@@ -88,7 +87,7 @@ extension CommitPlan {
         UPDATE quittance.documents SET also = $4 WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Fails if the document is not there any more.
+    /// Fails if the document no longer exists.
     private static let addChain = """
         WITH kept AS (
             UPDATE quittance.documents SET also = array_append(array_remove(also, $4::text), $4::text)
@@ -101,12 +100,12 @@ extension CommitPlan {
         ON CONFLICT (home, scope, signed_date, digest) DO UPDATE SET document = excluded.document
         """
 
-    /// - Parameter isStored: Whether it is there already, and only gets further chains.
+    /// - Parameter isStored: Whether the document is already stored, and only gets further chains.
     mutating func putAtHome(_ new: NewDocument, isStored: Bool) {
         let location = DocumentLocation(new.evidence)
         let chains = new.chains.sorted()
         if isStored {
-            // It stays until the commit.
+            // The update also locks the document until the commit.
             for chain in chains { add(Self.addChain, location.key + [.text(ChainName.text(chain))]) }
             if new.evidence.parts.isEmpty { pin(new.evidence, unless: new.wordingKey) }
         } else {
@@ -125,7 +124,8 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
-    /// The documents that are evidence for some chains once others were stored, each with those chains.
+    /// The documents that are evidence for some chains after new documents are stored, each with its chains among the
+    /// keys.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {
         var found: [DocumentLocation: Set<ChainKey>] = [:]
@@ -144,7 +144,7 @@ extension CommitPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Makes the documents of one chain evidence for another one.
+    /// Moves the evidence of a chain to a different chain.
     mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
         let scope = PostgresValue.integer(scopes.scope(old.scope))
         let names = [old, new].map { PostgresValue.text(ChainName.text($0)) }
@@ -166,8 +166,9 @@ extension CommitPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3 AND chain IS NULL AND coalesce(cardinality(also), 0) = 0
         """
 
-    /// Removes some chains from their documents, and those documents that are then evidence for none: two statements
-    /// for a document of one chain. The first one locks it, so that the other one sees what other commits made of it.
+    /// Removes chains from their documents, and deletes documents without a remaining chain. Each document takes an
+    /// update per chain and a deletion. The update locks the document, so the deletion sees the changes of concurrent
+    /// commits.
     mutating func eraseEvidenceAtHome(for keys: Set<ChainKey>, _ documents: [NewDocument]) {
         let locations = locations(of: keys, documents)
         for (location, keys) in locations {
@@ -181,7 +182,7 @@ extension CommitPlan {
     }
 }
 
-/// How `documents.also` names a chain: by its environment and id.
+/// The name of a chain in `documents.also`: its environment, a space, and its id.
 private enum ChainName {
     static func text(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.name)" }
 

@@ -3,7 +3,7 @@
 import PurchaseLedger
 import Synchronization
 
-/// A document's name, and the home of its row.
+/// The name of a document, and the home of its row.
 struct DocumentLocation: Hashable, Comparable {
     let name: Provenance
     let home: String
@@ -24,7 +24,7 @@ extension Provenance {
     ///
     /// - Parameters:
     ///   - start: The text up to `WHERE`.
-    ///   - home: The home of the row, with which one node is asked instead of all; `nil` if it is not known.
+    ///   - home: The home of the row, which limits the statement to a single node of Citus; `nil` if unknown.
     ///   - further: Further conditions.
     func statement(_ start: String, at home: String?, _ further: String = "") -> PostgresStatement {
         let isHere = home == nil ? "" : " AND home = $3"
@@ -34,16 +34,16 @@ extension Provenance {
 }
 
 extension PostgresRow {
-    /// A document's name.
+    /// The name of a document.
     mutating func name() throws -> Provenance { Provenance(signedDate: try next(), digest: try next()) }
 
     mutating func location() throws -> DocumentLocation { DocumentLocation(name: try name(), home: try next()) }
 }
 
-/// The homes of documents that were found lately. A document's home never changes, so that what is remembered is right,
-/// also if the document was erased meanwhile.
+/// A cache of the homes of documents. An entry never becomes false, because a document's home never changes, even if
+/// the document is erased.
 final class KnownHomes: Sendable {
-    /// The most homes to remember, some 2 MB: many times the documents that a page of a scan or a purchase has.
+    /// The maximum number of cached homes, some 2 MB: many times the documents of a scan's page or of a purchase.
     private static let limit = 10_000
 
     private let homes = Mutex([Provenance: String]())
@@ -59,7 +59,7 @@ final class KnownHomes: Sendable {
         }
     }
 
-    /// The homes of some documents, as far as they are known.
+    /// The cached homes of the given documents.
     func homes(of names: Set<Provenance>) -> [Provenance: String] {
         guard !names.isEmpty else { return [:] }
         return homes.withLock { homes in

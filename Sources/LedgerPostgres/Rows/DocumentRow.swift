@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A row of `documents`, whose content may be packed.
+/// A row of `documents`. Its content may be packed.
 struct DocumentRow {
     let name: Provenance
     /// The document without its content.
@@ -17,7 +17,7 @@ struct DocumentRow {
         content = try row.next()
     }
 
-    /// - Returns: `nil` for a document that cannot be restored, or has another digest than its name says.
+    /// - Returns: `nil` if the document cannot be restored, or if its digest differs from the digest in its name.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
         // Any error means damage.
         guard let document = try? PackedDocument.unpack(content, parts),

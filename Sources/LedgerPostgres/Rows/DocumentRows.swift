@@ -4,12 +4,12 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-// Documents, and the chains that they are evidence for.
+// Loads, commits and finds documents, and the chains that they are evidence for.
 
 // MARK: - Loading
 
 extension LoadPlan {
-    /// For Citus, which plans subqueries in its own way.
+    /// The text for Citus, which plans subqueries differently.
     private static let plainName = "SELECT signed_date, digest FROM quittance.documents"
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
@@ -26,9 +26,9 @@ extension LoadPlan {
         }
     }
 
-    /// A scalar subquery looks each name up by the index, however many there are. The names are not constants of the
-    /// plan: then PostgreSQL would plan the statement anew each time, since with a date it can leave out the tables of
-    /// other quarters. That takes as long as to run it.
+    /// A scalar subquery looks up each name by the index, however many names there are. The names are hidden from the
+    /// planner. For constant names PostgreSQL would plan the statement at each use, because a date excludes the tables
+    /// of other quarters. Planning takes as long as running the statement.
     private static func nameStatement(after parameters: Int, _ text: (String) -> String) -> RowStatement {
         RowStatement.reading([.integer, .bytes], after: parameters) { names in
             text(
@@ -40,7 +40,7 @@ extension LoadPlan {
         }
     }
 
-    /// Finds out which of some documents are stored.
+    /// Finds out which of the given documents are stored.
     mutating func look(up names: [Provenance]) {
         guard !names.isEmpty else { return }
         let statements =
@@ -52,8 +52,8 @@ extension LoadPlan {
         }
     }
 
-    /// Loads chains of one scope, and finds out which of some documents are stored: what an intake looks at in one
-    /// statement, which needs no transaction around it.
+    /// Loads chains of a scope, and finds out which of the given documents are stored. An intake needs only this
+    /// statement, and so no transaction around it.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope, lookingUp names: [Provenance]) {
         let ids = keys.map(\.name)
         let statement = ids.count == 1 ? Self.chainAndNames : Self.chainsAndNames
@@ -79,14 +79,14 @@ extension LoadPlan {
         """
     }
 
-    /// With the home one node is asked instead of all. It is another one only for documents that name a subscription as
-    /// it was before its migration.
+    /// The home limits the query to a single node. A document has a different home only if it names a subscription as
+    /// before the subscription's migration. Such a document is not found.
     private static let wordingAtHome = """
         SELECT chain, wording, is_pinned, signed_date, digest FROM quittance.documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds the documents that say the same about a chain.
+    /// Finds the documents with the same statement about a chain.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -117,7 +117,7 @@ extension LoadPlan {
         }
     }
 
-    /// Loads what a packed document names.
+    /// Loads a part that a packed document names.
     mutating func load(_ part: PartName) {
         let statement =
             switch part {
@@ -131,8 +131,8 @@ extension LoadPlan {
 }
 
 extension Evidence {
-    /// The home of the document's row. It follows from the document alone, and must be the same in all versions: it is
-    /// part of the key, by which a document is stored once.
+    /// The home of the document's row. The document alone determines the home, and all versions must compute the same
+    /// home. The home is part of the primary key, which keeps a document from being stored twice.
     var home: String { chains.first?.name ?? "\(id)" }
 }
 
@@ -156,7 +156,7 @@ extension CommitPlan {
             ("content", .bytes),
         ])
 
-    /// The date is in a subquery, as where documents are looked up.
+    /// The date is in a subquery to hide it from the planner, as in the look-up of documents.
     private static let keep = """
         WITH kept AS (
             SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
@@ -188,7 +188,7 @@ extension CommitPlan {
                 continue
             }
             if loaded.names.contains(name) {
-                // It is still there, and stays until the commit.
+                // The statement fails if the document is gone, and locks the document until the commit.
                 if !document.chains.isEmpty { add(Self.keep, name.key) }
                 if document.evidence.parts.isEmpty { pin(document.evidence, unless: document.wordingKey) }
             } else {
@@ -213,7 +213,7 @@ extension CommitPlan {
         }
     }
 
-    /// Pins a document that was stored before, unless it was stored in the same way.
+    /// Pins a stored document, unless it was stored with the same wording for the same chain.
     mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =
@@ -236,17 +236,17 @@ extension CommitPlan {
         """
     }
 
-    /// Packs new documents, and inserts their pieces unless they are there. No server remembers which are: after a
-    /// failover to a standby that had not received everything it would be wrong. On Citus storing a piece would lock
-    /// the table of pieces on all nodes.
+    /// Packs new documents, and inserts missing pieces. No server caches the stored pieces, because a standby that
+    /// takes over may lack some. Citus stores plain documents, because the insertion of a piece would lock the table of
+    /// pieces on all nodes.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
         guard !isDistributed else { return }
         var pieces: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in
-                // One that was there before may have another signature.
+                // A token stored earlier may have a different signature.
                 let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
-                // One of another quarter may be detached before this document.
+                // A token of a different quarter may be detached before this document.
                 return stored?.evidence.document.isSame(as: token.document[...]) == true
                     && token.provenance.quarter == name.quarter
             }
@@ -292,7 +292,7 @@ extension CommitPlan {
 
     private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
 
-    /// Locks the documents first. The statements after that see what other commits made of them.
+    /// Locks the documents first, so that the later statements see the changes of concurrent commits.
     private mutating func eraseEvidence(for keys: Set<ChainKey>) {
         let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
         for name in names { add(Self.lock, name.key) }
@@ -313,7 +313,7 @@ extension CommitPlan {
 
 // MARK: - Searching
 
-/// Documents found by other things than their names.
+/// Searches for documents.
 enum DocumentSearch {
     static let columns = """
         SELECT signed_date, digest, bundle_id, environment, kind, received_at, notification_type, notification_subtype,
@@ -321,7 +321,8 @@ enum DocumentSearch {
         FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// The places of the documents of a selection, after a cursor, which is the name of the last one.
+    /// The locations of a selection's documents after a cursor. The cursor is the name of the previous page's last
+    /// document.
     static func statement(_ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         if case .newest(let kind, let environment, let count) = selection {
             return PostgresStatement(
@@ -344,7 +345,7 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// The last arrival of a notification among the documents that were signed last.
+    /// The last arrival of a notification among the `count` documents that were signed last.
     static func lastNotification(among count: Int) -> PostgresStatement {
         PostgresStatement(
             """

@@ -3,10 +3,10 @@
 public import AppStoreModel
 public import PurchaseLedger
 
-// What is due, of all lanes in one statement.
+// Finds the due records of all lanes in a single statement, or on Citus in two.
 
 extension PostgresLedgerStorage {
-    /// What is due, see `LedgerStorage`.
+    /// The due records of the lanes, and whether a chain is due, see `LedgerStorage`.
     public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         let apps = Set(lanes.compactMap(\.owner.bundleId))
         return try await translated {
@@ -17,7 +17,7 @@ extension PostgresLedgerStorage {
                     return try DueSearch.found(
                         try await self.requests.read([statement], during: epoch), lanes, limit)
                 }
-                // Two requests, since one of two statements has a BEGIN and a COMMIT too.
+                // Two requests, because a single request of two statements would also send `BEGIN` and `COMMIT`.
                 var answers: [PostgresRows] = []
                 for statement in DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit) {
                     answers.append(try await self.requests.read(statement))
@@ -28,10 +28,11 @@ extension PostgresLedgerStorage {
     }
 }
 
-/// The search for what is due. Each row of its answer has the position of a lane, counted from 1, when a record is due,
-/// and its name. A row with the position 0 says that a chain is due.
+/// The search for due work. Each row has the position of a lane, counted from 1, and the due time and the name of a
+/// record. A row with the position 0 stands for a due chain.
 private enum DueSearch {
-    /// Each lane is a look into an index, and all of them together are none while no record at all is due.
+    /// Each lane takes a look-up in an index. While no record is due, the condition `EXISTS` skips all of these
+    /// look-ups.
     private static let oneNode = """
         (SELECT position, due_at, name
         FROM unnest((SELECT $1::text[]), (SELECT $2::bigint[])) WITH ORDINALITY AS lanes (kind, owner, position)
@@ -55,13 +56,13 @@ private enum DueSearch {
             ])
     }
 
-    /// Citus runs no lateral join of all nodes: here all lanes together have a limit.
+    /// Citus runs no lateral join across nodes, so on Citus all lanes share a limit.
     private static let records = """
         SELECT array_position($1::text[], kind || ' ' || owner::text), due_at, name FROM quittance.records
         WHERE due_at <= $2 AND kind || ' ' || owner::text = ANY ($1::text[]) ORDER BY due_at LIMIT $3
         """
 
-    /// The most records that nodes are asked for at once, of some hundred bytes each.
+    /// The maximum number of records in an answer of Citus, of some hundred bytes each.
     private static let maxOnNodes = 2000
 
     private static let chains = """

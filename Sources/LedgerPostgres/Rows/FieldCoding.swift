@@ -2,12 +2,12 @@
 
 import PurchaseLedger
 
-// The binary form of lists of stored fields: for each field that is not null its number with the type of its value,
-// then the value; a zero at the end. Counts and integers are in groups of seven bits, the lowest first.
+// Encodes lists of stored fields in binary. Each field that is not null has its number with the type of its value, and
+// then the value. A zero ends the list. Counts and integers are in groups of seven bits, the lowest group first.
 
-/// The number of each field's name in the binary form.
+/// The numbers of the fields' names in the binary form.
 enum FieldNumbers {
-    /// The name with number 1, and so on. A name is only ever appended.
+    /// The names in the order of their numbers, which begin with 1. A new name must be appended.
     static let names = [
         "transactionId", "source", "signedDate", "evidence", "productId", "type", "subscriptionGroup", "purchaseDate",
         "expiresDate", "quantity", "isUpgraded", "revocationDate", "revocationReason", "revocationType",
@@ -23,17 +23,17 @@ enum FieldNumbers {
     ]
 }
 
-/// The numbers of a type's fields in the order in which the type lists them, found once. Finding a field's number by
-/// its name takes longer than reading or writing its value.
+/// The numbers of a type's fields in the order of the type's list, cached per type. Finding a number by its name takes
+/// longer than reading or writing the value.
 struct FieldLayout: FieldCoder, Sendable {
-    /// A field's number, 0 if its name has none; before the fields of a group how many entries it has.
+    /// The number of each field, or 0 if its name has no number. The number of a group's entries precedes them.
     private(set) var entries: [Int] = []
 
     private static let numbers = Dictionary(uniqueKeysWithValues: zip(FieldNumbers.names, 1...))
 
     init<Fields: StoredFields>(_: Fields.Type) {
         var blank = Fields.blank
-        // Never throws, since noting an entry does not.
+        // Never throws, because noting an entry does not throw.
         try? blank.fields(&self)
     }
 
@@ -50,7 +50,7 @@ struct FieldLayout: FieldCoder, Sendable {
     func texts(_ name: StaticString, _ value: inout Set<String>) {}
 }
 
-/// A type that has a binary form.
+/// A type with a binary form.
 protocol CodedFields: StoredFields {
     static var layout: FieldLayout { get }
 }
@@ -63,10 +63,10 @@ extension TransactionStatement: CodedFields {
 
 struct FieldWriter: FieldCoder {
     private(set) var bytes: [UInt8]
-    /// What is left of the layout.
+    /// The rest of the layout.
     private var entries: ArraySlice<Int> = []
 
-    /// Most chains have less.
+    /// Most chains take fewer bytes.
     private static let usualSize = 2048
 
     init(_ bytes: [UInt8]) {
@@ -137,22 +137,24 @@ struct FieldWriter: FieldCoder {
 struct FieldReader: FieldCoder {
     private let bytes: [UInt8]
     private var offset: Int
-    /// What is left of the layout.
+    /// The rest of the layout.
     private var entries: ArraySlice<Int> = []
-    /// The offset of each field's value, by number, and its type in the two lowest bits; 0 if it is absent.
+    /// By number, the offset of each field's value, with the type of the value in the two lowest bits; 0 for an absent
+    /// field.
     private var values = [Int](repeating: 0, count: FieldNumbers.names.count + 1)
 
     static let damaged = LedgerStorageError(.damaged, "A chain of the ledger cannot be read")
 
-    /// - Parameter start: The offset of the first byte to read, not 0.
+    /// - Parameter start: The offset of the first byte to read. It must not be 0, which stands for an absent value.
     init(_ bytes: [UInt8], from start: Int) {
         self.bytes = bytes
         offset = start
     }
 
-    /// Finds all values, then reads each when its field asks for it, whatever order they were written in.
+    /// Finds all values first. Then each field reads its value, so the order of the fields may differ from the order of
+    /// writing.
     ///
-    /// - Parameter blank: Has what is no field.
+    /// - Parameter blank: The initial value, for members that are not stored fields.
     mutating func fields<Fields: CodedFields>(of blank: Fields) throws -> Fields {
         for number in values.indices { values[number] = 0 }
         while case let head = try count(), head != 0 {
@@ -176,7 +178,7 @@ struct FieldReader: FieldCoder {
         value = found
     }
 
-    /// A group is absent if its first field is.
+    /// A group is absent if its first field is absent.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         let count = entries.popFirst() ?? 0
         guard let first = entries.first, values[first] != 0 else {
@@ -210,7 +212,7 @@ struct FieldReader: FieldCoder {
         }
     }
 
-    /// The number of items that follow. Each takes a byte at least.
+    /// The indices of the following items. The bound relies on at least a byte per item.
     mutating func items() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }
@@ -231,7 +233,7 @@ struct FieldReader: FieldCoder {
         return count
     }
 
-    /// Passes over bytes that begin with their count.
+    /// Skips bytes that follow their count, and returns their offsets.
     private mutating func range() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }

@@ -3,13 +3,15 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Holdings: the chains that each customer ever owned. The chains themselves say who owns them now.
+// Loads and commits holdings: the chains that each customer ever owned. The chains themselves name their current
+// owners.
 
 extension LoadPlan {
     private static let holderOfOne = holders("= $3")
     private static let holdersOfSome = holders("= ANY((SELECT $3::text[])::text[])")
 
-    /// Each customer once, then each chain once. `OFFSET 0` keeps the planner from looking through all chains.
+    /// A row for each customer, followed by a row for each chain. `OFFSET 0` keeps the planner from scanning all
+    /// chains.
     private static func holders(_ homes: String) -> String {
         """
         SELECT home, version, number, is_established, consented_at, ids, NULL::text, NULL::bytea
@@ -28,8 +30,8 @@ extension LoadPlan {
     /// Loads customers with the chains that they may own.
     ///
     /// - Parameters:
-    ///   - ids: Of one app.
-    ///   - environments: Those of the chains.
+    ///   - ids: The ids of a single app.
+    ///   - environments: The environments of the chains.
     mutating func loadHolders(_ ids: [CustomerID], of bundleId: String, in environments: Set<Environment>) {
         let first: [PostgresValue] = [.integer(scopes.app(bundleId)), .environments(environments)]
         let statement =
@@ -70,13 +72,13 @@ extension PostgresValue {
 }
 
 extension PostgresRow {
-    /// A chain's environment and id.
+    /// The environment and id of a chain.
     mutating func holding(_ bundleId: String) throws -> ChainKey {
         let scope = LedgerScope(bundleId: bundleId, environment: try next())
         return ChainKey(try next(), in: scope)
     }
 
-    /// The chain of a customer; `nil` if the row is a customer's own.
+    /// The chain of a customer; `nil` if the row is a customer's own row.
     fileprivate func heldChain(
         _ bundleId: String
     ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {
@@ -85,7 +87,7 @@ extension PostgresRow {
         let version = try row.next(Int64.self)
         let number = try row.next(Int64.self)
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
-        // A customer's own row has ids here.
+        // A customer's own row has its ids in this column.
         guard row.isNextNull else { return nil }
         _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
@@ -100,9 +102,9 @@ extension CommitPlan {
     private static let insert = RowStatement.insert(
         into: "quittance.holdings", [("home", .text), ("scope", .integer), ("chain", .text)], "ON CONFLICT DO NOTHING")
 
-    /// Adds holdings, and removes those of customers that are no more.
+    /// Adds holdings, and deletes the holdings of erased customers.
     ///
-    /// - Parameter after: The loaded records as they are to be.
+    /// - Parameter after: The loaded records after the changes.
     mutating func putHoldings(_ after: LoadedRecords) {
         let gained = loaded.holdings(gainedBy: after)
         for (customer, keys) in gained.sorted(by: { $0.key.number < $1.key.number }) {
@@ -119,7 +121,7 @@ extension CommitPlan {
 }
 
 extension PostgresLedgerStorage {
-    /// The owners of chains whose holding is missing: nobody but `psql` or damage removes one.
+    /// The owners of chains without a matching holding. Only `psql` or damage removes a holding.
     private static let missing = """
         FROM quittance.chains,
         LATERAL unnest(array_append(string_to_array(other_owners, ' ')::bigint[], owner)) AS owners (number)
@@ -131,17 +133,17 @@ extension PostgresLedgerStorage {
                     AND holdings.chain = chains.home)
         """
 
-    /// The holdings of customers who were erased.
+    /// The holdings of erased customers.
     private static let orphans = """
         FROM quittance.holdings
         WHERE NOT EXISTS (SELECT 1 FROM quittance.customers WHERE customers.number::text = holdings.home)
         """
 
-    /// How many faults are listed at most.
+    /// The maximum number of reported faults of each kind.
     private static let maxFaults = 100
 
-    /// Purchases that reads of their owners do not find, and those of customers who were erased, at most 100 of each: a
-    /// sentence each. On Citus none is looked for.
+    /// The faults of the holdings, a sentence each, at most 100 of each kind: purchases missing among their owner's
+    /// holdings, and holdings of erased customers. On Citus no faults are searched for.
     public func faults() async throws -> [String] {
         guard !isDistributed else { return [] }
         let missing = try await sentences("chains.home, owners.number::text \(Self.missing)") { purchase, customer in
@@ -164,9 +166,9 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Adds the holdings that are missing, and removes those of customers who were erased. Nothing else may wait for
-    /// it: nobody removes an owner's holding, and nobody gets the number of an erased customer. On Citus none is looked
-    /// for.
+    /// Adds missing holdings, and deletes the holdings of erased customers. Concurrent commits are safe, because no
+    /// commit removes an owner's holding, and no new customer gets the number of an erased customer. On Citus the
+    /// method does nothing.
     public func mend() async throws {
         guard !isDistributed else { return }
         let insert = PostgresStatement.once(
@@ -190,7 +192,7 @@ extension LoadedRecords {
         return holdings
     }
 
-    /// The holdings that customers have after some changes and were not loaded.
+    /// The holdings that customers gain by some changes.
     func holdings(gainedBy after: LoadedRecords) -> [Customer: Set<ChainKey>] {
         let gained = after.holdings.map { ($0, $1.subtracting(holdings[$0] ?? [])) }
         return Dictionary(uniqueKeysWithValues: gained.filter { !$0.1.isEmpty })

@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Documents, their parts and their evidence, a page in one statement. Each `OFFSET 0` keeps the planner from reading
-// all of a table instead of looking each name up by an index.
+// Loads a page of documents, parts or evidence in a single statement. Each `OFFSET 0` makes the planner look up each
+// name by an index instead of scanning the table.
 
 extension LoadPlan {
     private static let documents = RowStatement.reading([.integer, .bytes]) { names in
@@ -16,7 +16,7 @@ extension LoadPlan {
         """
     }
 
-    /// The documents with the names of `wanted`.
+    /// The documents whose names are in `wanted`.
     private static func named(_ columns: String) -> String {
         """
         LATERAL (SELECT \(columns) FROM quittance.documents
@@ -45,7 +45,7 @@ extension LoadPlan {
         """
     }
 
-    /// Loads what packed documents name.
+    /// Loads the parts that packed documents name.
     mutating func load(_ parts: Set<PartName>) {
         let digests = parts.compactMap { if case .piece(let digest) = $0 { digest } else { nil } }
         let names = parts.compactMap { if case .document(let name) = $0 { name } else { nil } }
@@ -64,7 +64,8 @@ extension LoadPlan {
         }
     }
 
-    /// The documents of a chain, and then the chains of each. What is mentioned may have been detached, see ``Schema``.
+    /// The documents of each chain, followed by the chains of each document. A mentioned document may have been
+    /// detached, see ``Schema``.
     private static let evidence = RowStatement.reading([.text, .integer]) { keys in
         """
         WITH asked AS MATERIALIZED (SELECT home, scope FROM \(keys) AS keys (home, scope)),

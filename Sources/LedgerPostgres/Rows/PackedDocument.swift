@@ -4,15 +4,14 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// How a packed document names a part that has a row of its own.
+/// The name of a part that a packed document shares with other documents, or that has a row of its own.
 enum PartName: BlobName {
-    /// A header or a certificate in the table `pieces`, by the beginning of its digest.
+    /// A header or a certificate in the table `pieces`, named by the first 16 bytes of its digest.
     case piece([UInt8])
     /// A token in the table `documents`.
     case document(Provenance)
 
-    /// The bytes of a digest that name a piece. Nobody finds two pieces with one name, and if somebody did, the digest
-    /// of the document would tell.
+    /// The length of a piece's name in bytes. Collisions are infeasible, and the document's digest would expose one.
     private static let pieceLength = 16
     private static let dateLength = 8
     private static let digestLength = 32
@@ -47,16 +46,16 @@ enum PartName: BlobName {
     }
 }
 
-/// The stored form of documents. What several contain is stored once.
+/// The stored form of documents, in which shared parts are stored once.
 enum PackedDocument {
-    /// The content of a row of `documents`, and the pieces that must be stored with it.
+    /// The content of a row of `documents`, and the pieces to store with the row.
     ///
-    /// - Parameter isStored: Whether a token in the document is stored byte for byte, so that the document need not
-    ///   contain it. The name of a token does not tell: it leaves the signature out.
+    /// - Parameter isStored: Whether a token of the document is stored byte for byte, so that the content can omit the
+    ///   token. The name of a token does not suffice, because the name does not cover the signature.
     static func pack(
         _ evidence: Evidence, isStored: (Evidence) -> Bool
     ) throws -> (content: [UInt8], pieces: [PartName: [UInt8]]) {
-        // A token that is cut out contains no other one, so that reading takes a bounded number of steps.
+        // An omitted token must not contain tokens, so that a read takes a bounded number of steps.
         let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0) }
         let codec = DocumentCodec(evidence.document, evidence.jws) { token in
             parts.contains { token.isSame(as: $0.document[...]) }
@@ -73,9 +72,9 @@ enum PackedDocument {
         return (content, Dictionary(shared.map { ($0.name, $0.bytes) }) { first, _ in first })
     }
 
-    /// The parts that a content names; none if it is damaged.
+    /// The parts that a content names; none if the content is damaged.
     static func parts(of content: [UInt8]) -> Set<PartName> {
-        // Any error means damage, which is found when the document is restored.
+        // An error means damage, and restoring the document reports the damage.
         let references: [DocumentCodec.BlobReference<PartName>]? = try? DocumentCodec.references(in: content)
         return Set(
             (references ?? []).map { reference in
@@ -87,7 +86,7 @@ enum PackedDocument {
 
     /// Restores a document.
     ///
-    /// - Parameter parts: The contents of the parts that it names, and of those that these name.
+    /// - Parameter parts: The parts that the content names, and the parts that these parts name.
     /// - Throws: `LedgerStorageError` if the content is damaged, or a part is missing.
     static func unpack(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
@@ -98,7 +97,7 @@ enum PackedDocument {
         }
     }
 
-    /// Restores a token that a document names. One that names another token is damaged.
+    /// Restores a token that a document names. A token that names a further token is damaged.
     private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             guard case .sharedBlobs(let name) = reference else { throw BlobReader.damaged }

@@ -3,11 +3,11 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Records, of whatever kind.
+// Loads, commits and finds records of any kind.
 
 extension RecordKey {
-    /// By what the row is distributed. A record of an app in an environment may be about a purchase whose id is the
-    /// record's name. All others are on one node.
+    /// The home by which the row is distributed. A record of a scope may be about a purchase with the record's name as
+    /// its id. All other records are on a single node.
     var home: String {
         if case .scope = owner { return name }
         return ""
@@ -15,8 +15,8 @@ extension RecordKey {
 }
 
 extension ScopeNumbers {
-    /// The number that stands for an owner: 0 for the ledger as a whole, the number of a scope, or the negative number
-    /// of an app. No row has the number of an owner that is not known.
+    /// The number of an owner: 0 for the ledger as a whole, the number of a scope, or the negative number of an app. An
+    /// unknown owner gets a number that no row has.
     func owner(_ owner: RecordOwner) -> Int64 {
         switch owner {
         case .ledger: 0
@@ -25,7 +25,7 @@ extension ScopeNumbers {
         }
     }
 
-    /// The values of a record's key.
+    /// The key columns of a record.
     fileprivate func key(_ key: RecordKey) -> [PostgresValue] {
         [.text(key.kind.rawValue), .integer(owner(key.owner)), .text(key.home), .text(key.name)]
     }
@@ -60,7 +60,7 @@ extension CommitPlan {
         "records", key: ["kind", "owner", "home", "name"],
         values: [("due_at", "", nil), ("entries", "", nil), ("payload", "", "''::bytea")])
 
-    /// - Parameter readSet: The keys that the decision depends on; those of the written records are among them.
+    /// - Parameter readSet: The keys that the decision depends on, including the keys of the written records.
     mutating func putRecords(_ changes: LedgerChanges, _ readSet: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
         let keys = readSet.compactMap { if case .record(let key) = $0 { key } else { nil } }
@@ -83,9 +83,9 @@ extension CommitPlan {
     }
 }
 
-/// Records found by other things than their keys.
+/// Searches for records.
 enum RecordSearch {
-    /// - Parameter records: The table.
+    /// - Parameter records: The table, or a subquery.
     private static func rows(of records: String) -> String {
         """
         SELECT kind, owner, bundle_id, environment, home, name, due_at, entries, payload
@@ -94,8 +94,8 @@ enum RecordSearch {
         """
     }
 
-    /// The records of a selection: those that are due, or those after a cursor. Those that are due at one instant come
-    /// in any order, see ``ChainSearch/statement(_:after:limit:)``.
+    /// The records of a selection: due records, or records after a cursor. Records due at the same instant come in any
+    /// order, see ``ChainSearch/statement(_:after:limit:)``.
     static func statement(
         _ selection: RecordSelection, _ scopes: ScopeNumbers, after cursor: ScanCursor?, limit: Int
     ) -> PostgresStatement {
@@ -118,7 +118,8 @@ enum RecordSearch {
         var values = values
         if let entry = selection.entry {
             values.append(.texts([entry]))
-            // A subquery with OFFSET is planned by itself: by the index of entries, not by that of the order.
+            // PostgreSQL plans a subquery with OFFSET separately, so it uses the index of entries, not the index of the
+            // order.
             table = "(SELECT * FROM quittance.records WHERE entries @> $\(values.count) OFFSET 0) AS records"
         }
         if let kind = selection.kind {
@@ -134,16 +135,16 @@ enum RecordSearch {
             "\(rows(of: table)) WHERE \(condition) ORDER BY \(order) LIMIT $\(values.count)", values)
     }
 
-    /// The values of a key in a cursor, which is a JSON array of them; `nil` if it is none.
+    /// The key columns in a cursor, which is a JSON array; `nil` for any other text.
     private static func start(_ cursor: ScanCursor) -> [PostgresValue]? {
-        // A cursor that is not of this form begins at the beginning.
+        // A malformed cursor starts the scan from the beginning.
         guard let words = JSONValue(readable: cursor.rawValue.utf8)?.array, words.count == 4,
             let owner = words[1].integer, case let texts = words.compactMap(\.string), texts.count == 3
         else { return nil }
         return [.text(texts[0]), .integer(owner), .text(texts[1]), .text(texts[2])]
     }
 
-    /// The records in an answer, each with its cursor; a sentence in the place of one that cannot be read.
+    /// The records in a result, each with its cursor. An unreadable record yields an error.
     ///
     /// - Throws: `LedgerStorageError` if a row has no key.
     static func found(

@@ -3,12 +3,12 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// How many statements chains have, estimated from the length of their states, which PostgreSQL tells without reading
-// them.
+// Estimates the number of statements in chains from the length of their states. PostgreSQL knows the length without
+// reading the state.
 
 extension PostgresLedgerStorage {
-    /// A genuine statement has some 250 bytes in a state, and one without optional members half as many. The estimate
-    /// errs toward more.
+    /// A genuine statement takes some 250 bytes in a state, and half as many without optional members. The estimate
+    /// errs on the high side.
     private static let statementBytes: Int64 = 128
 
     private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
@@ -22,7 +22,7 @@ extension PostgresLedgerStorage {
     private static let size =
         "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM quittance.chains WHERE scope = $1 AND home"
 
-    /// About how many statements chains have, see `LedgerStorage`.
+    /// The approximate number of statements in chains, see `LedgerStorage`.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -38,8 +38,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The chains that a query names. Where the original transaction of a migrated chain is now is seen from the
-    /// transactions, so that no state is read.
+    /// The chains that a query names. For a migrated chain, the table of transactions names the current chain of the
+    /// original transaction, so no state is read.
     private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
         var chains: Set<ChainKey> = []
         var ids: Set<TransactionKey> = []
@@ -77,7 +77,7 @@ extension PostgresLedgerStorage {
         return chains.union(found)
     }
 
-    /// Statements for the chains that customers of an app may own. On several nodes the customers are looked up first.
+    /// Statements for the chains that an app's customers may own. On Citus the customers are looked up first.
     private func holdings(
         _ ids: [String], _ app: PostgresValue, _ environments: PostgresValue, in epoch: Int
     ) async throws -> [PostgresStatement] {
@@ -87,7 +87,7 @@ extension PostgresLedgerStorage {
         return numbers.sorted().map { PostgresStatement(LoadPlan.holdings, [.text("\($0)"), environments]) }
     }
 
-    /// A statement about keys of one scope or app. Citus runs quickly only a statement about one key.
+    /// Statements about keys of a single scope or app. Citus is fast only for a statement about a single key.
     private func statements(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) -> [PostgresStatement] {
         let groups = isDistributed ? keys.map { [$0] } : [keys]
         return groups.map { PostgresStatement(sql, $0, parameters) }

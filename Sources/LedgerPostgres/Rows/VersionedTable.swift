@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The statements about one row of a table whose rows have versions. A row that was loaded must have its version still.
+/// The statements about a row of a table whose rows have versions. A statement fails if a loaded row has changed its
+/// version.
 struct VersionedTable: Sendable {
-    /// Adds a row: its key, version and values.
+    /// Adds a row. The parameters are the key, the version and the values.
     let insert: String
-    /// Replaces a row: its key, new version, values, and the version that was loaded.
+    /// Replaces a row. The parameters are the key, the new version, the values, and the loaded version.
     let update: String
-    /// Deletes a row: its key, and the version that was loaded.
+    /// Deletes a row. The parameters are the key and the loaded version.
     let delete: String
-    /// Locks a row against changes: its key, and the version that was loaded.
+    /// Locks a row against changes. The parameters are the key and the loaded version.
     let check: String
-    /// Adds a row with a key alone.
+    /// Adds a row with only a key.
     let reserve: String
-    /// Deletes the row that ``reserve`` has added.
+    /// Deletes the row that ``reserve`` added.
     let release: String
 
     /// - Parameters:
     ///   - key: The columns of the key.
-    ///   - values: The other columns besides `version`, each with what follows its parameter, and with what a row has
-    ///     there that has a key alone; `nil` for NULL.
+    ///   - values: The other columns besides `version`, each with the SQL after its parameter, and with its value in a
+    ///     row that has only a key; `nil` for NULL.
     init(_ name: String, key: [String], values: [(name: String, cast: String, empty: String?)]) {
         let table = "quittance.\(name)"
         let version = key.count + 1
@@ -47,12 +48,12 @@ struct VersionedTable: Sendable {
 }
 
 extension CommitPlan {
-    /// Writes a row, or deletes the one that was loaded. If there was none and is to be none, takes the key for a
-    /// moment: that fails if another commit has added the row.
+    /// Writes a row, or deletes the loaded row. Without an old and a new row, inserts and deletes the key. The
+    /// insertion fails if a concurrent commit has added the row.
     ///
     /// - Parameters:
     ///   - row: The version and values; `nil` if there is to be no row.
-    ///   - version: The version that was loaded; `nil` if there was no row.
+    ///   - version: The loaded version; `nil` if there was no row.
     mutating func put(
         _ row: [PostgresValue]?, at key: [PostgresValue], in table: VersionedTable, replacing version: Int64?
     ) {

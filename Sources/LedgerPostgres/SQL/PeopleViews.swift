@@ -7,7 +7,7 @@ import PurchaseLedger
 ///
 /// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
 /// columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of the whole. They add no index entry:
-/// an update that keeps `next_change` stays in its page.
+/// an update that keeps `next_change` and `published_as_of` stays in its page.
 enum PeopleViews {
     /// The columns of a chain that only the views read. Boolean values are 0 and 1. `other_owners` has the numbers of
     /// all owners but the first, separated by spaces. Few chains have several owners.

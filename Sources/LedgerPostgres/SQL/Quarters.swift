@@ -12,7 +12,7 @@ enum Quarters {
     struct Missing: Sendable {
         /// The name of the missing table.
         var table: String
-        /// The first millisecond of the quarter since 1970, and the first millisecond after the quarter.
+        /// The start of the quarter, and its end, which is the start of the next quarter.
         var (first, last): (Timestamp, Timestamp)
     }
 

@@ -221,9 +221,11 @@ enum Schema {
 
     /// The threshold of autovacuum: a fiftieth of the rows instead of a fifth. A fifth of 200 million chains, a
     /// kilobyte each, is 40 million rows, and makes a long run. In a test of 200,000 renewals among 600,000 chains, at
-    /// most 93,000 dead rows remained with a fiftieth, and 166,000 with a fifth. Growing tables are vacuumed as often
-    /// for their new rows. An index-only scan then finds pages visible to all transactions, and freezing comes in small
-    /// parts. Frequent statistics are needed because the newest events lie beyond their range.
+    /// most 93,000 dead rows remained with a fiftieth, and 166,000 with a fifth.
+    ///
+    /// Growing tables are vacuumed as often for their new rows. An index-only scan then finds pages visible to all
+    /// transactions, and freezing comes in small parts. The table of events is analyzed as often, because its newest
+    /// events lie beyond the statistics.
     private static let often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000"
 
     /// The thresholds of autovacuum for new rows, see ``often``.
