@@ -33,8 +33,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     private static let proofs: Int64 = 64
 
-    /// Values cached from the database, valid in one epoch. In the next epoch the database may be a former standby. If
-    /// the standby had missed the last commits, it can give the cached numbers to other apps and customers.
+    /// Values cached from the database, valid during an epoch. In the next epoch the database may be a former standby.
+    /// If the standby had missed the last commits, it can give the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
@@ -70,7 +70,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// The maximum number of retries after conflicts and ended epochs. Each conflict means that a concurrent commit
+    /// The maximum number of retries after conflicts and ended epochs. After each conflict, a concurrent commit has
     /// succeeded.
     private static let maxConflicts = 100
 
@@ -94,7 +94,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ///
     /// - Parameters:
     ///   - upgrades: Whether to create missing tables and to upgrade older ones.
-    ///   - continuesCopy: Whether to open an unfinished copy too, so that the copy can continue.
+    ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses the order of hosts, the versions of records, and the pauses after conflicts.
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
@@ -280,7 +280,7 @@ extension PostgresLedgerStorage {
     /// Commits a batch and answers its callers.
     ///
     /// - Parameter looksAllUp: Whether to look up every document, including presumably new ones.
-    /// - Returns: The commits that cannot be batched. They are not answered yet.
+    /// - Returns: The commits to run in batches of their own. They are not answered yet.
     private func attempt(
         _ group: [PendingCommit], _ waits: Waits, in epoch: Int, looksAllUp: Bool
     ) async throws -> [PendingCommit] {
@@ -294,7 +294,8 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // Only an insertion tests whether a document is new: the primary key rejects a stored document.
+                // Only its insertion tests whether a presumably new document is stored: the primary key then rejects
+                // the document.
                 guard new.isSubset(of: pass.draft.after.names) else {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
@@ -355,7 +356,7 @@ extension PostgresLedgerStorage {
         return queries.homes.merging(knownHomes.homes(of: Set(names))) { first, _ in first }
     }
 
-    /// Loads the parts that packed documents name. A part never changes, so a later state of the database may supply
+    /// Loads the missing parts of packed documents. A part never changes, so a later state of the database may supply
     /// the part.
     ///
     /// - Returns: False if a part is missing. Its document was then erased or is damaged, and the caller must load
@@ -423,8 +424,8 @@ extension PostgresLedgerStorage {
         if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// A write that changes no record. The write hits a random row of 64, so that concurrent writes rarely wait for
-    /// each other.
+    /// A write that changes no record. The write hits a random row of 64, so concurrent writes rarely wait for each
+    /// other.
     func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         return PostgresStatement(

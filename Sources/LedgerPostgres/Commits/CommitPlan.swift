@@ -5,10 +5,10 @@ import PurchaseLedger
 
 /// The statements of a commit. The files in `Rows` add their statements.
 ///
-/// A statement that replaces a record fails if a concurrent commit has changed the record, and then nothing is
-/// committed. A record of the read set is locked against changes until the commit. All commits take their locks in the
-/// same order: customers, holdings, chains, records, pieces, documents. Within a table each commit sorts its keys.
-/// Without the order, commits would deadlock.
+/// If a concurrent commit has changed a record, the statement to replace it fails, and nothing is committed. A record
+/// of the read set is locked against changes until the commit. All commits take their locks in the same order:
+/// customers, holdings, chains, records, pieces, documents. Within a table each commit sorts its keys. Without the
+/// order, commits would deadlock.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
@@ -67,7 +67,7 @@ struct CommitPlan {
         return plan.statements
     }
 
-    /// The records that must be loaded before the changes can be committed.
+    /// The records to load before the changes can be committed.
     ///
     /// - Parameters:
     ///   - written: The write set of the changes.
@@ -80,7 +80,8 @@ struct CommitPlan {
             // All rows of a customer change together.
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
-            // The statements that displace a document, or move documents on a single node, select their rows in SQL.
+            // The statements to displace a document, or to move documents on a single node, select their rows in SQL.
+            // No record must be loaded for them.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))
@@ -107,7 +108,7 @@ extension LoadedRecords {
 }
 
 extension LoadedRecords {
-    /// The owners in a changed record that the stored record lacks.
+    /// The owners in a changed record, without the owners in the stored record.
     func newOwners(of record: ChainRecord) -> [Customer] {
         let old = chains[record.key]?.record
         return record.owners.map(\.customer).filter { old?.isOwned(by: $0) != true }

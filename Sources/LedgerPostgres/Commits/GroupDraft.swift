@@ -10,7 +10,7 @@ struct GroupDraft {
     private(set) var after: LoadedRecords
     /// All changes so far. A later change of a record replaces an earlier change.
     private(set) var changes = LedgerChanges()
-    /// The records that the decisions depend on. They must not change until the commit.
+    /// The read set of the decisions. Its records must not change until the commit.
     private(set) var readSet = ReadSet()
     /// The write set of the changes.
     private(set) var writes: Set<LedgerKey> = []
@@ -73,7 +73,7 @@ extension LedgerChanges {
         events += new.events
         records = records.filter { !new.erasedRecords.contains($0.key) } + new.records
         erasedRecords = erasedRecords.subtracting(new.records.map(\.key)).union(new.erasedRecords)
-        // A commit that raises marks has a batch of its own.
+        // A commit with marks has a batch of its own.
         marks = new.marks
     }
 }

@@ -2,16 +2,16 @@
 
 import PurchaseLedger
 
-/// A load that waits to share a request with other loads.
+/// A pending load, to be batched with other loads.
 struct WaitingLoad: Sendable {
     let query: LedgerQuery
     let answer: @Sendable (Result<LedgerSnapshot, any Error>) -> Void
 }
 
-/// A commit that waits for its decision.
+/// A pending commit, to be decided in a batch.
 struct PendingCommit: Sendable {
     let query: LedgerQuery
-    /// Runs the decision. Its output is a closure that reports success, to be called once the changes are durable.
+    /// Runs the decision. Its output is a closure to report success, to be called once the changes are durable.
     let decide: @Sendable (LedgerSnapshot) throws -> LedgerDecision<@Sendable () -> Void>
     let fail: @Sendable (any Error) -> Void
 
@@ -31,7 +31,7 @@ struct PendingCommit: Sendable {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the documents that the commits may store.
+    /// The homes of the arriving documents.
     var homes: [Provenance: String] {
         Dictionary(flatMap(\.arriving).map { ($0.provenance, $0.home) }) { first, _ in first }
     }
@@ -48,7 +48,7 @@ struct GroupPass {
     private(set) var draft: GroupDraft
     /// The closures to call after the commit.
     private(set) var answers: [@Sendable () -> Void] = []
-    /// Commits with changes that cannot be batched.
+    /// Commits to run in batches of their own.
     private(set) var alone: [PendingCommit] = []
     /// The records to load before the changes can be committed.
     private(set) var needs = ReadSet()
@@ -57,7 +57,7 @@ struct GroupPass {
 
     /// - Parameters:
     ///   - queries: The known read set of each commit.
-    ///   - readSet: The keys that were loaded, including keys without a record.
+    ///   - readSet: The loaded keys, including keys without a record.
     init(_ works: [PendingCommit], _ queries: [LedgerQuery], _ readSet: ReadSet, _ records: LoadedRecords) {
         self.works = works
         self.queries = queries

@@ -50,8 +50,8 @@ extension AddressSecrets {
     private static let escape =
         "In a user or a password, @ is written %40, : %3A, / %2F, ? %3F and % %25; or leave it to PGPASSWORD"
 
-    /// Whether libpq's error about a URI may be shown with its parameter name. The name may be part of a password that
-    /// contains a question mark.
+    /// Whether libpq's error about a URI may be shown with its parameter name. The name may be part of a password with
+    /// a question mark.
     static func mayName(parametersOf uri: String) -> Bool {
         !(uri.firstIndex(of: "?").map { uri[$0...] } ?? "").contains("@")
     }

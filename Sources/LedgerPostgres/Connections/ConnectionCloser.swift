@@ -26,9 +26,9 @@ final class ConnectionCloser: Sendable {
 
     init(_ clock: ContinuousClock) { self.clock = clock }
 
-    /// Cancels the work of an abandoned connection, and then closes the connection. The order matters because a pooler
-    /// finds the session by the connection. If too many connections are being cancelled, the connection is closed at
-    /// once.
+    /// Cancels the work of an abandoned connection, and then closes the connection. The connection stays open for the
+    /// cancellation, because a pooler finds the session by the connection. If too many connections are being cancelled,
+    /// the connection is closed at once.
     ///
     /// - Parameter done: Called once the connection is closed.
     func end(_ connection: PostgresConnection, _ done: @escaping @Sendable () -> Void) {

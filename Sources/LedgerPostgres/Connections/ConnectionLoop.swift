@@ -11,7 +11,7 @@ import Musl
 import Darwin
 #endif
 
-/// A thread that serves several connections, and runs the tasks that use them.
+/// A thread that serves several connections and runs the tasks on them.
 ///
 /// A task on this thread sends a request and reads the answer without a change of threads. A change of threads costs as
 /// much as a small statement. While a task runs, the loop serves no connection, so each core has a loop.
@@ -54,7 +54,7 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var isPolling = false
     }
 
-    /// The maximum time that a request waits for a connection.
+    /// The maximum wait of a request for a connection.
     private static let queueLimit = Duration.seconds(2)
 
     /// The maximum number of requests sent together. The bound keeps the last request from waiting long for the first.
@@ -165,7 +165,7 @@ extension ConnectionLoop {
         }
     }
 
-    /// Receives answers, and abandons requests that time out.
+    /// Receives answers, and abandons timed-out requests.
     ///
     /// - Parameter waits: Whether to wait for an answer, a task or a request.
     /// - Returns: The requests still in flight.
@@ -204,8 +204,8 @@ extension ConnectionLoop {
         return sent.deadline <= now ? connection.end(.late) : nil
     }
 
-    /// Answers requests. Requests that did not run go back to the front of the queue. A request goes back only once
-    /// from behind a timed-out request, because otherwise an unresponsive database would answer no client.
+    /// Answers requests. Requests that did not run go back to the front of the queue. A request pipelined behind a
+    /// timed-out request goes back only once. After a second timeout, the database probably answers no request.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
         let connection = sent.pooled.connection
         if !connection.isUsable { opener.connectionEnded() }
@@ -230,8 +230,8 @@ extension ConnectionLoop {
         if connection.isAtWork { end(connection) }
     }
 
-    /// Ends the session of an abandoned connection. Until the session ends, no other connection takes its place, so
-    /// that sessions do not accumulate.
+    /// Ends the session of an abandoned connection. Until the session ends, no other connection takes its place.
+    /// Otherwise sessions would accumulate.
     private func end(_ connection: PostgresConnection) {
         let until = clock.now.advanced(by: ConnectionCloser.placeLimit)
         let number = state.withLock { state in

@@ -122,7 +122,7 @@ final class ConnectionOpener: Sendable {
     /// The session of the last opened connection; `nil` before the first connection.
     var session: DatabaseSession? { state.withLock { $0.session } }
 
-    /// Notes that a connection has ended. Older connections have probably ended too.
+    /// Ends the epoch after a connection has ended, because older connections have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
     /// The number of ended connections, and of connections that led to a different database than the previous

@@ -10,14 +10,14 @@ public struct PostgresSettings: Sendable {
     /// The maximum number of open connections, divided among a thread per core. Eight connections suffice for some
     /// thousand intakes per second.
     public var connections = 8
-    /// Whether statements are prepared. Set to false for poolers that do not keep prepared statements, such as
+    /// Whether statements are prepared. Set to false for poolers without support for prepared statements, such as
     /// PgBouncer before 1.21 or without `max_prepared_statements`.
     public var preparesStatements = true
     /// Whether waiting commits and loads are batched. Batched loads share statements, and batched commits share a
     /// transaction.
     public var sharesStatements = true
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
-    /// schema of a ledger that was created by a version without schemas.
+    /// schema of a ledger created by a version without schemas.
     public var schema: String?
     /// The maximum time for the answer to a request. The default is longer than any request takes, and shorter than a
     /// client of the server waits. After a change, a statement or a wait for a lock may take nine tenths of the new

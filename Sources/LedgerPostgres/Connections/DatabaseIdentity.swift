@@ -5,10 +5,10 @@ import PurchaseLedger
 /// The identity of a database: the cluster, its timeline, and the database. A failover begins a new timeline, so a
 /// promoted standby has a different identity.
 ///
-/// A primary that vanishes silently leaves connections that appear to live. Meanwhile a new connection leads to the new
+/// A primary that vanishes silently leaves apparently live connections. Meanwhile a new connection leads to the new
 /// primary, which may lack the last commits.
 enum DatabaseIdentity {
-    /// A standby has no current timeline, and takes no writes.
+    /// A standby cannot report its timeline, and takes no writes, so its timeline is empty here.
     static let text = """
         (SELECT system_identifier || ' ' || oid || ' '
             || CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
@@ -68,8 +68,8 @@ enum DatabaseIdentity {
 extension PostgresLimits {
     /// Sets the timeouts of a session. Shorter timeouts of the operator stay.
     ///
-    /// The statement has no effect behind a pooler: the server process must be the process that libpq knows. Otherwise
-    /// the pooler would give the session, with its timeouts, to other clients.
+    /// The statement has no effect behind a pooler: it requires the server process known to libpq. Otherwise the pooler
+    /// would give the session, with its timeouts, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """

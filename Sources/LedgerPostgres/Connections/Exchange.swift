@@ -31,7 +31,7 @@ struct Exchange {
 
     var current: Expected? { index < expected.count ? expected[index] : nil }
 
-    /// - Returns: False if no statement has begun. A retry would then loop for ever.
+    /// - Returns: False if no statement has begun. The caller would then loop for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }
         isBetween = true

@@ -14,8 +14,8 @@ enum LedgerSchema {
     /// The content of `schema_version.ledger`, by which a ledger is recognized.
     static let marker = "a ledger of Quittance"
 
-    /// Whether a text is a valid schema name: lower-case letters, digits and underscores, so that PostgreSQL needs no
-    /// quotes.
+    /// Whether a text is a valid schema name: lower-case letters, digits and underscores, which need no quotes in
+    /// PostgreSQL.
     static func isName(_ text: String) -> Bool {
         let isPlain = text.utf8.allSatisfy { byte in
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || byte == UInt8(ascii: "_")

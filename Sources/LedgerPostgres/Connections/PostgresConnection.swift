@@ -15,7 +15,7 @@ import Darwin
 ///
 /// The connection sends requests in a pipeline and never blocks: its ``ConnectionLoop`` waits. It reads while it sends,
 /// because otherwise the buffers of both sides would fill, and both sides would block for ever. A sync follows each
-/// request, so that no request depends on an earlier request.
+/// request, so no request depends on an earlier request.
 ///
 /// Only one thread at a time uses a connection, see ``ConnectionLoop``.
 final class PostgresConnection: @unchecked Sendable {
@@ -125,7 +125,8 @@ extension PostgresConnection {
     /// Sends and receives as much as possible without waiting.
     ///
     /// - Parameter events: The events that `poll` returned.
-    /// - Returns: The rows of each request's statements, or the failure of the request; `nil` if results are missing.
+    /// - Returns: The rows of each request's statements, or the failure of the request; `nil` if results are still
+    ///   outstanding.
     func proceed(_ events: Int16) -> Results? {
         do throws(PostgresFailure) {
             if let failure { throw failure }
@@ -260,10 +261,10 @@ extension PostgresConnection {
         }
     }
 
-    /// Prepares new statements before the requests, so that a request's error cannot prevent the preparation.
+    /// Prepares new statements before the requests, so a request's error cannot prevent the preparation.
     ///
     /// The name of a statement is a digest of its text. A pooler may pass requests to a connection on which other
-    /// clients have prepared statements. The digest ensures that a name stands for the same text everywhere.
+    /// clients have prepared statements. With a digest, a name stands for the same text on every connection.
     ///
     /// - Returns: The name of each statement, in order; `nil` for an unprepared statement.
     private func prepare(_ requests: [PostgresRequest]) throws(PostgresFailure) -> [String?] {
@@ -285,7 +286,7 @@ extension PostgresConnection {
         return names
     }
 
-    /// Rolls back the transaction that an error left open.
+    /// Rolls back the transaction left open by an error.
     private func sendRollback() throws(PostgresFailure) {
         var exchange = Exchange(count: 0)
         try send(.rollback)

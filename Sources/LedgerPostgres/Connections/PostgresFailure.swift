@@ -9,16 +9,16 @@ enum PostgresFailure: Error {
     /// The connection ended. The outcome of the request is unknown.
     case lost(String)
     /// The database did not answer in time. The outcome of the request is unknown: not run, committed, or still
-    /// pending. The request is not retried, because its client would wait several times as long.
+    /// pending. The request is not sent again, because its client would wait several times as long.
     case late
     /// The request was pipelined behind a request that timed out. Its outcome is unknown: not run, committed, or still
-    /// pending. The request is retried once. If it was committed, the retry fails.
+    /// pending. The request is sent again once. If the first attempt was committed, the second attempt fails.
     case behind
     /// The request was not sent: no connection can be opened, or too many requests wait for a connection.
     case unavailable(String)
     /// The request was not sent: the database did not prove its identity.
     case untrusted(String)
-    /// The request belongs to an earlier epoch, and was not sent, or not retried.
+    /// The request belongs to an earlier epoch, and was not sent, or not sent again.
     case outdated
     /// The database committed the request, but warned that the commit may lack a required copy, for example on a
     /// standby.
@@ -28,8 +28,8 @@ enum PostgresFailure: Error {
 }
 
 extension PostgresFailure {
-    /// Whether a concurrent commit was faster, so that the decision must be made again. A version differs
-    /// (``Conflict``), a key is taken, or the database reports a serialization failure or a deadlock.
+    /// Whether a concurrent commit was faster, and the decision must be made again. A version differs (``Conflict``), a
+    /// key is taken, or the database reports a serialization failure or a deadlock.
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
         return [Conflict.state, "23505", "40001", "40P01"].contains(state)

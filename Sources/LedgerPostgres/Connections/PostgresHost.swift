@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A host of an address, as the parameters that replace the whole list of hosts.
+/// A host of an address, as the parameters to replace the whole list of hosts.
 ///
 /// libpq's own search for a host has a timeout only in its blocking call. Therefore each host is tried separately.
 struct PostgresHost: Sendable {

@@ -53,22 +53,22 @@ struct PostgresStatement: Sendable {
     static let rollback = once("ROLLBACK")
 }
 
-/// Statements that are sent together and answered together, in a single round trip.
+/// Statements sent together and answered together, in a single round trip.
 struct PostgresRequest: Sendable {
     /// The statements to send, in order.
     private(set) var statements: [PostgresStatement]
     /// The timeout of the answer, counted from the sending; `nil` for ``PostgresLimits/request``.
     let limit: Duration?
-    /// Whether the request may write, so that its commit matters.
+    /// Whether the request may write, and so depends on its commit.
     let writes: Bool
     /// The epoch of the connections that may send the request, see ``ConnectionPool/epoch``; `nil` for any epoch.
     private(set) var epoch: Int?
     private let begin: PostgresStatement
     private let own: [PostgresStatement]
-    /// The statements that precede the caller's statements in the same transaction.
+    /// The statements before the caller's statements in the same transaction.
     private var first: [PostgresStatement]
 
-    /// Statements that are committed together. A single statement commits by itself.
+    /// Statements committed together. A single statement commits by itself.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. If longer than the default timeout of a statement, it replaces that too.
@@ -117,7 +117,7 @@ struct PostgresRequest: Sendable {
         return request
     }
 
-    /// The request bound to an epoch, because it contains numbers that the database gave in the epoch.
+    /// The request bound to an epoch, because it contains numbers given in the epoch.
     func during(_ epoch: Int) -> PostgresRequest {
         var request = self
         request.epoch = epoch
@@ -134,7 +134,7 @@ struct PostgresRequest: Sendable {
     }
 }
 
-/// The rows that a statement returned.
+/// The rows returned by a statement.
 struct PostgresRows: Sendable {
     var rows: [[PostgresValue]] = []
 

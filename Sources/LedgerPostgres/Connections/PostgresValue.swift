@@ -4,7 +4,7 @@ import PurchaseLedger
 
 /// A parameter or a column, in PostgreSQL's binary format.
 ///
-/// All integers of the schema are `bigint`, so that the statement alone determines the type of a parameter.
+/// All integers of the schema are `bigint`, so the statement alone determines the type of a parameter.
 enum PostgresValue: Hashable, Sendable {
     case null
     case integer(Int64)
@@ -131,7 +131,7 @@ extension PostgresValue {
     /// Reads a column that is not NULL.
     ///
     /// - Parameter type: The object identifier of its type.
-    /// - Returns: `nil` for a type that no table of a ledger has.
+    /// - Returns: `nil` for a type unknown to the tables of a ledger.
     init?(_ bytes: UnsafeRawBufferPointer, type: UInt32) {
         switch type {
         case PostgresType.bool:

@@ -15,7 +15,7 @@ final class EventFeed: Sendable {
     /// failover, and is not cached.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
-    /// The readers that wait until events are numbered. They share the work and its connection. Otherwise, while a
+    /// The readers waiting until events are numbered. They share the work and its connection. Otherwise, while a
     /// different server holds the counter, waiting readers would occupy all connections.
     private let readers: GroupQueue<Reader, Never>
     private let state = Mutex(State())
@@ -25,7 +25,7 @@ final class EventFeed: Sendable {
 
     private typealias Reader = @Sendable (Result<Void, any Error>) -> Void
 
-    /// The time before events are numbered, so that many events are numbered together.
+    /// The delay before numbering. Meanwhile more events arrive, and all are numbered together.
     private static let pause = Duration.milliseconds(250)
 
     private struct State {
@@ -46,7 +46,7 @@ final class EventFeed: Sendable {
     }
 
     /// - Parameters:
-    ///   - lockLimit: The maximum time that a reader waits for the counter.
+    ///   - lockLimit: The maximum wait of a reader for the counter.
     ///   - isDistributed: Whether Citus distributes the tables.
     ///   - showsIdentity: Whether the database reveals its identity.
     init(
@@ -101,7 +101,7 @@ extension EventFeed {
         return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
     }
 
-    /// The statements that number events. They have no effect unless the transaction holds the counter.
+    /// The statements to number events. They have no effect unless the transaction holds the counter.
     private func moving(in epoch: Int) -> [PostgresStatement] {
         [beginEpochs, EventSequencer.move(since: firstTransaction(in: epoch))]
     }
@@ -137,13 +137,13 @@ extension EventFeed {
             try? await clock.sleep(for: .milliseconds(5))
             return true
         }
-        // If the removal fails, the next server that numbers events finds these events numbered, and removes them.
+        // If the removal fails, the next server to number events finds these events numbered, and removes them.
         try await requests.send(.transaction(EventSequencer.remove(answers[1])))
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
 
-    /// Numbers events soon after their commit, so that readers find them numbered. If the numbering fails or the
-    /// storage is closed, the next reader numbers the events.
+    /// Numbers events soon after their commit, before readers ask for them. If the numbering fails or the storage is
+    /// closed, the next reader numbers the events.
     func numberSoon() {
         let begins = state.withLock { state in
             let isRunning = state.isRunning
@@ -232,7 +232,7 @@ extension EventFeed {
             EventSearch.erased(app), EventSearch.last,
             EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
             isDistributed ? EventSequencer.assumed : EventSequencer.waiting(since: firstTransaction(in: epoch)),
-            // The epochs are read after the page, so that they include the epochs of all its events.
+            // The epochs are read after the page, and so include the epochs of all its events.
             EventSearch.epochs(app),
         ]
         let answers = try await requests.read(statements, during: epoch)

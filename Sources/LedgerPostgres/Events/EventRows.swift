@@ -5,7 +5,7 @@ import PurchaseLedger
 
 // Puts events into the outbox, numbers them, and reads them by number.
 
-/// The columns that the outbox shares with the table of events.
+/// The columns common to the outbox and the table of events.
 private enum EventColumns {
     static let key = ["recorded_at", "home", "source", "scope", "version", "place"]
 
@@ -29,7 +29,7 @@ enum EventSource: Int64 {
     /// No chain. The `home` is empty.
     case noChain = 1
     /// A chain of a different ledger, from which the event was copied. The version of the event is its number in the
-    /// source ledger, so that no later event of the chain has the same key.
+    /// source ledger, so no later event of the chain has the same key.
     case copiedChain = 2
     /// No chain, in a different ledger from which the event was copied.
     case copiedNoChain = 3
@@ -54,7 +54,7 @@ extension CommitPlan {
 
     private static let raiseCounter = "UPDATE quittance.counter SET last = greatest(last, $1) WHERE id = $2"
 
-    /// Adds numbered events that were copied from a different ledger.
+    /// Adds numbered events copied from a different ledger.
     ///
     /// The counter's row is locked first, as in ``EventSequencer``.
     mutating func insertNumbered(_ events: [LedgerEvent]) {
@@ -126,11 +126,11 @@ extension LedgerEvent {
 /// visible only after all smaller numbers, and no reader skips an event. A unique key prevents a second number for an
 /// event.
 ///
-/// An event leaves the outbox in the transaction that numbers the event. On Citus this is impossible, because the two
+/// An event leaves the outbox in the transaction that numbers the event. On Citus this would be unsafe, because the two
 /// tables may be on different nodes. The next server might find the counter's row free before the removal from the
-/// outbox becomes visible. There the server reads the outbox and inserts the numbered events itself. The insertion
-/// commits only if the counter is unchanged since it was read. A separate transaction removes the events from the
-/// outbox.
+/// outbox becomes visible. On Citus the server instead reads the outbox and inserts the numbered events itself. The
+/// insertion commits only if the counter is unchanged since it was read. A separate transaction removes the events from
+/// the outbox.
 enum EventSequencer {
     /// The maximum number of events to number in a transaction.
     static let batch = 5000
@@ -190,9 +190,9 @@ enum EventSequencer {
         """
 
     /// Begins the missing epochs before events are numbered. Each app without an epoch gets its first. An app gets a
-    /// further epoch if its newest epoch began in a different database, because that database may have numbered events
-    /// missing here. A dump restored into the same database creates its tables anew, so the identity includes the oid
-    /// of a table. The statement has no effect unless the transaction holds the counter.
+    /// further epoch if its newest epoch began in a different database, because events numbered in the other database
+    /// may be missing here. A dump restored into the same database creates its tables anew, so the identity includes
+    /// the oid of a table. The statement has no effect unless the transaction holds the counter.
     ///
     /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
@@ -219,7 +219,7 @@ enum EventSequencer {
 
     private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
-    /// Begins a new epoch of each app that has an epoch.
+    /// Begins a new epoch of each app with an epoch.
     ///
     /// - Parameter last: The last number given.
     static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
@@ -280,7 +280,7 @@ struct WaitingEvents {
 // MARK: - Numbering on several nodes
 
 extension EventSequencer {
-    /// The maximum number of events that a server numbers at a time. Each event takes a statement.
+    /// The maximum number of events numbered at a time. Each event takes a statement.
     static let nodeBatch = 500
 
     /// Begins the first epoch of each app. A failover of a node is not noticed.
@@ -299,7 +299,7 @@ extension EventSequencer {
         ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
         """)
 
-    /// Numbers the events that ``oldest`` found. Events that already have a number keep it.
+    /// Numbers the events that ``oldest`` found. Events with a number keep the number.
     ///
     /// - Parameter last: The last number given. The transaction fails if the counter has changed.
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
@@ -313,8 +313,8 @@ extension EventSequencer {
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }
 
-    /// Replaces ``waiting(since:)``, which would query all nodes for each page. It assumes that events wait, and that
-    /// each node has a standby.
+    /// Replaces ``waiting(since:)``, which would query all nodes for each page. It assumes waiting events, and a
+    /// standby of each node.
     static let assumed = PostgresStatement("SELECT 1::bigint, 0::bigint, false, true")
 
     /// Whether events wait for their numbers. Queries all nodes.
@@ -353,7 +353,7 @@ enum EventSearch {
         PostgresStatement("SELECT id, last FROM quittance.epochs WHERE app = $1 ORDER BY place", [.integer(app)])
     }
 
-    /// The epochs of every app that has an epoch, each with its app.
+    /// The epochs of all apps, each with its app.
     static let allEpochs = PostgresStatement(
         """
         SELECT bundle_id, epochs.id, last FROM quittance.epochs JOIN quittance.apps ON apps.id = app ORDER BY app, place
@@ -374,12 +374,12 @@ enum EventSearch {
             [.integer(app), start.parameter, max(0, limit).parameter])
     }
 
-    /// The size of the largest page in the HTTP API. As a parameter, the limit would make PostgreSQL sort all events: a
-    /// cached plan assumes that a parameter limits the rows to a tenth.
+    /// The size of the largest page in the HTTP API, as a constant in the SQL. For a limit in a parameter, a cached
+    /// plan assumes a tenth of the app's events. PostgreSQL would then sort all events.
     private static let usualLimit = 500
 
     /// All rows of a customer have the same ids. The aggregate makes PostgreSQL use the index. With a limit instead,
-    /// PostgreSQL would scan the whole table while the table is empty, and would keep that plan.
+    /// PostgreSQL would scan the whole table while the table is empty, and would keep the plan.
     private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
 
     /// Scalar subqueries instead of joins. For a join, PostgreSQL might read and sort all events first.

@@ -10,7 +10,7 @@ enum EventUpgrade {
 
     static let statements =
         [
-            // So far, only a column dropped below showed whether a copied event has a chain.
+            // A column dropped below showed whether a copied event has a chain. From now on `source` shows it.
             """
             UPDATE quittance.events SET source = \(EventSource.copiedNoChain.rawValue)
             WHERE source = \(EventSource.copiedChain.rawValue) AND original_transaction_id IS NULL
@@ -73,9 +73,9 @@ enum EventUpgrade {
     }
 
     /// A text as a JSON string. In the column, NUL is stored as U+0001 `0`, and U+0001 as U+0001 `1`, see `StoredText`.
-    /// PostgreSQL writes U+0001 as `\u0001`. The pattern requires an even number of backslashes before `\u0001`, so
-    /// that its own backslash is not escaped. Halves of surrogate pairs keep the form of `LoneSurrogate`. No id,
-    /// product or notification type contains such a half.
+    /// PostgreSQL writes U+0001 as `\u0001`. The pattern requires an even number of backslashes before `\u0001`, so its
+    /// own backslash is not escaped. Halves of surrogate pairs keep the form of `LoneSurrogate`. No id, product or
+    /// notification type contains such a half.
     private static func text(_ column: String) -> String {
         #"regexp_replace(to_json(\#(column))::text, '(?<!\\)((?:\\\\)*)\\u0001([01])', '\1\\u000\2', 'g')"#
     }

@@ -87,8 +87,8 @@ private struct Wanted {
     var ids: Set<CustomerID> = []
     /// The subset of ``ids`` whose customers are loaded together with their chains.
     var holders: Set<CustomerID> = []
-    /// The environments of the holders' chains. Every holder's chains are loaded in all of these environments, so that
-    /// a single statement per app suffices.
+    /// The environments of the holders' chains. Every holder's chains are loaded in all of these environments, so a
+    /// single statement per app suffices.
     var environments: Set<Environment> = []
     /// Customers to load by number, with all of their ids.
     var customers: [Customer] = []

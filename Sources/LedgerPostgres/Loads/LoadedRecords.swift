@@ -22,11 +22,11 @@ struct ReadSet: Hashable {
     var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-/// A row to load that no `LedgerKey` names.
+/// A row to load without a `LedgerKey`.
 enum Dependency: Hashable {
     /// The names of the chains that a customer may own in an environment. Used if Citus distributes the tables.
     case holdings(Customer, Environment)
-    /// A part that a packed document names.
+    /// A part of a packed document.
     case part(PartName)
     /// A document outside its chain's home, loaded to learn all chains of the document.
     case location(DocumentLocation)
@@ -35,7 +35,7 @@ enum Dependency: Hashable {
 /// The records loaded from a single state of the database. A missing record does not exist.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// For each transaction, the chains that may contain the transaction.
+    /// The chains that may contain each transaction.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]
@@ -48,7 +48,7 @@ struct LoadedRecords {
     var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The locations of each chain's evidence outside the chain's home, if Citus distributes the tables.
     var mentions: [ChainKey: [DocumentLocation]] = [:]
-    /// For each location, the chains that the document is evidence for.
+    /// The chains of the document at each location.
     var subjects: [DocumentLocation: Set<ChainKey>] = [:]
     /// The known homes of documents; `nil` unless Citus distributes the tables.
     var homes: [Provenance: String]?

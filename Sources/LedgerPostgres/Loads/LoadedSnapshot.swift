@@ -28,7 +28,7 @@ extension LoadedRecords {
         return customers[id].map { .holdings($0.record.customer, environment) }
     }
 
-    /// The parts that packed documents name.
+    /// The parts of packed documents.
     ///
     /// - Parameter known: Parts to leave out.
     func parts(besides known: Set<PartName>) -> Set<PartName> {
@@ -90,7 +90,7 @@ extension LoadedRecords: DocumentNames, SnapshotSource {
 }
 
 extension LedgerSnapshot {
-    /// Builds the snapshot of a query from the records that were loaded for the query.
+    /// Builds the snapshot of a query from its loaded records.
     init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) throws {
         try self.init(query, from: loaded)
         for id in query.keys.customerIDs where ids[id] == nil { newNumbers[id] = numbers[id] }

@@ -51,8 +51,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The documents with the given names, `nil` for each unreadable document. Documents that were erased after the
-    /// search for their names are left out.
+    /// The documents with the given names, `nil` for each unreadable document. Documents erased after the search for
+    /// their names are left out.
     private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
         let readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
         let (_, loaded) = try await inOneEpoch { try await self.loaded(readSet, [LedgerQuery()], in: $0) }

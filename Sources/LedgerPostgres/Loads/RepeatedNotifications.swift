@@ -6,10 +6,10 @@ import Synchronization
 /// Decides whether to look up notifications before they are stored.
 ///
 /// The App Store repeats a notification only if the server did not answer with success. A notification is therefore
-/// presumed new, together with its tokens. The saved look-up of three documents is a tenth of PostgreSQL's work for an
-/// intake. If a document is already stored, its primary key rejects the commit, and the batch is decided again with a
-/// look-up. From then on all notifications are looked up, for example while a whole history is sent again. The look-ups
-/// end after a batch whose notifications are all new.
+/// presumed new, together with its tokens. The presumption saves the look-up of three documents, a tenth of
+/// PostgreSQL's work for an intake. If a document is already stored, its primary key rejects the commit, and the batch
+/// is decided again with a look-up. From then on all notifications are looked up, for example while a whole history is
+/// sent again. The look-ups end after a batch whose notifications are all new.
 ///
 /// The key of a document contains its ``PurchaseLedger/Evidence/home``. Every version must therefore compute the same
 /// home for a document.
@@ -21,8 +21,8 @@ final class RepeatedNotifications: Sendable {
         areExpected.load(ordering: .relaxed) ? [] : queries.notifications
     }
 
-    /// Notes that a notification may be stored already. A different unique key may have caused the refusal. In this
-    /// case the next batch is looked up for nothing.
+    /// Notes that a notification may be stored already. A different unique key may have caused the refusal. The next
+    /// batch is then looked up for nothing.
     func noteRefusal() { areExpected.store(true, ordering: .relaxed) }
 
     /// Notes which documents of a looked-up batch were stored already.

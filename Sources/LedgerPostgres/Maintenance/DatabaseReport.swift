@@ -48,7 +48,7 @@ extension PostgresLedgerStorage {
 }
 
 private struct QuarterFacts {
-    /// The quarters that have a table, separated by spaces; the last of them; the quarter after the current quarter.
+    /// The quarters with a table, separated by spaces; the last of them; the quarter after the current quarter.
     let all, last, next: String
     /// Whether the ledger has tables for quarters.
     let areUsed: Bool

@@ -13,8 +13,8 @@ private struct NodeProbe: Sendable {
     /// The host and port of the node.
     let node: String
 
-    /// The number of homes to try. Citus spreads homes over at most 128 shards, so that 256 homes nearly always reach
-    /// every node.
+    /// The number of homes to try. Citus spreads homes over at most 128 shards, so 256 homes nearly always reach every
+    /// node.
     private static let homes = 256
 
     static let find = PostgresStatement(
@@ -92,8 +92,8 @@ extension PostgresLedgerStorage {
     /// the epoch of the load, because after a failover the new primary may lack the records.
     ///
     /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision sees its changes,
-    /// and so does the server that gets the same document again. A further write waits for all earlier writes of its
-    /// node.
+    /// and so does a server that receives the same document again. Therefore this method makes a further write, which
+    /// waits for all earlier writes of its node.
     ///
     /// - Parameter homes: Homes on the nodes. If empty, the only node is written, or on Citus the node that numbers
     ///   events.
@@ -105,7 +105,7 @@ extension PostgresLedgerStorage {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the records that the queries name.
+    /// The homes of the queries' records and arriving documents.
     var namedHomes: Set<String> {
         reduce(into: []) { homes, query in
             homes.formUnion(query.keys.compactMap(\.home))
@@ -115,7 +115,7 @@ extension [LedgerQuery] {
 }
 
 extension LedgerKey {
-    /// The home of the key's rows; `nil` for keys that do not determine a home.
+    /// The home of the key's rows; `nil` if the key does not determine the home.
     fileprivate var home: String? {
         switch self {
         case .chain(let key), .evidence(let key): key.name

@@ -39,8 +39,7 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Runs statements that take time in proportion to the size of their tables. Overrides the operator's statement
-    /// timeout.
+    /// Runs statements whose time grows with the size of their tables. Overrides the operator's statement timeout.
     func long(_ statements: [PostgresStatement]) async throws -> [PostgresRows] {
         let unlimited = PostgresStatement.once("SET LOCAL statement_timeout = 0")
         return try await requests.send(.transaction([unlimited] + statements, limit: Migrator.limit))
