@@ -6,7 +6,7 @@ import Synchronization
 /// Ends the sessions of abandoned connections.
 ///
 /// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Each abandoned
-/// request would leave a waiting session, until the database accepts no more connections from any client.
+/// request would leave a waiting session, until the database refused all new connections.
 final class ConnectionCloser: Sendable {
     /// The maximum number of concurrent cancellations, each on its own thread. It equals the default number of
     /// connections of a server. If the database does not accept cancellations, libpq's call blocks until the system's

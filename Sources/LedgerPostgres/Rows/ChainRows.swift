@@ -95,7 +95,7 @@ extension CommitPlan {
             } else if let old {
                 add(Self.checkChain, name + [.integer(old.version)])
             } else {
-                // Inserts and deletes the key, which fails if a concurrent commit has added the chain.
+                // Inserts and deletes the key. The insertion fails if a concurrent commit has added the chain.
                 add(Self.reserve, name)
                 add(Self.release, name)
             }
@@ -168,8 +168,8 @@ enum ChainSearch {
     static func statement(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         switch selection {
         case .all: scan(after: cursor, limit: max(1, limit))
-        // Chains due at the same instant come in any order. There may be any number of them, and each page would sort
-        // them all.
+        // Chains due at the same instant come in any order. Each page would sort all of them, and their number is
+        // unbounded.
         case .due(let now):
             PostgresStatement(
                 keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",

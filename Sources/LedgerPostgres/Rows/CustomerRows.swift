@@ -66,7 +66,7 @@ extension CommitPlan {
 
     /// - Parameters:
     ///   - after: The loaded records after the changes.
-    ///   - readSet: The ids that were looked up.
+    ///   - readSet: The ids that the decisions looked up.
     mutating func putCustomers(_ after: LoadedRecords, _ readSet: Set<CustomerID>) {
         let rows = after.customers
         let gained = loaded.holdings(gainedBy: after)

@@ -5,10 +5,10 @@ import PurchaseLedger
 
 // Loads and commits documents and evidence if Citus distributes the tables. Each statement is about a single home.
 //
-// A row of `documents` is at the home of the document. Its `chain` and `also` name all chains that the document is
-// evidence for. A row of `mentions` is at the home of a chain, and locates a document elsewhere, or under a different
-// chain's name. A chain thus leads to its documents, and a document shows whether any chain is left. The documents of a
-// chain do not change before a commit that checks the chain's version.
+// A row of `documents` is at the home of the document. Its `chain` and `also` name all chains of the document. A row of
+// `mentions` is at the home of a chain, and has the home of a document that is stored elsewhere, or there under a
+// different chain's name. A chain thus leads to its documents, and a document shows whether any chain is left. If a
+// chain's version is unchanged at a commit, its documents are unchanged too.
 
 // MARK: - Loading
 
@@ -72,7 +72,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The locations of all evidence for a chain, including documents that were not found.
+    /// The locations of all evidence for a chain, including missing documents.
     fileprivate func locations(of key: ChainKey) -> [DocumentLocation] {
         (evidence[key] ?? []).compactMap { document in
             homes?[document.name].map { DocumentLocation(name: document.name, home: $0) }
@@ -124,7 +124,7 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
-    /// The documents that are evidence for some chains after new documents are stored, each with its chains among the
+    /// The locations of all evidence for some chains, including new documents. Each location has its chains among the
     /// keys.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {

@@ -40,8 +40,8 @@ extension PostgresRow {
     mutating func location() throws -> DocumentLocation { DocumentLocation(name: try name(), home: try next()) }
 }
 
-/// A cache of the homes of documents. An entry never becomes false, because a document's home never changes, even if
-/// the document is erased.
+/// A cache of the homes of documents. An entry never becomes false, because a document's home never changes. The entry
+/// of an erased document does no harm.
 final class KnownHomes: Sendable {
     /// The maximum number of cached homes, some 2 MB: many times the documents of a scan's page or of a purchase.
     private static let limit = 10_000

@@ -27,8 +27,8 @@ extension LoadPlan {
     }
 
     /// A scalar subquery looks up each name by the index, however many names there are. The names are hidden from the
-    /// planner. For constant names PostgreSQL would plan the statement at each use, because a date excludes the tables
-    /// of other quarters. Planning takes as long as running the statement.
+    /// planner. Otherwise PostgreSQL would plan the statement at each use, because a known date excludes the tables of
+    /// other quarters. Planning takes as long as running the statement.
     private static func nameStatement(after parameters: Int, _ text: (String) -> String) -> RowStatement {
         RowStatement.reading([.integer, .bytes], after: parameters) { names in
             text(
@@ -86,7 +86,7 @@ extension LoadPlan {
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds the documents with the same statement about a chain.
+    /// Finds the documents with the same wording about a chain.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -213,7 +213,8 @@ extension CommitPlan {
         }
     }
 
-    /// Pins a stored document, unless it was stored with the same wording for the same chain.
+    /// Pins a stored document if it now arrives with a wording and was stored without, or the reverse, or if it now
+    /// arrives for a different chain.
     mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =
@@ -292,7 +293,7 @@ extension CommitPlan {
 
     private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
 
-    /// Locks the documents first, so that the later statements see the changes of concurrent commits.
+    /// Locks the documents first, so the later statements see the changes of concurrent commits.
     private mutating func eraseEvidence(for keys: Set<ChainKey>) {
         let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
         for name in names { add(Self.lock, name.key) }
@@ -345,7 +346,7 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// The last arrival of a notification among the `count` documents that were signed last.
+    /// The last arrival of a notification among the `count` documents with the latest signing dates.
     static func lastNotification(among count: Int) -> PostgresStatement {
         PostgresStatement(
             """

@@ -62,7 +62,7 @@ private enum DueSearch {
         WHERE due_at <= $2 AND kind || ' ' || owner::text = ANY ($1::text[]) ORDER BY due_at LIMIT $3
         """
 
-    /// The maximum number of records in an answer of Citus, of some hundred bytes each.
+    /// The maximum number of records to request from Citus at once. Each record takes some hundred bytes.
     private static let maxOnNodes = 2000
 
     private static let chains = """

@@ -2,8 +2,8 @@
 
 import PurchaseLedger
 
-// Encodes lists of stored fields in binary. Each field that is not null has its number with the type of its value, and
-// then the value. A zero ends the list. Counts and integers are in groups of seven bits, the lowest group first.
+// Encodes lists of stored fields in binary. A field is its number with the type of its value, and then the value. Null
+// fields are omitted. A zero ends the list. Counts and integers are in groups of seven bits, the lowest group first.
 
 /// The numbers of the fields' names in the binary form.
 enum FieldNumbers {
@@ -26,7 +26,8 @@ enum FieldNumbers {
 /// The numbers of a type's fields in the order of the type's list, cached per type. Finding a number by its name takes
 /// longer than reading or writing the value.
 struct FieldLayout: FieldCoder, Sendable {
-    /// The number of each field, or 0 if its name has no number. The number of a group's entries precedes them.
+    /// The number of each field, or 0 if its name has no number. The count of a group's entries precedes the group's
+    /// fields.
     private(set) var entries: [Int] = []
 
     private static let numbers = Dictionary(uniqueKeysWithValues: zip(FieldNumbers.names, 1...))
@@ -212,7 +213,7 @@ struct FieldReader: FieldCoder {
         }
     }
 
-    /// The indices of the following items. The bound relies on at least a byte per item.
+    /// The indices of the following items. Each item takes at least a byte, which bounds the count.
     mutating func items() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }
@@ -233,7 +234,7 @@ struct FieldReader: FieldCoder {
         return count
     }
 
-    /// Skips bytes that follow their count, and returns their offsets.
+    /// Skips a count and as many bytes, and returns the offsets of the bytes.
     private mutating func range() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }

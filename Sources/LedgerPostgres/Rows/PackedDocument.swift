@@ -4,7 +4,7 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// The name of a part that a packed document shares with other documents, or that has a row of its own.
+/// The name of a part with a row of its own, as packed documents contain the name.
 enum PartName: BlobName {
     /// A header or a certificate in the table `pieces`, named by the first 16 bytes of its digest.
     case piece([UInt8])
@@ -55,7 +55,7 @@ enum PackedDocument {
     static func pack(
         _ evidence: Evidence, isStored: (Evidence) -> Bool
     ) throws -> (content: [UInt8], pieces: [PartName: [UInt8]]) {
-        // An omitted token must not contain tokens, so that a read takes a bounded number of steps.
+        // An omitted token must not contain tokens, so a read takes a bounded number of steps.
         let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0) }
         let codec = DocumentCodec(evidence.document, evidence.jws) { token in
             parts.contains { token.isSame(as: $0.document[...]) }
@@ -86,7 +86,7 @@ enum PackedDocument {
 
     /// Restores a document.
     ///
-    /// - Parameter parts: The parts that the content names, and the parts that these parts name.
+    /// - Parameter parts: The parts named in the content, and the parts named in these parts.
     /// - Throws: `LedgerStorageError` if the content is damaged, or a part is missing.
     static func unpack(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
@@ -97,7 +97,7 @@ enum PackedDocument {
         }
     }
 
-    /// Restores a token that a document names. A token that names a further token is damaged.
+    /// Restores a token named in a document. A token with the name of a further token is damaged.
     private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             guard case .sharedBlobs(let name) = reference else { throw BlobReader.damaged }

@@ -6,8 +6,8 @@ import PurchaseLedger
 // Loads, commits and finds records of any kind.
 
 extension RecordKey {
-    /// The home by which the row is distributed. A record of a scope may be about a purchase with the record's name as
-    /// its id. All other records are on a single node.
+    /// The home by which the row is distributed. The home of a scope's record is the record's name, which may be the id
+    /// of a purchase. All other records have an empty home, and are on a single node.
     var home: String {
         if case .scope = owner { return name }
         return ""

@@ -48,8 +48,8 @@ struct VersionedTable: Sendable {
 }
 
 extension CommitPlan {
-    /// Writes a row, or deletes the loaded row. Without an old and a new row, inserts and deletes the key. The
-    /// insertion fails if a concurrent commit has added the row.
+    /// Writes a row, or deletes the loaded row. If there is neither an old nor a new row, inserts and deletes the key.
+    /// The insertion fails if a concurrent commit has added the row.
     ///
     /// - Parameters:
     ///   - row: The version and values; `nil` if there is to be no row.

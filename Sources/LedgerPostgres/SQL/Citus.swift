@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// SQL for a database that may have Citus, see ``Distribution``.
+/// SQL for a database with or without Citus, see ``Distribution``.
 enum Citus {
     /// Runs a transaction's commands on the nodes in sequence, because some commands create objects for later commands.
     /// A database without Citus ignores the setting.
     static let sequential = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 
-    /// The end of a query in a database with Citus. The query has a row if the tables are distributed: either all are,
-    /// or none.
+    /// The end of a query in a database with Citus. The query has a row if the tables are distributed. Either all
+    /// tables are distributed, or none.
     static let distributed = "FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.chains')"
 
     /// A statement that runs other statements, in PL/pgSQL, if the tables are distributed.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The error that the database raises if a concurrent server was faster: a version or a row differs from the loaded
+/// The error raised by the database if a concurrent server was faster. A version or a row then differs from the loaded
 /// state.
 ///
-/// A statement calls the function `conflict` with a value that it has found. The function always raises the error.
+/// A statement calls the function `conflict` with a value from its rows. The function always raises the error.
 ///
 /// The argument must be a column or an aggregate. For a constant or a parameter, PostgreSQL would evaluate the function
 /// while planning, and every statement would fail. The function is immutable, because Citus accepts only immutable

@@ -77,9 +77,9 @@ enum Distribution {
             return "SELECT create_distributed_table('quittance.\(table)', 'home', colocate_with => '\(other)')::text"
         }
 
-    /// The columns and tables that only a distributed ledger has. `also` names the chains of a document besides
-    /// `chain`, in the form of `ChainName`. `mentions.document` is the home of the document. A chain therefore leads to
-    /// the homes of its documents, and a document to the homes of its chains, see ``DocumentLocation``. A write to
+    /// The columns and tables of a distributed ledger alone. `also` names the chains of a document besides `chain`, in
+    /// the form of `ChainName`. `mentions.document` is the home of the document. A chain therefore leads to the homes
+    /// of its documents, and a document to the homes of its chains, see ``DocumentLocation``. A write to
     /// `confirmations` waits for the standby of a single node.
     static let additions = [
         "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",

@@ -13,7 +13,7 @@ struct Migrator {
     /// The pause after a lock timeout, during which other transactions may proceed.
     private static let pause = Duration.seconds(3)
 
-    /// The timeout of the upgrade, in which every row of the largest table can be rewritten.
+    /// The timeout of the upgrade: long enough to rewrite every row of the largest table.
     static let limit = Duration.seconds(3600)
 
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger's version cannot be upgraded, `readOnly` if the role may
@@ -111,8 +111,8 @@ struct Migrator {
         }
     }
 
-    /// Creates the schema and its version, in the transaction that creates the tables. Concurrent servers wait for each
-    /// other, and all but the first fail with a ``Conflict``. An existing name in the database is not such a conflict.
+    /// Creates the schema and its version, in the transaction of the tables. Concurrent servers wait for each other,
+    /// and all but the first fail with a ``Conflict``. A taken name of a schema or table is not a conflict.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // A random constant. Other software is unlikely to use the same lock number.
         var texts = [

@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// The views for people who use `psql`. Their names and columns stay, even if a new version changes the tables.
+/// The views for users of `psql`. Their names and columns stay, even if a new version changes the tables.
 /// `docs/postgresql.md` describes the columns.
 ///
 /// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
@@ -90,8 +90,8 @@ enum PeopleViews {
     /// The row of an event, with the members of its body.
     ///
     /// A plain body, which follows a byte 0, is not JSON and shows no members. PostgreSQL's text cannot contain NUL or
-    /// half of a surrogate pair, and rejects the whole body otherwise. The view shows each of them as U+FFFD. `OFFSET
-    /// 0` keeps PostgreSQL from repeating the conversion for each column.
+    /// half of a surrogate pair, so PostgreSQL would reject the whole body. The view shows U+FFFD instead of each.
+    /// `OFFSET 0` keeps PostgreSQL from repeating the conversion for each column.
     static let feed = feed(
         "content",
         from: #"""
@@ -108,7 +108,7 @@ enum PeopleViews {
         "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }
 
-    /// The view during the upgrade, while the column of the body is created.
+    /// The view during the upgrade, before the column of the body exists.
     static let feedWithoutContent = feed("'{}'::json", from: "")
 
     /// - Parameters:

@@ -94,8 +94,8 @@ enum Quarters {
 }
 
 extension Quarters.Missing {
-    /// The message for the operator, with the statements that repair the ledger. While they move documents, intakes
-    /// wait.
+    /// The message for the operator, with the statements that repair the ledger. Intakes wait while the statements move
+    /// documents.
     var concern: String {
         let rows =
             "quittance.documents_rest WHERE signed_date >= \(first.milliseconds) "

@@ -31,8 +31,8 @@ struct RowStatement: Sendable {
     ///   - text: Returns the text of the statement for the text of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // The parameters are in subqueries, see ``PostgresStatement``. PostgreSQL treats a list of several rows as a
-        // table, not as constants.
+        // The parameters are in subqueries, see ``PostgresStatement``. A list of several rows needs no subqueries,
+        // because PostgreSQL treats the list as a table, not as constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")

@@ -6,7 +6,7 @@
 /// ledgers have the same tables. A new column comes last, because PostgreSQL appends new columns. A new table must be
 /// distributed too, see ``Distribution``.
 ///
-/// Rows of most tables have a `home`, by which Citus can distribute them. Rows that a decision uses together have the
+/// Rows of most tables have a `home`, by which Citus can distribute them. Rows used together in a decision have the
 /// same `home`. All texts are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are
 /// milliseconds since 1970.
 enum Schema {
@@ -40,9 +40,8 @@ enum Schema {
     /// writer would insert the row again. `transactions` finds the chain of a transaction whose id differs from the
     /// chain's name.
     ///
-    /// `published_as_of` finds reports made by a clock that was ahead. Few chains have the column: only chains that
-    /// have changed by time since the signing of their newest document. For all other chains an update changes no
-    /// index.
+    /// `published_as_of` finds reports made by a clock that was ahead. Few chains have a value: only chains whose state
+    /// has changed by time since the signing of their newest document. For all other chains an update changes no index.
     ///
     /// `state` is binary. Therefore both tables have columns for people, see ``PeopleViews``. A new transaction needs a
     /// row anyway, so the columns add no row to a renewal.
@@ -74,10 +73,10 @@ enum Schema {
     ]
 
     /// The date comes first in the key, so new documents go to the end of the index. The document alone determines
-    /// `home`: the name of its first chain, or its digest without a chain. `chain` is the only chain that the document
-    /// is evidence for. If the document has several chains, they are in `mentions`.
+    /// `home`: the name of its first chain, or its digest without a chain. `chain` is the document's only chain. If the
+    /// document is evidence for several chains, they are in `mentions`.
     ///
-    /// A newer document with the same `wording` may replace a document, unless the document is pinned. Tokens in
+    /// A different document with the same `wording` may replace a document, unless the document is pinned. Tokens in
     /// notifications have no `wording`, so an intake changes no further index.
     private static let documents = [
         """

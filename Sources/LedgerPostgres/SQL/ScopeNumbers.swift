@@ -17,7 +17,7 @@ struct ScopeNumbers: Sendable {
     /// The key columns of a chain: its name, and the number of its scope.
     func key(_ chain: ChainKey) -> [PostgresValue] { [.text(chain.name), .integer(scope(chain.scope))] }
 
-    /// The apps whose numbers, or whose scopes' numbers, are unknown.
+    /// The apps with an unknown number, and the apps of scopes with an unknown number.
     func unknown(apps wanted: Set<String>, scopes wantedScopes: Set<LedgerScope>) -> Set<String> {
         let apps = wanted.filter { self.apps[$0] == nil }
         return apps.union(wantedScopes.filter { scopes[$0] == nil }.map(\.bundleId))

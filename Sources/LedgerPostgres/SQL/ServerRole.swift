@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// The rights of a server's role that does not own the ledger. The role reads and writes rows, but cannot change
+/// The rights of a role for servers. The role does not own the ledger. It reads and writes rows, but cannot change
 /// tables.
 enum ServerRole {
     /// The statements that grant the rights, including rights on tables of later versions. The owner must run them.
