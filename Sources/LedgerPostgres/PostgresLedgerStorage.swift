@@ -294,8 +294,8 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // Only its insertion tests whether a presumably new document is stored: the primary key then rejects
-                // the document.
+                // A document presumed new must be inserted. Otherwise its primary key cannot reveal an already stored
+                // document.
                 guard new.isSubset(of: pass.draft.after.names) else {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }

@@ -25,7 +25,8 @@ struct GroupDraft {
     /// - Parameters:
     ///   - written: The ``PurchaseLedger/LedgerChanges/keys`` of the changes.
     ///   - read: The read set of the decision. The draft ignores the read set until a decision of the batch writes a
-    ///     key. Before the first write, each decision has seen the same state of the database, which need not last.
+    ///     key. Before the first write, each decision has seen the same state of the database. The state may change
+    ///     before the commit.
     mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
         readSet.formUnion(read)

@@ -17,8 +17,8 @@ final class ConnectionCloser: Sendable {
     /// needs a cancellation. A cancellation usually takes a millisecond, but far longer on a loaded machine.
     static let limit = Duration.seconds(10)
 
-    /// The time during which an abandoned connection still counts as open. With a longer time, servers would wait for a
-    /// vanished primary.
+    /// The time during which an abandoned connection still counts as open. With a longer time, servers would wait too
+    /// long for a vanished primary.
     static let placeLimit = Duration.seconds(1)
 
     private let clock: ContinuousClock

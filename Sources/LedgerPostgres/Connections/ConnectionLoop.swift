@@ -270,7 +270,7 @@ extension ConnectionLoop {
         state.withLock { state in
             state.idle.removeAll { !opener.isUsable($0) }
             guard !state.waiting.isEmpty, let pooled = state.idle.popLast() else { return nil }
-            // The other connections get their share of the queue.
+            // Leaves the other connections their share of the queue.
             let count = min(Self.batchLimit, max(1, state.waiting.count / width))
             defer { state.waiting.removeFirst(count) }
             return (pooled, Array(state.waiting.prefix(count)))

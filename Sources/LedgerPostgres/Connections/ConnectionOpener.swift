@@ -6,8 +6,8 @@ import Synchronization
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
-    /// A statement that fails if the database has changed. Behind a pooler, each request of an epoch must include the
-    /// check.
+    /// A statement that fails if the connection leads to a different database. Each request of an epoch must include
+    /// the check behind a pooler; `nil` without a pooler.
     var check: PostgresStatement?
 }
 

@@ -65,7 +65,7 @@ public struct PostgresSettings: Sendable {
 extension PostgresSettings {
     /// The name and the hosts of the database, for messages. Contains neither the user nor a secret.
     public var place: String {
-        // An unparseable address only makes a message about a different error less specific.
+        // The text only completes messages about other errors, so an unparseable address is no error here.
         guard let given = try? PostgresConnection.parameters(of: address) else { return "a PostgreSQL database" }
         let environment = PostgresConnection.defaults
         let name = given["dbname"] ?? environment["dbname"]
@@ -182,7 +182,7 @@ extension PostgresSettings {
         return keepsHostOrder ? hosts : hosts.shuffled(using: &random)
     }
 
-    /// The hosts in the order of the address. A single host, or a list known only to libpq, yields a host without
+    /// The hosts in the order of the address. A single host, or a list known only to libpq, yields an entry without
     /// parameters.
     func hosts() throws(PostgresFailure) -> [PostgresHost] {
         let given = try PostgresConnection.parameters(of: address)

@@ -68,8 +68,8 @@ enum DatabaseIdentity {
 extension PostgresLimits {
     /// Sets the timeouts of a session. Shorter timeouts of the operator stay.
     ///
-    /// The statement has no effect behind a pooler: it requires the server process known to libpq. Otherwise the pooler
-    /// would give the session, with its timeouts, to other clients.
+    /// The statement takes effect only in the server process known to libpq, and so not behind a pooler. A pooler would
+    /// give the session, with its timeouts, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """

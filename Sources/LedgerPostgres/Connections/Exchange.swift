@@ -2,7 +2,7 @@
 
 /// The requests sent in a pipeline, and their results so far.
 struct Exchange {
-    /// The subject of the next result.
+    /// The statement or sync of the next result.
     enum Expected {
         case prepared(String)
         /// A statement of a request.
@@ -72,8 +72,9 @@ struct Exchange {
         }
     }
 
-    /// Fails the requests without a complete answer. A request without its final sync may not be committed. If requests
-    /// time out, the first of them is the cause.
+    /// Fails the requests without a complete answer. Without the result of its final sync, a request may be
+    /// uncommitted. After a timeout, only the first of these requests counts as late. The others count as pipelined
+    /// behind it.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
         for case .sync(let number?) in expected.dropFirst(index) { open.insert(number) }

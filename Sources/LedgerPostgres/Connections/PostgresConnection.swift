@@ -187,8 +187,8 @@ extension PostgresConnection {
         }
     }
 
-    /// The pause after each cancellation. The database takes a millisecond to end the statement. A cancellation may
-    /// arrive between two statements, and then ends no statement.
+    /// The pause after each cancellation. The database takes a millisecond to end the statement. A cancellation between
+    /// two statements ends no statement, and must be repeated.
     private static let betweenCancellations = Duration.milliseconds(20)
 
     private func results() -> Results {

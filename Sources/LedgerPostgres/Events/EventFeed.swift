@@ -246,8 +246,8 @@ extension EventFeed {
             state.withLock { $0.failure = nil }
         }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
-        // Throws if the cursor is above the last number. The last erased number counts too, because no snapshot of
-        // Citus covers both numbers.
+        // Throws if the cursor is above the last number. On Citus the last erased number may be the greater number,
+        // because no snapshot covers both reads.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         var page = EventPage(found, after: epochs.cursor(first))

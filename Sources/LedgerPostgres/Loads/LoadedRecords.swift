@@ -22,7 +22,7 @@ struct ReadSet: Hashable {
     var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-/// A row to load without a `LedgerKey`.
+/// A row to load that has no `LedgerKey`.
 enum Dependency: Hashable {
     /// The names of the chains that a customer may own in an environment. Used if Citus distributes the tables.
     case holdings(Customer, Environment)

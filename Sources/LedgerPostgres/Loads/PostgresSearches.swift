@@ -4,7 +4,8 @@ public import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-// Searches of the storage outside decisions: scans, high-water marks, events, the clock, and the tables of quarters.
+// The reads and writes of the storage outside decisions: scans, high-water marks, events, the clock, and the tables of
+// quarters.
 
 extension PostgresLedgerStorage {
     public func chains(
@@ -59,8 +60,8 @@ extension PostgresLedgerStorage {
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
-    /// The arrival is a maximum, because documents are in the order of their signing and an old document may arrive
-    /// late.
+    /// The latest arrival among the `count` newest documents. A maximum is needed, because documents are ordered by
+    /// signing date, and an old document may arrive late.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await translated {
             let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
@@ -88,7 +89,7 @@ extension PostgresLedgerStorage {
                 case .failure(let damage): page.damage.append(damage.message)
                 }
             }
-            // Citus concatenates the results of its nodes, so they are sorted again.
+            // Citus gathers the records of its nodes, so the page is sorted again.
             if let now = selection.dueAt { page.items.sort { $0.dueAt ?? now < $1.dueAt ?? now } }
             return page
         }
@@ -187,7 +188,7 @@ extension PostgresLedgerStorage {
             let missing = try Quarters.missing(try await requests.read(Quarters.search(at: now)))
             missingQuarters.withLock { $0 = missing }
         } catch {
-            // Until the search succeeds, the condition names the tables found missing before.
+            // Until the search succeeds, the condition names the previously missing tables.
         }
     }
 

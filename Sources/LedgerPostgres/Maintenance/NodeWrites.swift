@@ -40,8 +40,8 @@ extension PostgresLedgerStorage {
         ON CONFLICT (home) DO UPDATE SET written = c.written + 1
         """
 
-    /// The timeout of each test write. The test of all nodes must not take as long as a client waits for the slowest
-    /// node.
+    /// The timeout of each test write. The timeout is shorter than a client's, so a slow node does not delay the answer
+    /// about all nodes.
     private static let probeLimit = Duration.seconds(3)
 
     /// Writes a row on each node.

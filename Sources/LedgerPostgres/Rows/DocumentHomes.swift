@@ -6,9 +6,9 @@ import PurchaseLedger
 // Loads and commits documents and evidence if Citus distributes the tables. Each statement is about a single home.
 //
 // A row of `documents` is at the home of the document. Its `chain` and `also` name all chains of the document. A row of
-// `mentions` is at the home of a chain, and has the home of a document that is stored elsewhere, or there under a
-// different chain's name. A chain thus leads to its documents, and a document shows whether any chain is left. If a
-// chain's version is unchanged at a commit, its documents are unchanged too.
+// `mentions` is at the home of a chain. It leads to a document with a different home, or with a different `chain`. A
+// chain thus leads to its documents, and a document shows whether any chain is left. If a chain's version is unchanged
+// at a commit, its documents are unchanged too.
 
 // MARK: - Loading
 

@@ -79,8 +79,8 @@ extension LoadPlan {
         """
     }
 
-    /// The home limits the query to a single node. A document has a different home only if it names a subscription as
-    /// before the subscription's migration. Such a document is not found.
+    /// The home limits the query to a single node. A document has a different home only if it names a subscription by
+    /// the id before a migration. Such a document is not found.
     private static let wordingAtHome = """
         SELECT chain, wording, is_pinned, signed_date, digest FROM quittance.documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3

@@ -140,8 +140,8 @@ struct FieldReader: FieldCoder {
     private var offset: Int
     /// The rest of the layout.
     private var entries: ArraySlice<Int> = []
-    /// By number, the offset of each field's value, with the type of the value in the two lowest bits; 0 for an absent
-    /// field.
+    /// The offset of each field's value, indexed by the field's number. The two lowest bits are the type of the value.
+    /// An absent field has 0.
     private var values = [Int](repeating: 0, count: FieldNumbers.names.count + 1)
 
     static let damaged = LedgerStorageError(.damaged, "A chain of the ledger cannot be read")

@@ -3,8 +3,8 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// Estimates the number of statements in chains from the length of their states. PostgreSQL knows the length without
-// reading the state.
+// Estimates the number of statements in chains from the lengths of their stored states. PostgreSQL knows the length
+// without reading the state.
 
 extension PostgresLedgerStorage {
     /// A genuine statement takes some 250 bytes in a state, and half as many without optional members. The estimate

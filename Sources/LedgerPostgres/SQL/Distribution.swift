@@ -59,8 +59,8 @@ enum Distribution {
         try await requests.read(statement).map { try $0.next(Int.self) }.first ?? 0
     }
 
-    /// The first table of each kind is colocated with no table, because Citus 13 compares collations wrongly if it
-    /// chooses the colocation. The views for people are dropped, because Citus cannot plan them.
+    /// The first table of each kind is explicitly colocated with no table, because Citus 13 compares collations wrongly
+    /// if it chooses the colocation. The views for people are dropped, because Citus cannot plan them.
     static let statements =
         ["SET LOCAL statement_timeout = 0", Citus.sequential, "SELECT \(Conflict.distribution)::text"]
         + PeopleViews.drop + additions + [fillAdditions]

@@ -28,7 +28,7 @@ struct RowStatement: Sendable {
     ///
     /// - Parameters:
     ///   - parameters: The number of parameters before the rows.
-    ///   - text: Returns the text of the statement for the text of the table.
+    ///   - text: Makes the text of the statement from the text of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
         // The parameters are in subqueries, see ``PostgresStatement``. A list of several rows needs no subqueries,

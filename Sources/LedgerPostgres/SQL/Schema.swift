@@ -223,8 +223,8 @@ enum Schema {
     /// most 93,000 dead rows remained with a fiftieth, and 166,000 with a fifth.
     ///
     /// Growing tables are vacuumed as often for their new rows. An index-only scan then finds pages visible to all
-    /// transactions, and freezing comes in small parts. The table of events is analyzed as often, because its newest
-    /// events lie beyond the statistics.
+    /// transactions, and freezing comes in small parts. The table of events is analyzed as often, because its
+    /// statistics do not cover the newest events.
     private static let often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000"
 
     /// The thresholds of autovacuum for new rows, see ``often``.
