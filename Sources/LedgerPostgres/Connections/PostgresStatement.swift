@@ -71,7 +71,7 @@ struct PostgresRequest: Sendable {
     /// Statements committed together. A single statement commits by itself.
     ///
     /// - Parameters:
-    ///   - limit: The timeout of the answer. If longer than the default timeout of a statement, it replaces that too.
+    ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
     ///   - lockLimit: The lock timeout of each statement.
     static func transaction(
         _ statements: [PostgresStatement], limit: Duration? = nil, lockLimit: Duration? = nil
@@ -82,7 +82,7 @@ struct PostgresRequest: Sendable {
     /// Statements that all read the same state of the database. A single statement needs no transaction.
     ///
     /// - Parameters:
-    ///   - limit: The timeout of the answer. If longer than the default timeout of a statement, it replaces that too.
+    ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
     ///   - statementLimit: The timeout of each statement.
     static func snapshot(
         _ statements: [PostgresStatement], limit: Duration? = nil, statementLimit: Duration? = nil
