@@ -5,49 +5,51 @@ public import AppStoreModel
 public import AppStoreTrust
 public import PurchaseLedger
 
-/// Keeps the ledger of one app in one environment right by asking the App Store.
+/// Keeps the ledger of an app in an environment correct by asking the App Store.
 ///
 /// A ledger that only listens is wrong after the first lost notification. A reconciler reads the notification history,
-/// so that what did not arrive is recorded after all, and asks about subscriptions whose state is uncertain. It keeps
-/// what it has to do as jobs in the ledger, which a `JobRunner` does by the table ``jobs(of:)``.
+/// and so records lost notifications. It also asks about subscriptions whose state is uncertain. A reconciler's tasks
+/// are jobs in the ledger. A `JobRunner` does these jobs by the table ``jobs(of:)``.
 public struct Reconciler: Sendable {
     /// The ledger. Its rules must name the app in `asksAppStore`.
     public let ledger: Ledger
     /// The app and environment.
     public let scope: LedgerScope
-    /// How often the notification history is read, and so how long a lost notification is missing at most.
+    /// The interval between two readings of the notification history, and so the longest delay of a lost notification.
     public var historyInterval = Duration.seconds(900)
 
-    /// What is said about a product's purchases in answers to consumption requests, by product, if the app says nothing
-    /// else. Consent has no default.
+    /// The default consumption information, by product id. It fills the members that the app does not supply for a
+    /// consumption request. Consent has no default.
     public var consumptionDefaults: [String: ConsumptionInformation] = [:]
 
-    /// Whether `now` is known to be right. If it is not, no consumption request is given up as missed: the App Store
-    /// judges whether an answer is late.
+    /// Whether `now` is known to be correct. Otherwise no consumption request is given up as missed, because the App
+    /// Store judges whether an answer is late.
     public var isTimeConfirmed: @Sendable () -> Bool = { true }
 
-    /// The time by the App Store's own clock, which bounds how far the notification history counts as read: by a clock
-    /// that is ahead, hours would never be read. `nil` if it is not known; then `now` counts.
+    /// The time by the App Store's own clock; `nil` if unknown. The notification history counts as read up to this time
+    /// at most. If `now` were ahead of it, hours of the history would never be read.
     public var appStoreTime: @Sendable () -> Timestamp? = { nil }
 
-    /// Called with each document that is parked, as the job that tries it again.
+    /// Called with the job of each document that is parked. The job verifies the document again.
     public var onParked: @Sendable (Job) -> Void = { _ in }
 
-    /// Called with the job that reads the notification history if the App Store does not show a part of it, or no
-    /// longer: once for each part. `Job.failure` is a sentence about it. A backfill brings in what is missing.
+    /// Called once for each part of the notification history that the App Store does not show, or no longer shows. The
+    /// argument is the job that reads the history, with a sentence in `Job.failure`. A backfill brings in the missing
+    /// transactions.
     public var onUnread: @Sendable (Job) -> Void = { _ in }
 
     package let verifier: AppStoreVerifier
     package let client: AppStoreClient
     package let now: @Sendable () -> Timestamp
     let recent = RecentQuestions()
-    /// A subscription of which the App Store has no renewal info makes an answer about a receipt wait once a day.
+    /// Recent questions about receipts. If the App Store has no renewal info of a subscription, answers about its
+    /// receipt wait once a day.
     let receiptQuestions = RecentQuestions(lifetime: .seconds(86_400))
     let receiptBudget: ReceiptBudget
 
     /// - Parameters:
-    ///   - verifier: Must accept the documents of the app in this environment. What Apple's servers answer is verified
-    ///     like everything else.
+    ///   - verifier: Must accept the documents of the app in this environment. It verifies the documents from Apple's
+    ///     servers like all others.
     ///   - now: Returns the time of the wall clock.
     public init(
         ledger: Ledger, verifier: AppStoreVerifier, client: AppStoreClient, scope: LedgerScope,

@@ -5,21 +5,21 @@ public import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// What a backend has the App Store do or tell about its customers. What is signed in an answer is recorded; after a
-// change the customer's history is read again.
+// Sends a backend's requests about its customers to the App Store. The signed documents in an answer are recorded.
+// After a change, the customer's history is read again.
 
-/// The transactions in answers of the App Store, which the ledger has now.
+/// The transactions in the App Store's answers, which are now in the ledger.
 public struct FoundTransactions: Sendable {
-    /// What was recorded.
+    /// The numbers of recorded, known and refused documents.
     public let report: HistoryReport
-    /// The transactions that are valid, in the order of the answers.
+    /// The ids of the valid transactions, in the order of the answers.
     public let transactionIds: [String]
 }
 
 extension Reconciler {
-    /// Looks up the transactions of an order id, as a customer's e-mail has it. Only production knows orders.
+    /// Looks up the transactions of an order id from a customer's e-mail. Only production knows order ids.
     ///
-    /// - Parameter limit: The longest time of all requests.
+    /// - Parameter limit: The time limit of all requests.
     /// - Returns: `nil` if the App Store does not know the order id.
     /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, or `VerificationError` if a document may be valid later.
     public func lookUpOrder(_ orderId: String, within limit: Duration) async throws -> FoundTransactions? {
@@ -30,9 +30,9 @@ extension Reconciler {
         return FoundTransactions(report: report, transactionIds: found.compactMap(\.transactionId))
     }
 
-    /// Asks for the transactions of an order id, as ``lookUpOrder(_:within:)`` does, and records nothing.
+    /// Asks for the transactions of an order id, as ``lookUpOrder(_:within:)`` does, but records no document.
     ///
-    /// - Returns: The ids of the transactions that are valid; `nil` if the App Store does not know the order id.
+    /// - Returns: The ids of the valid transactions; `nil` if the App Store does not know the order id.
     /// - Throws: `AppStoreAPIError`.
     package func transactionIds(ofOrder orderId: String, within limit: Duration) async throws -> [String]? {
         let answer = try await client.send(.lookUpOrder(orderId), to: scope.environment, within: limit)
@@ -43,12 +43,12 @@ extension Reconciler {
         }
     }
 
-    /// Reads all refunds that the customer of a transaction got.
+    /// Reads all refunds of a transaction's customer.
     ///
     /// - Parameters:
     ///   - anyTransactionId: A transaction id, an original transaction id or an app transaction id.
-    ///   - limit: The longest time of each request. Between two pages it ends the reading too.
-    /// - Throws: As ``lookUpOrder(_:within:)``.
+    ///   - limit: The time limit of each request. After this time no further page is requested.
+    /// - Throws: As ``lookUpOrder(_:within:)``, and ``UnfinishedRefunds`` if pages remain after the time limit.
     public func refunds(of anyTransactionId: String, within limit: Duration) async throws -> FoundTransactions {
         let end = now().advanced(by: limit)
         var report = HistoryReport(in: scope.environment)
@@ -61,13 +61,13 @@ extension Reconciler {
         return FoundTransactions(report: report, transactionIds: ids)
     }
 
-    /// Extends the renewal date of a subscription. The customer gets an e-mail, and nobody can undo it.
+    /// Extends the renewal date of a subscription. The customer gets an e-mail, and the extension cannot be undone.
     ///
     /// - Parameters:
-    ///   - body: Use its request identifier again only to repeat the request.
-    ///   - originalTransactionId: The subscription.
-    ///   - limit: The longest time of each of the two steps: the extension, and the reading of the new state.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`.
+    ///   - body: The request. Reuse its request identifier only to repeat the request.
+    ///   - originalTransactionId: The original transaction id of the subscription.
+    ///   - limit: The time limit of each of the two steps: the extension, and the reading of the new state.
+    /// - Throws: ``HistoryQuestionError`` if the id is not a number; `AppStoreAPIError`, `LedgerStorageError`.
     public func extend(
         _ body: ExtendRenewalDateRequest, of originalTransactionId: String, within limit: Duration
     ) async throws -> ExtendRenewalDateResponse {
@@ -78,8 +78,8 @@ extension Reconciler {
         return answer
     }
 
-    /// Extends the renewal dates of all active subscribers of a product, in hours or days. A notification tells about
-    /// each of them.
+    /// Extends the renewal dates of all active subscribers of a product. The App Store takes hours or days, and sends a
+    /// notification about each subscriber.
     ///
     /// - Throws: `AppStoreAPIError`.
     public func extendAll(
@@ -88,7 +88,7 @@ extension Reconciler {
         try await client.send(.extendRenewalDates(body), to: scope.environment, within: limit)
     }
 
-    /// How far an extension for all subscribers is.
+    /// The progress of an extension for all subscribers.
     ///
     /// - Throws: `AppStoreAPIError`.
     public func extensionStatus(
@@ -99,14 +99,14 @@ extension Reconciler {
             within: limit)
     }
 
-    /// Sets the `appAccountToken` of a purchase, such as of one that the customer made with an offer code outside the
-    /// app. Not for family members.
+    /// Sets the `appAccountToken` of a purchase, for example after the customer redeemed an offer code outside the app.
+    /// Purchases of family members have no such token.
     ///
     /// - Parameters:
     ///   - token: A UUID.
-    ///   - originalTransactionId: The first transaction of the purchase.
+    ///   - originalTransactionId: The id of the purchase's first transaction.
     ///   - limit: As with ``extend(_:of:within:)``.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`.
+    /// - Throws: As ``extend(_:of:within:)``.
     public func setAppAccountToken(
         _ token: String, of originalTransactionId: String, within limit: Duration
     ) async throws {
@@ -117,17 +117,17 @@ extension Reconciler {
         try await takeChange(question, within: limit)
     }
 
-    /// Reads what the App Store signs after a change. The change was made, whether or not this succeeds at once.
+    /// Reads the documents that the App Store signs after a change. The change was made, even if this reading fails.
     private func takeChange(_ question: HistoryQuestion, within limit: Duration) async throws {
         do {
             _ = try await takeHistory(question, within: limit)
         } catch is AppStoreAPIError {
-            // A notification will tell.
+            // A later notification brings the new state.
         }
     }
 }
 
-/// The refunds of a customer could not all be read in time. Those that were are recorded.
+/// The error if a customer's refunds could not all be read in time. The refunds read until then are recorded.
 public struct UnfinishedRefunds: Error, CustomStringConvertible {
     /// A sentence.
     public var description: String { "The customer has more refunds than could be read in time." }

@@ -7,14 +7,15 @@ import PurchaseLedger
 
 /// Reads the histories of many customers of an app into the ledger, within Apple's rate limits.
 ///
-/// It needs no jobs: what was recorded stays recorded, and a history that was read in part is read again.
+/// A backfill stores no jobs. If it is interrupted, its records stay, and the next backfill reads an unfinished history
+/// again.
 public struct Backfill: Sendable {
-    /// How many histories are read at a time: enough for 50 requests a second with answers that take a seventh of a
+    /// The number of concurrent histories. Eight suffice for 50 requests a second if an answer takes a seventh of a
     /// second.
     private static let width = 8
-    /// How often the same history is begun again after the App Store said when to come back: three hours at most.
+    /// The maximum number of waits per history after a rate limit: three hours in total.
     private static let maxWaits = 3
-    /// So many histories in a row without any answer are an outage.
+    /// The number of consecutive histories without an answer that counts as an outage.
     static let maxFailures = 20
 
     private let reconcilers: [Environment: Reconciler]
@@ -23,11 +24,13 @@ public struct Backfill: Sendable {
     private let sleep: @Sendable (Duration) async throws -> Void
     private let seen = SeenTransactions()
 
-    /// Called with the time until which the App Store accepts no requests, before the wait.
+    /// Called before a wait, with the time until which the App Store accepts no requests.
     public var onWait: @Sendable (Timestamp) -> Void = { _ in }
 
+    /// Creates a backfill; `nil` if there is no reconciler.
+    ///
     /// - Parameters:
-    ///   - reconcilers: Those of one app, for the environments to search.
+    ///   - reconcilers: The reconcilers of an app, for the environments to search.
     ///   - wall: Returns the time of the machine, by which the App Store counts requests.
     ///   - sleep: Waits, and throws if the task is cancelled.
     public init?(
@@ -44,29 +47,29 @@ public struct Backfill: Sendable {
     /// A question, and the number of its line.
     public typealias Line = (number: Int, question: HistoryQuestion)
 
-    /// What became of a line.
+    /// The outcome of a line.
     public enum Outcome: Sendable {
-        /// The history is in the ledger, except for documents that are not valid.
+        /// The ledger has the history, except for invalid documents.
         case taken(HistoryReport)
-        /// An earlier history had these transactions, so nothing was asked.
+        /// An earlier history had these transactions, so no request was made.
         case covered
-        /// The App Store did not answer, or refused: a code, and a sentence.
+        /// The App Store did not answer, or refused the question: an error code, and a sentence.
         case failed(String)
     }
 
-    /// Why a backfill ended before the last line: a sentence.
+    /// The reason why a backfill ended before the last line: a sentence.
     public struct Stopped: Error, CustomStringConvertible {
-        /// What happened.
+        /// A sentence about the cause.
         public let description: String
     }
 }
 
 extension Backfill {
-    /// Reads the histories that lines name.
+    /// Reads the histories that the lines name.
     ///
     /// - Parameters:
-    ///   - lines: Each with its number. They are taken from the sequence as they are needed.
-    ///   - report: Called once for each line when it is done, in any order.
+    ///   - lines: The numbered lines. The backfill takes them from the sequence as workers need them.
+    ///   - report: Called once for each finished line, in any order.
     /// - Throws: ``Stopped`` if the App Store refuses the key, or is out of reach; `LedgerStorageError`; errors of
     ///   `report`.
     public func run(
@@ -98,7 +101,7 @@ extension Backfill {
         }
     }
 
-    /// What a worker tells about a line.
+    /// A worker's result for a line.
     private struct Progress: Sendable {
         var worker: Int
         var line: Line
@@ -113,7 +116,7 @@ extension Backfill {
         }
     }
 
-    /// Turns errors into outcomes, except for those that end the backfill.
+    /// Turns errors into outcomes, except for errors that end the backfill.
     private func outcome(of result: Result<Outcome, any Error>, _ failures: inout Int) throws -> Outcome {
         do {
             let outcome = try result.get()
@@ -129,7 +132,7 @@ extension Backfill {
         }
     }
 
-    /// Where a transaction was looked for, as a sentence.
+    /// A sentence about the environments that were asked for a transaction.
     private var searched: String {
         switch (reconcilers[.production] == nil, reconcilers[.sandbox] == nil) {
         case (false, false): "Neither production nor the sandbox knows it."
@@ -138,7 +141,7 @@ extension Backfill {
         }
     }
 
-    /// Reads a history.
+    /// Reads a history. After a rate limit, waits and begins the history again.
     ///
     /// - Throws: As ``HistoryReading/step()``.
     func take(_ question: HistoryQuestion) async throws -> Outcome {
@@ -188,7 +191,8 @@ extension Backfill {
         }
     }
 
-    /// Finds the environment of a customer: an order's is production, otherwise the App Store's answers say it.
+    /// Begins a reading in the customer's environment. An order is in production. Otherwise the App Store's answers
+    /// decide.
     private func begun(
         _ question: HistoryQuestion, _ number: SeenTransactions.Reading
     ) async throws -> HistoryReading? {
@@ -208,10 +212,10 @@ extension Backfill {
 }
 
 extension AppStoreAPIError {
-    /// Whether the App Store, or the rate limit, says when to come back.
+    /// Whether the App Store, or the rate limit, named the time of the next attempt.
     fileprivate var isPause: Bool { retryAt != nil && (code == .rateLimited || code == .overBudget) }
 
-    /// Whether the failure says nothing about the question. A portal on the way answers everything with its page.
+    /// Whether the failure is independent of the question. A portal on the way answers every request with its own page.
     fileprivate var isOutage: Bool {
         switch code {
         case .unreachable, .timedOut, .unavailable, .malformedAnswer, .rateLimited, .overBudget, .credentials: true

@@ -4,24 +4,25 @@ public import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-// Keeps a second backfill of an app away while one runs: each would use its share of Apple's rate limits.
+// Prevents two concurrent backfills of an app, because each would use its full share of Apple's rate limits.
 
-/// Another backfill of the app runs on the ledger: a sentence.
+/// The error if a different backfill of the app already runs on the ledger: a sentence.
 public struct OtherBackfill: Error, CustomStringConvertible {
-    /// What to do.
+    /// A sentence about the running backfill and the remedy.
     public let description: String
 }
 
-/// A backfill's right to run, as a job in the ledger, which it prolongs all the time.
+/// A backfill's right to run. The lease is a job in the ledger, and the backfill prolongs it continually.
 ///
-/// Whether another backfill still runs is seen by whether it prolongs its lease. So a killed one is found out within
-/// seconds, whatever the clocks of two machines say.
+/// A backfill counts as running as long as it prolongs its lease. A killed backfill is therefore detected within
+/// seconds, even if the clocks of two machines differ.
 public final class BackfillLease: Sendable {
-    /// How often the lease is prolonged.
+    /// The interval at which the lease is prolonged.
     static let interval = Duration.seconds(5)
-    /// How long a lease must stay as it is until its holder counts as dead. Writing may take a while beside a server.
+    /// The time without a change after which the holder of a lease counts as dead. Beside a server, a write may take a
+    /// while.
     static let timeout = Duration.seconds(20)
-    /// Until when a lease holds without anybody looking: as long as any job's.
+    /// The length of the lease, as of any job's lease. It ends an abandoned lease that no second backfill watches.
     static let length = Job.lease
 
     private struct State {
@@ -35,17 +36,18 @@ public final class BackfillLease: Sendable {
 
     private struct Holder: Codable {
         var startedAt: Timestamp
-        /// So that two backfills that begin in the same millisecond differ.
+        /// Distinguishes two backfills that begin in the same millisecond.
         var run: String
     }
 
     /// Takes the lease of an app.
     ///
     /// - Parameters:
-    ///   - run: A text that no other backfill has.
+    ///   - run: A text that is unique to this backfill.
     ///   - wall: Returns the time of the machine.
     ///   - pause: Waits, and throws if the task is cancelled.
-    ///   - onWait: Called before the wait that shows whether a backfill that has a lease still runs.
+    ///   - onWait: Called with the maximum duration before the wait that shows whether the holder of a lease still
+    ///     runs.
     /// - Throws: ``OtherBackfill``; `LedgerStorageError`; errors of `pause`.
     public init(
         of bundleId: String, in ledger: Ledger, run: String, wall: @escaping @Sendable () -> Timestamp,
@@ -70,7 +72,7 @@ public final class BackfillLease: Sendable {
         state = Mutex(State(job: job))
     }
 
-    /// Waits until a lease has ended, or its holder has not prolonged it for so long that it is dead.
+    /// Waits until a lease has ended, or its holder counts as dead because the lease did not change.
     private static func watch(
         _ other: Job, in ledger: Ledger, _ wall: @Sendable () -> Timestamp,
         _ pause: (Duration) async throws -> Void, _ onWait: (Duration) -> Void
@@ -86,21 +88,22 @@ public final class BackfillLease: Sendable {
         }
     }
 
-    /// Prolongs the lease until the task is cancelled, or another backfill has it.
+    /// Prolongs the lease until the task is cancelled, or a second backfill has taken the lease.
     ///
     /// - Parameter pause: Waits, and throws if the task is cancelled.
     public func keep(_ pause: (Duration) async throws -> Void) async {
         // A wait ends with an error if the task is cancelled.
         while (try? await pause(Self.interval)) != nil, !isLost {
-            // While the ledger cannot be written, no other backfill can take it.
+            // While the ledger cannot be written, no other backfill can take the lease.
             try? await prolong()
         }
     }
 
-    /// Whether another backfill has taken the lease, as after the machine was suspended: then this one must stop.
+    /// Whether a second backfill has taken the lease, for example while the machine was suspended. This backfill must
+    /// then stop.
     public var isLost: Bool { state.withLock { $0.isLost } }
 
-    /// Begins the lease anew.
+    /// Starts the full length of the lease again.
     package func prolong() async throws {
         let job = state.withLock { $0.job }
         var next = job
@@ -111,7 +114,7 @@ public final class BackfillLease: Sendable {
         }
     }
 
-    /// Releases the lease. Call it when ``keep(_:)`` has returned.
+    /// Releases the lease. Call this method after ``keep(_:)`` has returned.
     public func end() async throws {
         try await ledger.finish(state.withLock { $0.job }, at: wall())
     }

@@ -4,27 +4,27 @@ import AppStoreModel
 import InputForms
 import ReceiptCoding
 
-// Which customer's history is meant: by a transaction id, an order id or a receipt.
+// Names the customer of a history by a transaction id, an order id or a receipt.
 
-/// Names a customer of the App Store whose history is to be read, and says how far it was read.
+/// A question for the history of an App Store customer, with the progress of the reading.
 public struct HistoryQuestion: Codable, Hashable, Sendable {
-    /// An order id whose transactions are looked up first; `nil` if there is none.
+    /// An order id to look up first; `nil` if the question has no order id.
     public internal(set) var order: String?
-    /// The ids to ask about in turn, unless an earlier answer had them: transaction ids, original transaction ids or
-    /// app transaction ids.
+    /// The ids to ask about in turn: transaction ids, original transaction ids or app transaction ids. An id in an
+    /// earlier answer is removed.
     public internal(set) var transactions: [String]
-    /// Where the history of the first id goes on: Apple's `revision`.
+    /// Apple's `revision`, from which the history of the first id continues.
     var revision: String?
-    /// Whether the App Store refused a place in the history of the first id, so that it is read from its beginning:
-    /// once, or that might never end. `nil` for no.
+    /// Whether the history of the first id was begun anew, because the App Store refused a revision. This happens once
+    /// at most, because the refusals might never end. `nil` for no.
     var hasBegunAnew: Bool?
-    /// Whether the part that was read has a subscription.
+    /// Whether the pages read so far have a subscription.
     var hasSubscription = false
 }
 
-/// Why a text names no customer: a sentence.
+/// The error for a text that names no customer: a sentence.
 public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was expected and what was found.
+    /// A sentence about the cause.
     public let description: String
 
     init(_ description: String) {
@@ -33,23 +33,23 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
 }
 
 extension HistoryQuestion {
-    /// The longest id in bytes. Apple's ids have some 20, and are texts to us.
+    /// The maximum length of an id in bytes. Apple's ids have some 20 bytes, and are opaque to a reconciler.
     static let maxIdBytes = 64
 
-    /// The most ids that are taken from one receipt. All transactions in a receipt are of one customer, or of few if
-    /// the device changed hands, and the answer about one id has the others of its customer.
+    /// The maximum number of ids from a receipt. All transactions in a receipt belong to the same customer, or to few
+    /// customers if the device changed hands. The answer about an id has the customer's other transactions too.
     static let idsOfReceipt = 20
 
-    /// The question about the ids after the first.
+    /// The question without its first id.
     var withoutFirst: HistoryQuestion {
         var question = self
         question.transactions.removeFirst()
         return question
     }
 
-    /// Asks about an id of a transaction.
+    /// Creates a question about a transaction id.
     ///
-    /// - Throws: ``HistoryQuestionError`` if it is not a number.
+    /// - Throws: ``HistoryQuestionError`` if the text is not a number of 1 to 64 digits.
     public init(transactionId: String) throws(HistoryQuestionError) {
         guard Self.isTransactionId(transactionId) else {
             throw HistoryQuestionError("This is no transaction id, which has only digits.")
@@ -57,9 +57,10 @@ extension HistoryQuestion {
         self.init(transactions: [transactionId])
     }
 
-    /// Asks about an order. Only production knows orders.
+    /// Creates a question about an order id. Only production knows order ids.
     ///
-    /// - Throws: ``HistoryQuestionError`` if it has other characters than capital letters and digits.
+    /// - Throws: ``HistoryQuestionError`` if the text has other characters than capital letters and digits, has no
+    ///   letter, or is longer than 64 bytes.
     public init(orderId: String) throws(HistoryQuestionError) {
         guard Self.isOrderId(orderId) else {
             throw HistoryQuestionError("This is no order id, which has capital letters and digits, such as MV5G8XK2PQ.")
@@ -67,10 +68,10 @@ extension HistoryQuestion {
         self.init(order: orderId, transactions: [])
     }
 
-    /// Asks about the transactions in a document: an app receipt, an old transaction receipt, or a signed transaction,
-    /// in any form that can be read. The document is not verified, since the App Store itself is asked.
+    /// Creates a question about the transactions in a document: an app receipt, an old transaction receipt, or a signed
+    /// transaction, in any readable form. The document is not verified, because the App Store itself is asked.
     ///
-    /// - Throws: ``HistoryQuestionError`` if it is no such document, or has no transaction.
+    /// - Throws: ``HistoryQuestionError`` if the bytes are no such document, or the document has no transaction.
     public init(document: some Collection<UInt8>) throws(HistoryQuestionError) {
         let found = try Self.ids(in: Array(document))
         var ids: [String] = []
@@ -81,10 +82,10 @@ extension HistoryQuestion {
         self.init(transactions: ids)
     }
 
-    /// Recognises a transaction id, an order id or a document by its characters. White space around it does not count,
-    /// nor a byte order mark before it, with which some programs begin a file.
+    /// Recognises a transaction id, an order id or a document by its characters. White space around the text is
+    /// ignored. A byte order mark before the text is ignored too, because some programs begin a file with it.
     ///
-    /// - Throws: ``HistoryQuestionError`` if it is none of them.
+    /// - Throws: ``HistoryQuestionError`` if the text has no such form.
     public init(recognizing text: some BidirectionalCollection<UInt8>) throws(HistoryQuestionError) {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         let all = Array(text)[...]
@@ -124,7 +125,7 @@ extension HistoryQuestion {
         }
         var ids: [String] = []
         for document in form.documents {
-            // The rest of a list names the customer too.
+            // An unreadable document of a list is skipped, because the rest of the list names the customer too.
             if case .success(let document) = document { ids += try Self.ids(of: document) }
         }
         return ids
@@ -134,7 +135,7 @@ extension HistoryQuestion {
         switch document {
         case .token(let token): return try idsOfToken(token)
         case .transactionReceipt(let bytes):
-            // It was recognised by decoding it.
+            // The form was recognised by decoding the receipt, so the receipt can be decoded.
             let purchase = (try? TransactionReceipt(decoding: bytes))?.purchase ?? [:]
             return ["original-transaction-id", "transaction-id"].compactMap { purchase[$0] }
         case .receipt(let bytes):
@@ -148,7 +149,7 @@ extension HistoryQuestion {
     }
 
     private static func idsOfToken(_ text: [UInt8]) throws(HistoryQuestionError) -> [String] {
-        // Why it is none says nothing more.
+        // The reason why a text is no token would not help the caller.
         guard let token = try? JWS(text), let payload = JSONValue(readable: token.payload) else {
             throw HistoryQuestionError("This is neither a receipt nor a signed transaction.")
         }

@@ -7,27 +7,27 @@ import PurchaseLedger
 
 // Reads all transactions of a customer, request by request.
 
-/// The reading of one customer's history in one environment. Each step is one request, whose answer is verified and
-/// recorded before the next.
+/// The reading of a customer's history in an environment. Each step makes a request, verifies the answer and records
+/// it.
 struct HistoryReading {
     let reconciler: Reconciler
-    /// What is left to read.
+    /// The question about the part that is still to be read.
     private(set) var question: HistoryQuestion
     private(set) var report: HistoryReport
-    /// The transactions of this reading, and of others of the same backfill.
+    /// The transactions of all readings in the same backfill.
     private let seen: SeenTransactions
-    /// The number of this reading among them.
+    /// The number of this reading in the backfill.
     private let number: SeenTransactions.Reading
-    /// The longest time of a step.
+    /// The time limit of a step.
     let timeout: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
     /// Whether all pages about the first id were read.
     private var isRead = false
-    /// Whether the rest of this history is that of another reading, which was complete.
+    /// Whether a complete reading has already covered the rest of this history.
     private var isKnown = false
 
     /// - Parameters:
-    ///   - number: The number of this reading among those of a backfill; `nil` for a reading of its own.
+    ///   - number: The number of this reading in a backfill; `nil` for a single reading.
     ///   - seen: The transactions of the backfill.
     init(
         _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading? = nil,
@@ -43,9 +43,9 @@ struct HistoryReading {
 
     /// Makes the next request.
     ///
-    /// - Returns: False if there is nothing left to ask.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, `VerificationError` if a document may be valid later, or
-    ///   ``HistoryIsBeingRead``.
+    /// - Returns: False if there was no request left to make.
+    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, `VerificationError` if a document may be valid later,
+    ///   ``HistoryQuestionError`` if the order id is unknown, or ``HistoryIsBeingRead``.
     mutating func step() async throws -> Bool {
         if let order = question.order {
             try await lookUp(order)
@@ -71,7 +71,7 @@ struct HistoryReading {
         return true
     }
 
-    /// Whether nothing was found yet and nothing is left to ask about.
+    /// Whether this is the last id, and no id has led to a purchase yet.
     private var isLastHope: Bool { question.transactions.count == 1 && report.originalTransactionIds.isEmpty }
 
     private mutating func lookUp(_ order: String) async throws {
@@ -82,7 +82,7 @@ struct HistoryReading {
         question.foundOrder(transactions: try await record(documents))
     }
 
-    /// - Returns: False if there is no other page.
+    /// - Returns: False if there is no further page.
     private mutating func readPage(of id: String) async throws -> Bool {
         guard !isRead else { return false }
         if pages == nil {
@@ -97,7 +97,7 @@ struct HistoryReading {
         return true
     }
 
-    /// Records a page: the first one, which the caller has asked for, or the next.
+    /// Records a page: a first page that the caller has requested, or the next page.
     mutating func take(_ page: HistoryResponse) async throws {
         let documents = await reconciler.verifier.checked(page, at: reconciler.now())
         let payloads = try await record(documents)
@@ -113,7 +113,7 @@ struct HistoryReading {
     }
 
     private mutating func askStatuses(of id: String) async throws {
-        // The pages had the same transactions a moment ago.
+        // The pages had the same transactions a moment ago, so only other documents and new wordings are recorded.
         let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: timeout) {
             $0.kind != .transaction || !seen.contains($0)
         }
@@ -129,11 +129,11 @@ struct HistoryReading {
     }
 }
 
-/// Another worker reads the same history, and is ahead.
+/// The error if a different reading of the same history is ahead.
 struct HistoryIsBeingRead: Error {
-    /// The number of its reading.
+    /// The number of the reading that is ahead.
     let reading: SeenTransactions.Reading
-    /// What this one brought until then.
+    /// The report of this reading until the error.
     let report: HistoryReport
 }
 
@@ -145,7 +145,7 @@ extension HistoryQuestion {
         hasBegunAnew = nil
     }
 
-    /// Whether the history may be read from its beginning, after the App Store refused the place.
+    /// Whether the history may be read from its beginning after the App Store refused the revision.
     fileprivate var mayBeginAnew: Bool { revision != nil && hasBegunAnew != true }
 
     fileprivate mutating func beginAnew() {
@@ -155,11 +155,11 @@ extension HistoryQuestion {
 
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {
         order = nil
-        // All transactions of an order are one customer's.
+        // All transactions of an order belong to the same customer.
         transactions = found.compactMap(\.originalTransactionId).first.map { [$0] } ?? []
     }
 
-    /// A page was recorded. It needs no question of its own about its transactions.
+    /// Notes a recorded page. The ids on the page need no question of their own.
     fileprivate mutating func answered(with found: [JWSTransactionDecodedPayload], upTo revision: String?) {
         let known = Set(found.flatMap { [$0.transactionId, $0.originalTransactionId].compactMap(\.self) })
         transactions = transactions.prefix(1) + transactions.dropFirst().filter { !known.contains($0) }

@@ -4,21 +4,21 @@ public import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// Records the transactions in an answer of the App Store, and counts them.
+// Records the transactions in an answer of the App Store, and counts the documents.
 
-/// What the App Store's answers about a customer brought.
+/// The numbers of documents in the App Store's answers about a customer.
 public struct HistoryReport: Hashable, Sendable {
     /// The environment that knows the customer.
     public let environment: Environment
-    /// How many documents the ledger keeps in addition to those that it had.
+    /// The number of documents that were new to the ledger.
     public private(set) var recorded = 0
-    /// How many other documents there were: the ledger had them, or others that say the same.
+    /// The number of valid documents that the ledger did not need: it had them, or documents with the same wording.
     public private(set) var alreadyKnown = 0
-    /// The purchases, each by the id of its first transaction.
+    /// The original transaction ids of the purchases.
     public fileprivate(set) var originalTransactionIds: Set<String> = []
-    /// How many documents are not valid, and were not recorded.
+    /// The number of invalid documents, which were not recorded.
     public private(set) var refused = 0
-    /// Why the first of them is not valid; `nil` if all are valid.
+    /// The reason why the first of the invalid documents was refused; `nil` if all documents are valid.
     public private(set) var refusal: String?
 
     init(in environment: Environment) {
@@ -30,10 +30,10 @@ public struct HistoryReport: Hashable, Sendable {
         alreadyKnown += result.known
     }
 
-    /// Counts documents that say the same as others of this backfill, and were not recorded.
+    /// Counts documents that were not recorded, because other documents of this backfill have the same wording.
     mutating func count(known: Int) { alreadyKnown += known }
 
-    /// This report with what an earlier reading of the same history brought.
+    /// This report combined with the report of an earlier reading of the same history.
     func after(_ earlier: HistoryReport?) -> HistoryReport {
         guard let earlier else { return self }
         var report = self
@@ -57,9 +57,9 @@ extension OrderLookupResponse {
 }
 
 extension Reconciler {
-    /// Records those of an answer's documents that are valid, in one commit.
+    /// Records the valid documents of an answer in one commit.
     ///
-    /// - Parameter choose: Returns those of the valid documents that are to be recorded.
+    /// - Parameter choose: Selects the documents to record among the valid documents.
     /// - Returns: The transactions in the valid documents.
     /// - Throws: `LedgerStorageError`, or `VerificationError` if a document may be valid later.
     func record(

@@ -4,31 +4,31 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The transactions that the histories of a backfill had, so that none of them is asked about or stored twice: the App
-/// Store signs each answer anew.
+/// The transactions in all histories of a backfill. Because of them no transaction is requested or stored twice,
+/// although the App Store signs each answer anew.
 ///
-/// A history that several workers begin is read on by the first of them alone. The others wait for it.
+/// If several workers begin the same history, only the first worker reads on. The other workers wait.
 final class SeenTransactions: Sendable {
-    /// The number of the reading of a history.
+    /// The number of a reading of a history.
     typealias Reading = Int
 
-    /// The most transactions that are remembered, in some 70 MB. If there are more, it begins anew, which
-    /// costs a request for each that is named later.
+    /// The maximum number of transactions in memory, which take some 70 MB. At this number the memory is cleared. Each
+    /// transaction that a later line names then costs a request.
     private static let capacity = 500_000
 
     fileprivate struct State {
-        /// By transaction id: the reading that had it, and what its document says.
+        /// By transaction id: the reading that first had the transaction, and the wording of its document.
         var transactions: [String: (reading: Reading, wording: Wording?)] = [:]
         var last: Reading = 0
-        /// The readings that have not ended, with the transactions that they had.
+        /// The readings that have not ended, with their transactions.
         var running: [Reading: [String]] = [:]
-        /// Those who wait for the end of a reading, for the error with which it ends if it does.
+        /// By reading: the tasks that wait for its end. They receive the error with which the reading ended, if any.
         var waiting: [Reading: [CheckedContinuation<(any Error)?, Never>]] = [:]
     }
 
     private let state = Mutex(State())
 
-    /// Begins a reading, which must be ended.
+    /// Begins a reading. The caller must end the reading.
     func begin() -> Reading {
         state.withLock { state in
             state.last += 1
@@ -40,10 +40,10 @@ final class SeenTransactions: Sendable {
     /// Ends a reading.
     ///
     /// - Parameters:
-    ///   - error: Why the history could not be read to its end; then its transactions count as not seen. `nil` if it
-    ///     was.
-    ///   - other: The reading of the same history that goes on with its transactions. If it has ended meanwhile, they
-    ///     count as not seen.
+    ///   - error: The error that ended the reading early. Its transactions then count as unseen. `nil` after a complete
+    ///     reading.
+    ///   - other: The reading of the same history that takes over the transactions. If this reading has ended
+    ///     meanwhile, the transactions count as unseen.
     func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {
         let waiting = state.withLock { state in
             for id in state.running.removeValue(forKey: reading) ?? [] where state.transactions[id]?.reading == reading
@@ -61,7 +61,7 @@ final class SeenTransactions: Sendable {
 
     /// Waits until a reading has ended.
     ///
-    /// - Throws: What it ended with: the same question would end so too.
+    /// - Throws: The error of the reading, because the same question would fail in the same way.
     func waitForEnd(of reading: Reading) async throws {
         let error = await withCheckedContinuation { continuation in
             let isRunning = state.withLock { state in
@@ -74,15 +74,15 @@ final class SeenTransactions: Sendable {
         if let error { throw error }
     }
 
-    /// Whether a history had a transaction with a document that says the same.
+    /// Whether all transactions of a document were seen in documents with the same wording.
     func contains(_ document: Evidence) -> Bool {
         let wording = document.wording
         return state.withLock { $0.contains(document, wording) }
     }
 
-    /// Notes the transactions of a page as those of a reading, before they are recorded.
+    /// Notes the transactions of a page for a reading, before the page is recorded.
     ///
-    /// - Returns: The documents to record: those that say what no document of another reading said.
+    /// - Returns: The documents to record. Documents that were already seen with the same wording are left out.
     func claim(_ page: [Evidence], by reading: Reading) -> [Evidence] {
         let page = page.map { (document: $0, wording: $0.wording) }
         return state.withLock { state in
@@ -98,16 +98,16 @@ final class SeenTransactions: Sendable {
         }
     }
 
-    /// Who else has some transactions.
+    /// The readings that have seen given transactions.
     enum Others: Hashable {
         case none
-        /// A reading that has not ended has some of them: it reads the same history.
+        /// A running reading has seen some of the transactions, so it reads the same history.
         case reading(Reading)
-        /// Readings that were complete have all of them.
+        /// Complete readings have seen all transactions.
         case complete
     }
 
-    /// Who has some transactions, besides a reading.
+    /// The readings that have seen the transactions, apart from a given reading.
     func others(with ids: [String], besides reading: Reading? = nil) -> Others {
         state.withLock { state in
             let others = ids.map { id in state.transactions[id].map(\.reading).flatMap { $0 == reading ? nil : $0 } }

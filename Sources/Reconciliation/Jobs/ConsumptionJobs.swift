@@ -4,25 +4,26 @@ import AppStoreAPI
 import AppStoreModel
 import PurchaseLedger
 
-// Answers the App Store's consumption requests, with what the app has supplied.
+// Answers the App Store's consumption requests with the information that the app has supplied.
 
 extension Reconciler {
-    /// A request that waits for the app is looked at so often before its deadline: every 36 minutes, in sandbox every
+    /// The number of times that a waiting request is polled before its deadline: every 36 minutes, in the sandbox every
     /// 15 seconds.
     private static let polls: Int64 = 20
 
-    /// Does a job to answer a request. Without consent and the members that Apple requires nothing is sent.
+    /// Does a job that answers a consumption request. Without consent, or without the members that Apple requires, no
+    /// answer is sent.
     func answerConsumption(_ job: Job) async throws -> JobOutcome {
         let key = TransactionKey(job.id.name, in: scope)
         guard let question = ConsumptionQuestion(job) else {
             guard let note = RefundNote(job), now() < note.forgottenAt else { return .done }
             return .later(job.next(at: note.forgottenAt, nil))
         }
-        // An outcome is kept, so that a repeated request is not answered again.
+        // The outcome is kept, so that a repeated request is not answered again.
         if question.state != .waiting, now() < question.forgottenAt {
             return .later(job.next(at: question.forgottenAt, job.failure))
         }
-        // It has been kept for long enough, or the purchase was erased.
+        // The retention of the outcome is over, or the purchase was erased.
         guard question.state == .waiting, let (transaction, isGiven) = try await ledger.consent(about: key)
         else { return .done }
         if question.information.customerConsented == false { return try close(job, question, as: .withheld) }
@@ -51,7 +52,7 @@ extension Reconciler {
         } catch {
             guard error.code != .cancelled else { throw error }
             guard error.namesFaultOfRequest else {
-                // The pauses after failures grow to an hour, in which the deadline may pass.
+                // The back-off grows to an hour, and the deadline may pass in this hour.
                 throw failure(error, latest: beforeDeadline(nextPoll, deadline))
             }
             return try close(job, question, as: .refused, because: "\(error)")
@@ -59,17 +60,18 @@ extension Reconciler {
         return try close(job, question, as: .answered)
     }
 
-    /// When a request is looked at again.
+    /// The time at which a waiting request is polled next.
     private var nextPoll: Timestamp {
         now().advanced(by: ConsumptionQuestion.timeout(in: scope.environment) / Self.polls)
     }
 
-    /// A time for another look, at the deadline at the latest unless that is over by a clock that may be wrong.
+    /// The time of a poll, at the latest the deadline. A deadline in the past does not count, because the clock may be
+    /// wrong.
     private func beforeDeadline(_ time: Timestamp, _ deadline: Timestamp) -> Timestamp {
         now() < deadline ? min(time, deadline) : time
     }
 
-    /// The outcome of a request, which is kept for a while.
+    /// Closes a request. The job then keeps the outcome for a while.
     private func close(
         _ job: Job, _ question: ConsumptionQuestion, as state: ConsumptionQuestion.State, because failure: String? = nil
     ) throws -> JobOutcome {
@@ -83,9 +85,9 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// The refusals that name a member of the answer, or a kind of transaction that takes none (Send Consumption
-    /// Information): the same answer would be refused as often as it is sent. Everything else may pass, also a number
-    /// that nobody knows, and a transaction that the App Store does not know yet.
+    /// The refusals that name a member of the answer, or a kind of transaction without consumption information (Send
+    /// Consumption Information). The App Store would refuse the same answer again. All other refusals may be temporary,
+    /// including unknown error codes and transactions that the App Store does not know yet.
     private static let faultsOfRequest: Set<APIErrorCode> = [
         .invalidTransactionId, .invalidCustomerConsented, .invalidDeliveryStatus, .invalidSampleContentProvided,
         .invalidRefundPreference, .consumptionPercentageAutoRenewableSubscription, .invalidTransactionNotConsumable,

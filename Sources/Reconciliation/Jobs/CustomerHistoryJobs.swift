@@ -5,22 +5,23 @@ import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
-// The whole history of one customer, asked for by a backend: at once if it is short, otherwise as a job.
+// Reads the whole history of a customer for a backend: at once if the history is short, otherwise as a job.
 
-/// What became of a question about a customer's history.
+/// The outcome of a question about a customer's history.
 public enum HistoryOutcome: Sendable {
-    /// All of it is in the ledger.
+    /// The ledger has the whole history.
     case complete(HistoryReport)
-    /// A job reads the rest. Its `failure` says why it was not read at once, if the App Store did not answer.
+    /// A job reads the rest. If the App Store did not answer, the job's `failure` has the reason.
     case later(Job)
 }
 
 extension Reconciler {
-    /// Reads the whole history of a customer. What is not read in time is read later, as a job.
+    /// Reads the whole history of a customer. If the time does not suffice, a job reads the rest.
     ///
-    /// - Parameter limit: The longest time. A request begins in its first half, and may take as long as the other half.
+    /// - Parameter limit: The time limit. Requests begin in its first half, and each may take as long as the second
+    ///   half.
     /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, so that it is
-    ///   not asked again; `LedgerStorageError`.
+    ///   not repeated; `LedgerStorageError`.
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
@@ -46,8 +47,8 @@ extension Reconciler {
         return .complete(reading.report)
     }
 
-    /// Stores a job, unless the same question is a job already, which goes on where it is. One that was given up does
-    /// not go on.
+    /// Stores a job, unless an active job for the same question exists. That job then continues. A given-up job is
+    /// replaced.
     private func isNew(_ job: Job) async throws -> Bool {
         if let old = try await ledger.job(job.id), old.isGivenUp {
             return try await ledger.replace(old, with: job, at: now())
@@ -67,7 +68,7 @@ extension Reconciler {
         return .later(next)
     }
 
-    /// Does a job to read a customer's history. If the App Store refuses the question, the job is given up.
+    /// Does a job that reads a customer's history. If the App Store refuses the question, the job is given up.
     func goOnWithHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
@@ -81,14 +82,14 @@ extension Reconciler {
         return .done
     }
 
-    /// Makes the next request of a reading, and stores how far it is.
+    /// Makes the next request of a reading, and stores the progress.
     private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
         guard try await reading.step() else { return false }
         try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: reading.question), at: now())
         return true
     }
 
-    /// Whether the same question would get the same answer.
+    /// Whether a repeated question would fail in the same way.
     private static func isFinal(_ error: any Error) -> Bool {
         guard let error = error as? AppStoreAPIError else { return error is HistoryQuestionError }
         return !error.isRetryable && error.code != .cancelled && error.code != .credentials

@@ -3,21 +3,22 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// A question that ended without success stays a job for a while, with the reason, so that an operator sees it and may
-// have it asked again. Its payload has the additional member `forgottenAt`.
+// Keeps the job of an unsuccessful question for a while, with the reason, so that an operator sees it and may retry it.
+// The payload of such a job has the additional member `forgottenAt`.
 
 extension Job {
-    /// How long it stays, as long as the outcome of a consumption request: an operator looks once a month.
+    /// The retention of a given-up job, as long as that of a consumption request's outcome: an operator looks once a
+    /// month.
     static let retention = Duration.seconds(30 * 86_400)
 
-    /// Whether the question ended without success: nobody asks it any more, unless the job is made due. Its `failure`
-    /// says why.
+    /// Whether the question ended without success. The question is not asked again, unless an operator makes the job
+    /// due. The job's `failure` has the reason.
     public var isGivenUp: Bool { forgottenAt != nil }
 
-    /// Whether a job that was given up has been kept for long enough.
+    /// Whether the retention of a given-up job is over.
     func isForgotten(at now: Timestamp) -> Bool { forgottenAt.map { $0 <= now } ?? false }
 
-    /// The job as it is kept.
+    /// The job in its given-up form.
     func givenUp(at now: Timestamp, because failure: String) -> Job {
         let forgottenAt = now.advanced(by: Self.retention)
         var job = reopened.next(at: forgottenAt, failure)
@@ -26,7 +27,7 @@ extension Job {
         return job
     }
 
-    /// The job as one that is asked again.
+    /// The job with its question open again.
     var reopened: Job {
         guard isGivenUp, let members else { return self }
         var job = self
@@ -42,10 +43,10 @@ extension Job {
 
     private var members: [JSONValue.Member]? { JSONValue(readable: payload)?.members }
 
-    /// The payload as a value; `nil` if it is none, as in a job that has not begun.
+    /// The decoded payload; `nil` if the payload has no such value, as in a new job.
     @inline(never)
     func decoded<Value: Decodable>() -> Value? {
-        // What another version wrote is begun anew.
+        // If an incompatible version wrote the payload, the job begins anew.
         try? JSONValue(parsing: payload).decode(Value.self)
     }
 }

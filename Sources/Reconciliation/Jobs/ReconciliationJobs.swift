@@ -5,12 +5,12 @@ import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
-// The jobs that ask the App Store, as a job runner's table has them.
+// The kinds of jobs that ask the App Store, for the table of a job runner.
 
 extension Reconciler {
-    /// How to do the jobs of some reconcilers, one for each app and environment.
+    /// The job kinds of all reconcilers, each for an app and environment.
     public static func jobs(of reconcilers: [LedgerScope: Reconciler]) -> [JobKind] {
-        /// A row of the table, whose jobs fail with the App Store's errors and with documents that are not valid.
+        /// A row of the table. Its jobs may fail with an App Store error or an invalid document.
         func kind(
             _ kind: Job.Kind, weight: Int, maxAtOnce: Int,
             _ perform: @escaping @Sendable (Reconciler, LeasedJob) async throws -> JobOutcome
@@ -19,7 +19,7 @@ extension Reconciler {
                 guard let reconciler = reconcilers[lease.job.id.scope] else { throw LeaseLost() }
                 let answers = reconciler.client.answers(in: reconciler.scope.environment)
                 defer {
-                    // Also if another job was answered meanwhile.
+                    // An answer to a concurrent job counts too.
                     if reconciler.client.answers(in: reconciler.scope.environment) != answers { lease.noteAnswer() }
                 }
                 do {
@@ -29,7 +29,8 @@ extension Reconciler {
                 }
             }
         }
-        // Apple waits for consumption information. The history is next: it may answer what the others would ask.
+        // Apple waits for consumption information. The history is next, because it may answer the questions of the
+        // other jobs.
         var consumption = kind(.consumption, weight: 5, maxAtOnce: 8) { try await $0.answerConsumption($1.job) }
         consumption.maxWait = { job in
             let isOpen = ConsumptionQuestion(job)?.state == .waiting
@@ -49,7 +50,7 @@ extension Reconciler {
         return [consumption, history, customer, status, parked]
     }
 
-    /// An error as a runner takes it.
+    /// An error in the form that a job runner expects.
     private func failure(_ error: any Error, of job: Job) -> any Error {
         var failure: JobFailure
         switch error {
@@ -62,14 +63,14 @@ extension Reconciler {
         return failure
     }
 
-    /// Why a job was not done, if the App Store did not answer. It names times by the client's clock, and the jobs may
-    /// follow that of a simulated App Store.
+    /// The failure of a job after an App Store error. The error has times of the client's clock, but the jobs may
+    /// follow the clock of a simulated App Store. The failure therefore has a pause instead of a time.
     func failure(_ error: AppStoreAPIError, latest: Timestamp? = nil) -> JobFailure {
         JobFailure("\(error)", extent: error.extent, pause: client.pause(after: error), latest: latest)
     }
 
-    /// Stores the job that recurs, unless it is stored, and makes it and the parked documents due: what has changed
-    /// since the last start may help. Call it once before the runner begins.
+    /// Adds the recurring history job if it is missing. Makes this job and all parked documents due, because a change
+    /// since the last start may help. Call this method once before the runner begins.
     ///
     /// - Throws: `LedgerStorageError`.
     public func start() async throws {
@@ -84,7 +85,7 @@ extension Reconciler {
         } while cursor != nil
     }
 
-    /// Makes a job due unless it is soon, or leased by another worker.
+    /// Makes a job due, unless it is due soon or leased by a worker.
     private func makeDue(_ job: Job) async throws {
         guard job.dueAt > now().advanced(by: Job.lease) else { return }
         try await ledger.replace(job, with: job.next(at: now(), job.failure), at: now())
@@ -92,11 +93,11 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// Which other questions about the app and environment would fail too.
+    /// Whether other questions about the app and environment would fail too.
     fileprivate var extent: JobFailure.Extent {
         switch code {
         case .credentials, .rateLimited: .all
-        // Apple's server may fail for one question only, and an answer may be lost.
+        // Apple's server may fail for a single question, and an answer may be lost.
         case .unavailable, .unreachable, .timedOut, .malformedAnswer: .perhapsAll
         default: .job
         }

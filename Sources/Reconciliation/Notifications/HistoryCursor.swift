@@ -4,73 +4,75 @@ import AppStoreAPI
 public import AppStoreModel
 public import PurchaseLedger
 
-// How far the notification history was read, and where the reading goes on after each window.
+// The stored position in the notification history, and the choice of the next window to read.
 
-/// A part of the notification history.
+/// A stretch of time in the notification history.
 public struct HistoryStretch: Codable, Hashable, Sendable {
-    /// Where it begins.
+    /// The beginning of the stretch.
     public var start: Timestamp
-    /// Where it ends.
+    /// The end of the stretch.
     public var end: Timestamp
-    /// How often in a row the App Store refused what may be a refusal by mistake; `nil` for never.
+    /// The number of consecutive refusals by the App Store that may be mistakes; `nil` for none.
     var refusals: Int?
 }
 
-/// How far the notification history was read.
+/// The stored position of a server in the notification history.
 public struct HistoryCursor: Codable, Hashable, Sendable {
-    /// All notifications before this instant were recorded or parked, unless they are ``unread``.
+    /// Every notification before this instant was recorded or parked, except for notifications in ``unread``.
     public internal(set) var through = Timestamp(milliseconds: 0)
-    /// The length of the next window in milliseconds. It shrinks if a window is too long to be read, and grows while
-    /// one page is enough.
+    /// The length of the next window in milliseconds. A window is halved if it is too long to read, and doubled after a
+    /// full window of at most one page. After several pages its length is at most a day.
     public internal(set) var window = usualWindow
-    /// When the history was last read to its end, by this server's clock; `nil` if it never was.
+    /// The time of the last reading that reached the end of the history, by this server's clock; `nil` for never.
     public internal(set) var succeededAt: Timestamp?
-    /// The part before ``through`` that the App Store did not show, from the beginning of the first such part to the
-    /// end of the last; `nil` if there is none. It is asked for again once a day, while it is not too old.
+    /// The refused stretch before ``through``, from the start of its first part to the end of its last; `nil` for none.
+    /// The server requests the stretch again once a day until it is too old.
     public internal(set) var unread: HistoryStretch?
-    /// When the last days were last read again, or that reading began.
+    /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
-    /// What that reading has still to read; `nil` if it is finished.
+    /// The stretches that are still to be re-read; `nil` for none.
     var again: [HistoryStretch]?
-    /// The ``HistoryStretch/refusals`` of what follows ``through``.
+    /// The ``HistoryStretch/refusals`` of the stretch after ``through``.
     var refusals: Int?
 
     init() {}
 }
 
 extension HistoryCursor {
-    /// How far back Apple's history goes: 180 days, in the sandbox 30. An hour less, since the clocks of server and App
-    /// Store differ.
+    /// The age of the oldest notification in Apple's history: 180 days, in the sandbox 30. An hour is subtracted,
+    /// because the clocks of server and App Store differ.
     static func maxPast(in environment: Environment) -> Duration {
         .seconds((environment == .sandbox ? 30 : 180) * 86_400 - 3600)
     }
 
-    /// A day: the cursor is stored after each window, so that a busy shop reads a day again after a crash.
+    /// A day. The cursor is stored after each window, so a busy shop reads at most a day again after a crash.
     static let usualWindow: Int64 = 86_400_000
-    /// A month: the half year of a shop that sells little takes a dozen requests.
+    /// A month. A shop with few sales reads half a year in a dozen requests.
     static let maxWindow: Int64 = 30 * usualWindow
-    /// A page of such a window has a few notifications, however large the shop is.
+    /// A minute, which has few pages of notifications even in a large shop.
     static let minWindow: Int64 = 60_000
-    /// Each window begins so long before the end of the last one: an hour, or its own length if that is less. A
-    /// notification is in the history only after the first attempt to send it, which may be late.
+    /// The overlap of a window with the previous window: an hour, or the window's own length if shorter. A notification
+    /// enters the history only after the first attempt to send it, and this attempt may be late.
     var overlap: Duration { min(Self.maxOverlap, .milliseconds(window)) }
     private static let maxOverlap = Duration.seconds(3600)
-    /// The most pages of a window: 400,000 notifications, more than an hour's reading at Apple's rate limit.
+    /// The maximum number of pages of a window. They have 400,000 notifications, more than an hour's reading at Apple's
+    /// rate limit.
     static let maxPages = 20_000
 
-    /// How often the last days are read again.
+    /// The interval between two re-readings of the last days.
     static let lookInterval = Duration.seconds(86_400)
-    /// How far back they are read again: what was first sent so late enters the history so late.
+    /// The length of a re-reading. A notification that was first sent three days late enters the history three days
+    /// late.
     static let lookBack = Duration.seconds(3 * 86_400)
 
-    /// A refusal of a start within this time is not believed at first, since no limit of Apple's is so short. So
-    /// somebody else's word, or a mistake, costs a retry and skips nothing.
+    /// A refusal of a start date within this time is not believed at first, because Apple has no limit that is so
+    /// short. A mistake, or an answer of a foreign server, then costs a retry and skips no notification.
     static let certainPast = lookBack
-    /// How often such a refusal must come in a row to be believed: then a rule of Apple's that nobody knows yet does
-    /// not repeat one request for ever.
+    /// The number of consecutive refusals after which such a refusal is believed. Otherwise an unknown rule of Apple's
+    /// could make the server repeat a request for ever.
     static let believedRefusals = 4
 
-    /// How far a job has read the history; `nil` if the job is of another kind, or has read nothing yet.
+    /// Reads the cursor from the payload of a job; `nil` if the job is of a different kind, or has read no history yet.
     public init?(_ job: Job) {
         guard job.id.kind == .notificationHistory,
             let cursor: HistoryCursor = job.decoded()
@@ -78,7 +80,8 @@ extension HistoryCursor {
         self = cursor
     }
 
-    /// The cursor that a job holds; the beginning of the history if it holds none.
+    /// The cursor in the payload of a job, with its window within the bounds. Without a cursor, the beginning of the
+    /// history.
     init(of job: Job) {
         self = HistoryCursor(job) ?? HistoryCursor()
         window = min(Self.maxWindow, max(Self.minWindow, window))
@@ -89,38 +92,39 @@ extension HistoryCursor {
     }
 }
 
-// MARK: - Where to read
+// MARK: - Next window
 
 extension HistoryCursor {
-    /// What is to be read first: all since the last reading. What has become too old since then is noted as unread.
+    /// The stretch since the last reading, which is read first. A part that has become too old is noted as unread.
     mutating func news(until end: Timestamp, in environment: Environment) -> HistoryStretch {
         let earliest = Self.earliest(at: end, in: environment)
-        // A clock that was ahead may have skipped the last days: they are read again at once.
+        // A server whose clock was ahead may have skipped the last days. They are re-read at once.
         if through > end { lookedAgainAt = through }
         if through.milliseconds > 0, through < earliest { noteUnread(HistoryStretch(start: through, end: earliest)) }
         var start = max(earliest, through.advanced(by: .zero - overlap))
-        // What cannot be read is not asked for again so soon.
+        // An unread stretch is not requested again so soon.
         if let unread, unread.end <= through { start = max(start, unread.end) }
         return HistoryStretch(start: start, end: end, refusals: refusals)
     }
 
-    /// If a day has passed, plans to read the last days again, and to ask again for what was refused.
+    /// If a day has passed, plans to re-read the last days, and to request the unread stretch again.
     mutating func lookAgain(at now: Timestamp, in environment: Environment) {
-        // What was planned by a clock that was ahead is planned anew.
+        // A clock that was ahead may have planned these stretches. They are planned anew.
         again = again.map { $0.filter { $0.end <= now } }
         if again?.isEmpty == true { again = nil }
         guard again == nil else { return }
         guard let last = lookedAgainAt else {
-            // The first reading is the first look.
+            // The first reading counts as the first re-reading.
             lookedAgainAt = now
             return
         }
         guard !(Duration.zero..<Self.lookInterval ~= last.duration(to: now)) else { return }
-        // After an outage the days before it too: what was late then, the last look has not seen.
+        // After an outage the days before it are re-read too, because the last re-reading preceded their late
+        // notifications.
         let reference = min(now, last.advanced(by: Self.lookInterval))
         var stretches = [HistoryStretch(start: reference.advanced(by: .zero - Self.lookBack), end: now)]
         if var unread, unread.end > Self.earliest(at: now, in: environment) {
-            // It was refused often enough: if it still is, that is no failure.
+            // The stretch was refused often enough. A further refusal is no failure.
             unread.refusals = Self.believedRefusals
             stretches.append(unread)
         }
@@ -129,7 +133,7 @@ extension HistoryCursor {
         lookedAgainAt = now
     }
 
-    /// Notes what is left of the stretch that is read again.
+    /// Replaces the first re-read stretch by its rest.
     mutating func replaceFirst(by rest: HistoryStretch?) {
         let stretches = [rest].compactMap(\.self) + (again ?? []).dropFirst()
         again = stretches.isEmpty ? nil : stretches
@@ -150,13 +154,13 @@ extension HistoryCursor {
     }
 }
 
-// MARK: - What came of it
+// MARK: - Results
 
-/// What came of a request for a window.
+/// The result of a request for a window.
 enum HistoryResult {
     /// All pages were recorded.
     case read(pages: Int)
-    /// The window is too long to be read: after so many pages.
+    /// The window is too long to read. The error came after this number of pages.
     case tooLong(AppStoreAPIError, pages: Int)
     /// The window begins too long ago.
     case tooEarly(AppStoreAPIError)
@@ -165,10 +169,12 @@ enum HistoryResult {
 }
 
 extension HistoryCursor {
-    /// Where to go on after a window. A window that is too long is halved, and a start that is too early is moved: half
-    /// as far from the end of the stretch. What cannot be read is noted, so that no request is repeated for ever.
+    /// Decides how to continue after a window. A window that is too long is halved. A start that is too early moves
+    /// halfway to the end of the stretch. Unreadable parts are noted as unread, so that no request is repeated for
+    /// ever.
     ///
-    /// - Returns: What is left of the stretch; `nil` if nothing is. With an error it is to be read later.
+    /// - Returns: The rest of the stretch; `nil` if the stretch is finished. If there is an error, the rest is read
+    ///   later.
     mutating func rest(
         of stretch: HistoryStretch, after request: NotificationHistoryRequest, _ result: HistoryResult,
         at now: Timestamp
@@ -176,21 +182,23 @@ extension HistoryCursor {
         switch result {
         case .read(let pages):
             refusals = nil
-            // By the overlap with which the request was made: otherwise a window that grows would begin where it began.
+            // `noteLength` may double the window and with it the overlap. The next window would then begin where this
+            // window began.
             let start = request.endDate.advanced(by: .zero - overlap)
             noteLength(of: request, pages: pages)
             return (request.endDate < stretch.end ? HistoryStretch(start: start, end: stretch.end) : nil, nil)
         case .tooLong where window > Self.minWindow:
             window = max(Self.minWindow, window / 2)
             return (stretch, nil)
-        // A token that nobody sent has not expired: nothing is known of this minute, and it is read later.
+        // No pagination token was sent, so none has expired. The server knows nothing about this minute, and reads it
+        // later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)
         case .tooEarly(let error):
             let start = request.startDate
             let middle = start.advanced(by: start.duration(to: stretch.end) / 2)
-            // If not even the last hour is shown, nothing is: that is an outage.
+            // If the App Store does not even show the last hour, it shows no history at all. This is an outage.
             guard middle.duration(to: now) > Self.maxOverlap else { return (stretch, error) }
             let isSmall = middle.duration(to: stretch.end) < Self.maxOverlap
             return rest(
@@ -207,7 +215,7 @@ extension HistoryCursor {
         }
     }
 
-    /// What is left of a stretch if a part of it is passed over.
+    /// The rest of a stretch after a refused part. The part is skipped if the refusal is believed.
     ///
     /// - Parameter isCertain: Whether the refusal is believed at once.
     private mutating func rest(
@@ -224,7 +232,7 @@ extension HistoryCursor {
 }
 
 extension HistoryStretch {
-    /// What an operator should know about a part that was not read.
+    /// A sentence for the operator about an unread stretch.
     var sentence: String {
         "The App Store does not show its notifications from \(start.iso8601) to \(end.iso8601), and is asked again "
             + "once a day while they are not too old. A backfill brings in what they were about."

@@ -5,13 +5,13 @@ import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// Reads the notification history from a stored cursor, so that a notification that never arrived is recorded.
+// Reads the notification history from a stored cursor, so that lost notifications are recorded.
 
 extension Reconciler {
-    /// Reads the history up to now, window by window, and stores the cursor after each. What comes while it reads is
-    /// for the next time: otherwise there would always be another window, of some milliseconds.
+    /// Reads the history up to now, window by window, and stores the cursor after each window. Notifications that
+    /// arrive meanwhile are left to the next reading. Otherwise a window of some milliseconds would always remain.
     ///
-    /// Then it reads the last days again, if a day has passed, for as long as the next reading is not due.
+    /// If a day has passed, the last days are then re-read, until the next reading is due.
     func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
@@ -27,7 +27,7 @@ extension Reconciler {
         return .later(outcome)
     }
 
-    /// Reads what the cursor has not reached yet.
+    /// Reads the history from the cursor to now.
     private func readNews(_ cursor: inout HistoryCursor, _ job: inout Job) async throws {
         var said = cursor.unread
         var rest: HistoryStretch? = cursor.news(until: now(), in: scope.environment)
@@ -39,18 +39,18 @@ extension Reconciler {
             if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals) }
             if let error { throw error }
             cursor.through = result.isRead ? request.endDate : rest?.start ?? stretch.end
-            // A later start counts once the App Store has accepted it.
+            // A later start date counts only after the App Store has accepted it.
             guard result.isRead || rest == nil else { continue }
             if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
             if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
             said = cursor.unread
             try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: cursor), at: now())
-            // The history ends at the App Store's own time, if this server's clock is ahead.
+            // If this server's clock is ahead, the history ends at the App Store's own time.
             if cursor.through < request.endDate { return }
         }
     }
 
-    /// Reads again what is to be read again, or at last, until the next reading is due.
+    /// Re-reads the planned stretches until the next reading is due.
     private func readAgain(_ cursor: inout HistoryCursor, _ job: inout Job, until end: Timestamp) async throws {
         while let stretch = cursor.again?.first, now() < end {
             let request = cursor.request(stretch, at: now(), in: scope.environment)
@@ -62,7 +62,7 @@ extension Reconciler {
         }
     }
 
-    /// Reads a window.
+    /// Reads a window and records its pages.
     private func result(of request: NotificationHistoryRequest, _ job: inout Job) async throws -> HistoryResult {
         var count = 0
         let pages = client.pages(
@@ -81,7 +81,8 @@ extension Reconciler {
         }
     }
 
-    /// Stores what is learned from a refusal. The place stays until the App Store has accepted another one.
+    /// Stores the window's length and the number of refusals after a refusal. The position stays until the App Store
+    /// has accepted a later start date.
     private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
         var stored = HistoryCursor(of: job)
         stored.window = window
@@ -89,8 +90,7 @@ extension Reconciler {
         try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: stored), at: now())
     }
 
-    /// Records the notifications of a page. One that cannot be recorded is parked, so that it does not hold up the
-    /// rest.
+    /// Records the notifications of a page. An invalid notification is parked, so that it does not delay the rest.
     private func take(_ notifications: [CheckedDocument<VerifiedNotification>]) async throws {
         var evidence: [Evidence] = []
         var unusable: [(document: String, reason: String)] = []
@@ -99,24 +99,24 @@ extension Reconciler {
             case .success(let verified):
                 if let document = Evidence(verified) { evidence.append(document) }
             case .failure(let error):
-                // Later it may be valid as it is, and so may those after it.
+                // This notification may be valid later without a change, and so may the following notifications.
                 if error.isRetryable { throw error }
                 unusable.append((notification.document, "\(error)"))
             }
         }
         if !evidence.isEmpty { _ = try await ledger.record(evidence, at: now()) }
-        // If nothing on a page is valid, rather the configuration is wrong: the page is read again once it is right.
+        // If a whole page is invalid, the configuration is probably wrong. The page is read again after a correction.
         if evidence.isEmpty, unusable.count >= Self.suspiciousCount, let first = unusable.first {
             throw UnusablePage(description: first.reason)
         }
         for (document, reason) in unusable { try await park(document, because: reason) }
     }
 
-    /// So many documents without a valid one among them are no coincidence: a whole page of the history.
+    /// A whole page of the history. So many invalid documents without a valid document are no coincidence.
     private static let suspiciousCount = 20
 }
 
-/// No document on a page is valid: a sentence.
+/// The error for a page without a valid document: a sentence.
 struct UnusablePage: Error, CustomStringConvertible {
     let description: String
 }

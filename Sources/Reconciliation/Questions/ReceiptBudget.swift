@@ -5,14 +5,14 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// How many questions about receipts may be asked now, in one environment.
+/// The budget for questions about receipts in an environment.
 final class ReceiptBudget: Sendable {
-    /// A tenth of Apple's rate limits: 5 questions a second, in the sandbox one every two seconds. While all customers
-    /// of an app move to this server, the rest is for what was missed.
+    /// A tenth of Apple's rate limits: 5 questions a second, in the sandbox a question every two seconds. While all
+    /// customers of an app move to this server, lost notifications need the rest.
     private static let percent = 10
 
-    /// After a question without an answer none is asked for this time: a silent App Store makes a few receipts wait,
-    /// not each.
+    /// The time without questions after an unanswered question. An unreachable App Store then delays a few receipts
+    /// only.
     private static let pause = Duration.seconds(30)
 
     private static let rate = Endpoint<StatusResponse>.subscriptionStatuses("").ratePerSecond
@@ -20,7 +20,7 @@ final class ReceiptBudget: Sendable {
     private let environment: Environment
     private let budget: Mutex<RequestBudget>
 
-    /// - Parameter share: How much of Apple's rate limits this server uses, in percent.
+    /// - Parameter share: The share of Apple's rate limits that this server uses, in percent.
     init(in environment: Environment, share: Int) {
         self.environment = environment
         budget = Mutex(RequestBudget(share: Self.percent * share / 100))
@@ -28,12 +28,12 @@ final class ReceiptBudget: Sendable {
 
     /// Reserves a question of the budget.
     ///
-    /// - Returns: False if there is none left now. Nothing waits for the next one.
+    /// - Returns: False if the budget is used up. The caller does not wait.
     func reserve(at now: Timestamp) -> Bool {
         budget.withLock { $0.take(Self.rate, in: environment, at: now, within: 0) } == .after(0)
     }
 
-    /// Leaves no question for a while.
+    /// Closes the budget for a while.
     func pause(at now: Timestamp) {
         let end = now.advanced(by: Self.pause)
         budget.withLock { $0.close(Self.rate, in: environment, until: end, at: now) }

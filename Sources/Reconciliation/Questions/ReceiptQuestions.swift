@@ -5,22 +5,22 @@ import AppStoreModel
 import AppStoreTrust
 package import PurchaseLedger
 
-// Receipts contain no renewal info. The App Store is asked for it when the ledger has none.
+// Asks the App Store for renewal info that the ledger lacks, because receipts contain no renewal info.
 
 extension Reconciler {
-    /// After this time a question is asked again that had no answer.
+    /// The time after which an unanswered question is repeated.
     private static let pause = Duration.seconds(60)
 
-    /// Asks about the subscriptions of a receipt of which the ledger has no renewal info. One question covers all of
-    /// them.
+    /// Asks about the subscriptions of a receipt if the ledger lacks their renewal info. A single question covers all
+    /// subscriptions.
     ///
     /// Never fails: without an answer in time the ledger's own answer stands. A job then asks again. If the budget for
-    /// such questions is used up, nothing is asked until the receipt comes again, and no job is stored: as many would
-    /// wait as there are receipts. A subscription is asked about once a day at most.
+    /// such questions is used up, no question is asked until the receipt comes again. No job is stored in this case,
+    /// because as many jobs as receipts would wait. A subscription is asked about once a day at most.
     ///
     /// - Parameters:
     ///   - chains: All purchases of the receipt.
-    ///   - limit: The longest time.
+    ///   - limit: The time limit.
     package func askAboutReceipt(_ chains: Set<ChainKey>, within limit: Duration) async {
         // If the ledger is out of reach, the answer itself fails.
         guard let unknown = try? await unknownRenewals(of: chains), let key = unknown.min(),
@@ -35,17 +35,17 @@ extension Reconciler {
         } catch let error as VerificationError where error.isRetryable {
             await askLater(about: key)
         } catch {
-            // No document in the answer is valid, or the ledger is out of reach. Asking again does not help.
+            // No document in the answer is valid, or the ledger is out of reach. Another question would not help.
         }
     }
 
     private func askLater(about key: ChainKey) async {
         let id = Job.ID(.subscriptionStatus, key.originalTransactionId, in: scope)
-        // If the job cannot be stored, the question is asked when the subscription's period is over.
+        // If the job cannot be stored, the question is asked at the end of the subscription's period.
         try? await ledger.add(Job(id, dueAt: now().advanced(by: Self.pause)), at: now())
     }
 
-    /// The subscriptions among some chains of which the ledger has no renewal info.
+    /// The subscriptions among some chains whose renewal info the ledger lacks.
     func unknownRenewals(of chains: Set<ChainKey>) async throws -> Set<ChainKey> {
         let catalogue = ledger.rules.catalogue(scope)
         let known = try await ledger.chains(chains).values

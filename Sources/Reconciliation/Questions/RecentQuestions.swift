@@ -4,26 +4,28 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The subscriptions that were asked about a moment ago, so that many reads of one customer do not ask many times.
+/// The subscriptions of recent questions, so that many reads of a customer do not lead to many questions.
 final class RecentQuestions: Sendable {
-    /// How long a question is recent.
+    /// The time for which a question is recent.
     private let lifetime: Duration
-    /// The most questions that are remembered: at Apple's 50 a second there are 1,500 in this time.
+    /// The maximum number of subscriptions in memory. At Apple's 50 questions a second, 30 seconds have 1,500.
     private static let capacity = 10_000
 
     private let times = Mutex<[ChainKey: Timestamp]>([:])
 
-    /// - Parameter lifetime: By default the App Store's answer will hardly be another one.
+    /// - Parameter lifetime: The time for which a question is recent. Within the default, the App Store's answer hardly
+    ///   changes.
     init(lifetime: Duration = .seconds(30)) {
         self.lifetime = lifetime
     }
 
-    /// Notes a question about some subscriptions of one customer.
+    /// Notes a question about subscriptions of a customer.
     func note(_ keys: some Sequence<ChainKey>, at now: Timestamp) {
         times.withLock { note(keys, in: &$0, at: now) }
     }
 
-    /// Notes a question unless one about any of the subscriptions is recent. Of concurrent callers one asks.
+    /// Notes a question, unless a question about any of the subscriptions is recent. Of concurrent callers only the
+    /// first asks.
     ///
     /// - Returns: Whether to ask.
     func begin(_ keys: some Sequence<ChainKey>, at now: Timestamp) -> Bool {
@@ -39,7 +41,7 @@ final class RecentQuestions: Sendable {
         times.withLock { contains(keys, in: $0, at: now) }
     }
 
-    /// A time that lies too far ahead is from before the clock was set back.
+    /// A time too far ahead is ignored, because it is from before the clock was set back.
     private func contains(
         _ keys: some Sequence<ChainKey>, in times: [ChainKey: Timestamp], at now: Timestamp
     ) -> Bool {

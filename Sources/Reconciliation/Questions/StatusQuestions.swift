@@ -5,15 +5,15 @@ import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
-// Asks the App Store for the state of subscriptions that is uncertain.
+// Asks the App Store about subscriptions whose state is uncertain.
 
-/// How often a subscription was asked about: the payload of a job. Only answers count: an outage has one attempt an
-/// hour, in vain.
+/// The number of questions about a subscription: the payload of a job. Only answered questions count, because during an
+/// outage a vain attempt is made every hour.
 private struct StatusQuestion: Codable {
     var answers = 0
 
-    /// After so many answers without an end, nobody will ever answer: two months of a question a day, which is how long
-    /// Apple tries to charge.
+    /// The number of inconclusive answers after which no further question is asked. With a question a day this is two
+    /// months, the time for which Apple tries to charge the customer.
     private static let maxAnswers = 60
 
     init(_ job: Job) {
@@ -24,11 +24,11 @@ private struct StatusQuestion: Codable {
 }
 
 extension Reconciler {
-    /// A subscription whose state stays uncertain is asked about so often.
+    /// The interval between two questions about a subscription whose state stays uncertain.
     static let questionInterval = Duration.seconds(86_400)
 
-    /// Does a job to ask about a subscription. If its state is certain by now, and its renewal info known, nothing is
-    /// asked. If it stays uncertain, the job is given up.
+    /// Does a job that asks about a subscription. If the state is certain by now, and the renewal info is known, no
+    /// question is asked. If the state stays uncertain, the job is given up.
     func askStatus(_ job: Job) async throws -> JobOutcome {
         let key = ChainKey(job.id.name, in: scope)
         guard !job.isForgotten(at: now()) else { return .done }
@@ -44,7 +44,7 @@ extension Reconciler {
         return .later(try askedAgain(job, refusal))
     }
 
-    /// The job for another question tomorrow, or as it is kept after the last one.
+    /// The job with its next question tomorrow, or in its given-up form after the last question.
     private func askedAgain(_ job: Job, _ refusal: String?) throws -> Job {
         var question = StatusQuestion(job)
         question.answers += 1
@@ -55,15 +55,15 @@ extension Reconciler {
         return next.givenUp(at: now(), because: refusal ?? "The App Store's answers did not make the state certain.")
     }
 
-    /// Whether time alone may have made the state of a subscription wrong.
+    /// Whether the passage of time alone may have made the state of a subscription wrong.
     private func isUncertain(_ key: ChainKey) async throws -> Bool {
         try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.patience != nil
     }
 
-    /// Asks for the state of all subscriptions of the customer of a chain, and records the answer.
+    /// Asks for the states of all subscriptions of a chain's customer, and records the answer.
     ///
     /// - Parameter isNew: Whether to record a valid document.
-    /// - Returns: `nil` if the customer has no subscription.
+    /// - Returns: `nil` if the answer has no document to record.
     @discardableResult func ask(
         about key: ChainKey, within limit: Duration, recordingIf isNew: (Evidence) -> Bool = { _ in true }
     ) async throws -> RecordResult? {
@@ -79,7 +79,7 @@ extension Reconciler {
                 refusal = refusal ?? error
             }
         }
-        // A document that is not valid does not hold up the rest. One that may be valid later is asked for again.
+        // An invalid document does not delay the rest. A document that may be valid later is requested again.
         let result = evidence.isEmpty ? nil : try await ledger.record(evidence, at: now())
         if let refusal, result == nil || refusal.isRetryable { throw refusal }
         return result
@@ -91,14 +91,14 @@ extension Reconciler {
         return [Evidence(transaction), renewalInfo.flatMap { Evidence($0, boundBy: transaction) }].compactMap(\.self)
     }
 
-    /// Asks about a customer's stale subscriptions before an answer is given, if the rate limit has room.
+    /// Asks about a customer's stale subscriptions before the server answers a request, if the rate limit permits.
     ///
     /// Never fails: without an answer in time the ledger's own answer stands, and a job asks later.
     ///
     /// - Parameters:
-    ///   - chains: The stale subscriptions of one customer. One question covers all of them.
-    ///   - limit: The longest time.
-    /// - Returns: Whether something may have changed.
+    ///   - chains: The stale subscriptions of a customer. A single question covers all subscriptions.
+    ///   - limit: The time limit.
+    /// - Returns: Whether the ledger may have changed.
     public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
         guard let key = chains.min(), key.scope == scope, recent.begin(chains, at: now()) else { return false }
         // Without an answer the ledger's own answer stands, whatever the reason.

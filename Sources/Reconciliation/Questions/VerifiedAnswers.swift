@@ -3,19 +3,20 @@
 public import AppStoreModel
 public import AppStoreTrust
 
-// Verifies what is signed in the answers of Apple's servers. An `AppStoreClient` needs no certificates for that reason.
+// Verifies the signed documents in the answers of Apple's servers. An `AppStoreClient` therefore needs no certificates.
 
-/// A signed document in an answer, with what the verifier says about it. One that is not valid does not spoil the rest.
+/// A signed document in an answer, with the result of its verification. An invalid document does not affect the rest of
+/// the answer.
 public struct CheckedDocument<Value: Sendable>: Sendable {
     /// The compact JWS as received.
     public let document: String
-    /// The verified value, or why the document was not accepted.
+    /// The verified value, or the reason why the document was not accepted.
     public let result: Result<Value, VerificationError>
 }
 
 /// A subscription in an answer of Get All Subscription Statuses.
 public struct CheckedSubscription: Sendable {
-    /// Apple's status, which nothing signs.
+    /// Apple's status, which is not signed.
     public let status: Open<SubscriptionStatus>?
     /// The newest transaction.
     public let transaction: CheckedDocument<Verified<JWSTransactionDecodedPayload>>?
@@ -40,14 +41,14 @@ extension AppStoreVerifier {
         await checked(answer.signedAppTransactionInfo, at: now)
     }
 
-    /// The transactions on a page of Get Transaction History, in its order.
+    /// The transactions on a page of Get Transaction History, in the order of the page.
     public func checked(
         _ page: HistoryResponse, at now: Timestamp
     ) async -> [CheckedDocument<Verified<JWSTransactionDecodedPayload>>] {
         await checked(all: page.signedTransactions, at: now)
     }
 
-    /// The transactions on a page of Get Refund History, in its order.
+    /// The transactions on a page of Get Refund History, in the order of the page.
     public func checked(
         _ page: RefundHistoryResponse, at now: Timestamp
     ) async -> [CheckedDocument<Verified<JWSTransactionDecodedPayload>>] {
@@ -73,7 +74,7 @@ extension AppStoreVerifier {
         return subscriptions
     }
 
-    /// The notifications on a page of Get Notification History, in its order, with the tokens inside them.
+    /// The notifications on a page of Get Notification History with their inner tokens, in the order of the page.
     public func checked(
         _ page: NotificationHistoryResponse, at now: Timestamp
     ) async -> [CheckedDocument<VerifiedNotification>] {
