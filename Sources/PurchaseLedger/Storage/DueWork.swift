@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The search that a server makes each second: what is due, of all kinds and owners in one request.
+// The search for all due records and chains. A server makes this search each second, in a single request.
 
-/// The records of one kind and owner. A server does those that are due, or leaves all of them alone.
+/// The records of a kind and owner. A server either does the due records of a lane, or leaves the whole lane alone.
 public struct RecordLane: Hashable, Sendable {
     /// The kind.
     public var kind: RecordKind
@@ -20,9 +20,9 @@ extension RecordKey {
     package var lane: RecordLane { RecordLane(kind, of: owner) }
 }
 
-/// What is due.
+/// The due records and chains.
 public struct DueWork: Hashable, Sendable {
-    /// The first records of each lane that are due, the earliest of a lane first.
+    /// The keys of the first due records of each lane, the earliest of a lane first.
     public var records: [RecordKey]
     /// Whether the report of a chain has a `nextChange` that is over.
     public var hasDueChains: Bool

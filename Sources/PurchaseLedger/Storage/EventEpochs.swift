@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cursors, and the epochs that tell which event a cursor's number stands for.
+// Cursors, and the epochs that make the number in a cursor unambiguous.
 //
-// Events are numbered. A ledger that was restored from a backup, or a standby that took over without the last commits,
-// gives numbers a second time, to other events. A number alone would then seem to be a cursor of this ledger, and its
-// follower would miss the events that have the numbers up to it. Therefore each ledger that may have lost events begins
-// an epoch, and a cursor names the epoch in which its number was given.
+// Events are numbered. A ledger that was restored from a backup gives some numbers a second time, to other events. A
+// standby that took over without the last commits does the same. A number alone would then look like a cursor of this
+// ledger, and its follower would miss the new events up to this number. Therefore each ledger that may have lost events
+// begins an epoch, and a cursor names the epoch in which its number was given.
 
-/// A position in the events of one app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
+/// A position in the events of an app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
 ///
-/// A number alone, as versions without epochs wrote it, is a cursor of the epoch without an id, which only a ledger of
-/// such a version has. 0 is the beginning of any ledger.
+/// A number alone, as written by versions without epochs, is a cursor of the epoch without an id. Only a ledger of such
+/// a version has this epoch. 0 is the beginning of any ledger.
 public struct EventCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -27,12 +27,12 @@ extension EventCursor {
         self.init(rawValue: epoch.isEmpty ? "\(number)" : "\(number).\(epoch)")
     }
 
-    /// The number of the event, from 0 for the beginning; `nil` for other spellings of it, such as 007 or +7, and for
-    /// any other text.
+    /// The number of the event, or 0 for the beginning; `nil` for other spellings of a number, such as 007 or +7, and
+    /// for any other text.
     public var number: Int64? {
         let digits = rawValue.prefix { $0 != "." }
         guard let number = Int64(digits), number >= 0, "\(number)" == digits else { return nil }
-        // A point without an id behind it is another spelling too.
+        // A point without an id after it is a wrong spelling too.
         return rawValue.hasSuffix(".") ? nil : number
     }
 
@@ -40,22 +40,23 @@ extension EventCursor {
     public var epoch: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 }
 
-/// Why there are no events after a cursor.
+/// The error for a cursor after which the ledger cannot return events.
 public enum EventCursorError: Error, Hashable {
-    /// It is not a cursor of this app in this ledger.
+    /// The text is not a cursor of this app in this ledger.
     case invalid
-    /// Events after it were erased. The remaining ones begin after `oldest`.
+    /// Events after the cursor were erased. The remaining events begin after `oldest`.
     case expired(oldest: EventCursor)
-    /// The event at the cursor is not in this ledger, which was restored from a backup or lost its last commits since.
-    /// Up to `oldest` the events are those that the follower knows.
+    /// This ledger lacks the event at the cursor, because it was restored from a backup or lost its last commits. The
+    /// follower knows the ledger's events up to `oldest`.
     case lost(oldest: EventCursor)
 }
 
-/// A stretch in the life of a ledger in which each number stands for one event of an app.
+/// A period of a ledger in which each number stands for a single event of an app.
 public struct EventEpoch: Hashable, Sendable {
-    /// A text that no epoch of another ledger or app has. Empty for the numbers that a version without epochs gave.
+    /// A text that is unique among the epochs of all ledgers and apps. Empty for the numbers from a version without
+    /// epochs.
     public var id: String
-    /// The greatest number of the epoch that stands for the same event in this ledger; `nil` for the newest epoch.
+    /// The greatest number of the epoch whose event is still the same in this ledger; `nil` for the newest epoch.
     public var last: Int64?
 
     public init(id: String, last: Int64? = nil) {
@@ -64,28 +65,27 @@ public struct EventEpoch: Hashable, Sendable {
     }
 }
 
-/// The epochs of one app's events in a ledger, the newest one last.
+/// The epochs of an app's events in a ledger, the newest last.
 public struct EventEpochs: Hashable, Sendable {
-    /// The epochs, in the order in which they began.
+    /// The epochs, in the order of their beginnings.
     public private(set) var all: [EventEpoch]
 
     public init(_ all: [EventEpoch] = []) {
         self.all = all
     }
 
-    /// The cursor of a number: it names the epoch in which the number was given. The same event always has the same
-    /// cursor.
+    /// The cursor of a number, with the epoch in which the number was given. An event always has the same cursor.
     public func cursor(_ number: Int64) -> EventCursor {
         let epoch = all.first { number <= $0.last ?? .max }
         return EventCursor(number, epoch: epoch?.id ?? "")
     }
 
-    /// The number after which the events follow that a cursor asks for.
+    /// The number after which the events for a cursor begin.
     ///
     /// - Parameters:
     ///   - cursor: `nil` for the beginning.
     ///   - erased: The number of the app's last erased event.
-    ///   - last: The greatest number that was given, as far as the app's cursors may have it.
+    ///   - last: The greatest number that a cursor of the app may have.
     /// - Throws: ``EventCursorError``.
     public func start(
         after cursor: EventCursor?, erased: Int64, last: Int64
@@ -101,19 +101,19 @@ public struct EventEpochs: Hashable, Sendable {
         return number
     }
 
-    /// Ends the newest epoch and begins another one.
+    /// Ends the newest epoch and begins a new epoch.
     ///
     /// - Parameters:
     ///   - id: The id of the new epoch.
-    ///   - last: The greatest number that was given.
+    ///   - last: The greatest number given so far.
     public mutating func begin(_ id: String, after last: Int64) {
         if let newest = all.indices.last { all[newest].last = all[newest].last ?? last }
         all.append(EventEpoch(id: id))
     }
 
-    /// Adds the epochs of a ledger that this one replaces, so that its followers are told where the two part.
+    /// Adds the epochs of a replaced ledger, so that its followers learn where the two ledgers part.
     ///
-    /// - Parameter other: The epochs of the same app in the ledger that is replaced.
+    /// - Parameter other: The epochs of the same app in the replaced ledger.
     public mutating func add(replaced other: EventEpochs) {
         let common = zip(all, other.all).prefix { $0.id == $1.id }.count
         guard common > 0, let newest = all.last else { return }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a ledger remembers besides its records, so that it gives no number twice and knows which events were erased. A
-/// copy of the ledger needs it too.
+/// The numbers that a ledger keeps in addition to its records. Because of them no number is given twice, and the erased
+/// events are known. A copy of the ledger needs these numbers too.
 public struct HighWaterMarks: Hashable, Sendable {
-    /// The greatest number that a customer has, or had before it was erased.
+    /// The greatest number of any customer, including erased customers.
     public var lastCustomer: Int64 = 0
-    /// The greatest number that a cursor of any app has, or had before its event was erased.
+    /// The greatest number in the cursors of all apps, including cursors of erased events.
     public var lastEvent: Int64 = 0
-    /// The number of the last event that was erased, by the bundle id of every app in the ledger; 0 if none was.
+    /// The number of the last erased event, by the bundle id of every app in the ledger; 0 if no event was erased.
     public var erasedEvents: [String: Int64] = [:]
-    /// The epochs of each app's events, by its bundle id. Apps without events may have none.
+    /// The epochs of each app's events, by bundle id. Apps without events may be missing.
     public var epochs: [String: EventEpochs] = [:]
 
     public init() {}

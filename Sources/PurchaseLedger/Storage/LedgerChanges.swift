@@ -2,39 +2,39 @@
 
 public import AppStoreModel
 
-/// The changes that a decision makes. Each changed record is a whole value. A storage may write the members in any
-/// order, but keeps the order within lists.
+/// The changes of a decision. Each changed record is a whole value. A storage may write the members in any order, but
+/// keeps the order within lists.
 public struct LedgerChanges: Sendable {
     /// Documents to store. The tokens in a notification come before the notification.
     public var documents: [NewDocument] = []
-    /// Records of chains, to insert or to replace the stored ones.
+    /// Chain records to insert, or to replace the stored records.
     public var chains: [ChainRecord] = []
-    /// Records of customers, to insert or to replace the stored ones.
+    /// Customer records to insert, or to replace the stored records.
     public var customers: [CustomerRecord] = []
     /// Customers to erase together with their ids.
     public var erasedCustomers: Set<Customer> = []
-    /// Chains whose documents become evidence for another chain.
+    /// Chains whose documents become evidence for a new chain, with the new chain.
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Documents to erase if they have a wording and are not pinned, since ``documents`` has others in their place.
-    /// None of them is among ``documents``.
+    /// Documents to erase if they have a wording and are not pinned, because ``documents`` replace them. No document is
+    /// in both lists.
     public var displacedDocuments: Set<Provenance> = []
-    /// Events to append, in order. One with a cursor comes from another ledger and keeps that cursor; if there is an
-    /// event with it already, nothing is added. Others are numbered by the storage.
+    /// Events to append, in order. The storage numbers events without a cursor. An event with a cursor comes from a
+    /// different ledger and keeps its cursor. If an event with the same cursor exists, the event is not added.
     public var events: [LedgerEvent] = []
-    /// Records, to insert or to replace those with the same keys.
+    /// Records to insert, or to replace the records with the same keys.
     public var records: [LedgerRecord] = []
-    /// Records to erase. None of them is among ``records``.
+    /// Records to erase. No record is also in ``records``.
     public var erasedRecords: Set<RecordKey> = []
-    /// Marks to raise to at least these, of another ledger, whose epochs replace those of the same apps. No other
-    /// process may use this one meanwhile.
+    /// The marks of a different ledger. The storage raises its own marks to these at least, and takes over the epochs
+    /// of the apps. No other process may use the storage meanwhile.
     public var marks = HighWaterMarks()
 
     public init() {}
 
-    /// Everything that is written; empty if nothing is. A document is written with the chains that it is evidence for,
-    /// and an event with its chain, unless the event comes from another ledger.
+    /// The write set; empty without changes. A document is written with the chains for which it is evidence. An event
+    /// is written with its chain, unless the event comes from a different ledger.
     public var keys: Set<LedgerKey> {
         var keys: Set<LedgerKey> = []
         for document in documents {
@@ -64,13 +64,13 @@ public struct LedgerChanges: Sendable {
 public struct NewDocument: Sendable {
     /// The document and the facts in it.
     public var evidence: Evidence
-    /// The chains that it is evidence for, in addition to earlier ones if it is stored already.
+    /// The chains for which the document is evidence. If the document is already stored, these chains are added.
     public var chains: Set<ChainKey>
     /// When the document arrived.
     public var receivedAt: Timestamp
-    /// What it says, if it arrived on its own and another document that says the same may take its place later;
-    /// otherwise `nil`, as for the tokens in a notification. A document that is stored both with a wording and without
-    /// one, or for another chain, keeps the wording and is pinned, in whatever order that happens.
+    /// The wording of a document that arrived on its own and may later be replaced by a document with the same wording;
+    /// otherwise `nil`, as for the tokens in a notification. A document may be stored both with a wording and without,
+    /// or for a further chain. It then keeps the wording and is pinned, in whatever order this happens.
     public var wording: Wording?
     /// Whether it is pinned; see ``WordedDocument/isPinned``.
     public var isPinned = false
@@ -84,8 +84,8 @@ public struct NewDocument: Sendable {
         self.wording = wording
     }
 
-    /// What the document says about its purchase; `nil` if no other document may take its place, as if it is evidence
-    /// for several chains.
+    /// The wording of the document about its purchase; `nil` if no other document may replace this document, for
+    /// example because it is evidence for several chains.
     package var wordingKey: WordingKey? {
         guard let wording, let chain = chains.first, chains.count == 1 else { return nil }
         return WordingKey(wording, about: chain)
@@ -93,7 +93,7 @@ public struct NewDocument: Sendable {
 }
 
 extension StoredDocument {
-    /// The document as a storage returns it.
+    /// The stored form of a new document.
     package init(_ new: NewDocument) {
         let evidence = new.evidence
         self.init(

@@ -2,43 +2,44 @@
 
 public import AppStoreModel
 
-/// What a decision looks at or changes: its read set and its write set are sets of keys.
+/// A key in the read set or the write set of a decision.
 ///
-/// Two commits are in each other's way if one of them read what the other writes. What is found by other things than
-/// its own key is written under the key of its chain: a decision that looks at a transaction, a wording or a customer's
-/// holdings therefore also looks at the chain of each. A storage that finds out by versions checks those of all chains,
-/// customers and records that it loaded, and that what it did not find is still missing.
+/// Two commits conflict if either of them writes a key that the other has read. Transactions, wordings and holdings
+/// have no writes of their own: they are written under the keys of their chains. A decision that reads a transaction, a
+/// wording or a customer's holdings therefore also reads each chain in the result. A storage that detects conflicts by
+/// versions compares the versions of all loaded chains, customers and records. It also checks that missing records are
+/// still missing.
 public enum LedgerKey: Hashable, Sendable {
     /// The record of a chain.
     case chain(ChainKey)
-    /// The chain that contains a transaction, with its record.
+    /// The chain that contains a transaction, with the chain's record.
     case transaction(TransactionKey)
     /// The customer with an id.
     case customerID(CustomerID)
-    /// A customer with all of its ids. A decision that writes this key erases the customer. For a query it names
-    /// nothing.
+    /// A customer with all of its ids. A decision that writes this key erases the customer. In a query the key names no
+    /// record.
     case customer(Customer)
-    /// The customer with an id, and the records of the chains that it owns in an environment.
+    /// The customer with an id, and the records of the customer's chains in an environment.
     case holdings(CustomerID, Environment)
     /// Whether a document is stored.
     case document(Provenance)
     /// A document with its content.
     case content(Provenance)
-    /// The names of the documents that say something about a purchase.
+    /// The names of the documents with a given wording about a purchase.
     case wording(WordingKey)
     /// The names of all documents of a chain.
     case evidence(ChainKey)
     /// A record.
     case record(RecordKey)
-    /// The end of an app's events. For a query it names nothing.
+    /// The end of an app's events. In a query the key names no record.
     case events(String)
-    /// The numbers and epochs that were given so far, see ``HighWaterMarks``. For a query it names nothing.
+    /// The numbers and epochs given so far, see ``HighWaterMarks``. In a query the key names no record.
     case marks
 }
 
 extension LedgerKey {
-    /// The app and environment by which rows are found; `nil` for those of a customer, which are found by the app, and
-    /// for documents, whose names do not say.
+    /// The app and environment by which rows are found; `nil` for customers, whose rows are found by the app, and for
+    /// documents, whose names contain no app.
     package var scope: LedgerScope? {
         switch self {
         case .chain(let key), .evidence(let key): key.scope
@@ -49,7 +50,7 @@ extension LedgerKey {
         }
     }
 
-    /// The app; `nil` for documents, and for what belongs to the ledger as a whole.
+    /// The app; `nil` for documents, and for keys of the ledger as a whole.
     package var bundleId: String? {
         switch self {
         case .chain, .evidence, .transaction, .wording: scope?.bundleId
@@ -63,7 +64,7 @@ extension LedgerKey {
 }
 
 extension Set<LedgerKey> {
-    /// The chains whose record is among the keys, or whose documents are.
+    /// The chains whose record or documents are among the keys.
     package var chains: Set<ChainKey> {
         reduce(into: []) { chains, key in
             switch key {

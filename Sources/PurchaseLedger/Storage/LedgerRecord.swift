@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// What a record is about, such as an API key. The records of a kind have payloads of one form.
+/// The kind of a record, such as an API key. All records of a kind have payloads of the same form.
 public struct RecordKind: RawRepresentable, Hashable, Sendable {
     public var rawValue: String
 
@@ -11,7 +11,7 @@ public struct RecordKind: RawRepresentable, Hashable, Sendable {
     }
 }
 
-/// To what a record belongs.
+/// The owner of a record.
 public enum RecordOwner: Hashable, Sendable {
     /// The ledger as a whole.
     case ledger
@@ -20,7 +20,7 @@ public enum RecordOwner: Hashable, Sendable {
     /// An app in an environment.
     case scope(LedgerScope)
 
-    /// The app; `nil` for the ledger as a whole.
+    /// The bundle id of the app; `nil` for the ledger as a whole.
     public var bundleId: String? {
         switch self {
         case .ledger: nil
@@ -36,13 +36,13 @@ public enum RecordOwner: Hashable, Sendable {
     }
 }
 
-/// What makes a record unique.
+/// The unique key of a record.
 public struct RecordKey: Hashable, Sendable {
-    /// What the record is about.
+    /// The kind of the record.
     public var kind: RecordKind
-    /// To what the record belongs.
+    /// The owner of the record.
     public var owner: RecordOwner
-    /// The name of the record among those of its kind and owner: any text.
+    /// The name of the record among the records of its kind and owner: any text.
     public var name: String
 
     public init(_ kind: RecordKind, _ name: String, of owner: RecordOwner) {
@@ -51,7 +51,7 @@ public struct RecordKey: Hashable, Sendable {
         self.name = name
     }
 
-    /// Texts by which records are ordered, and which no two of them share.
+    /// The texts by which records are ordered. They are unique to the key.
     package var sortKey: [String] {
         let scope: [String] =
             switch owner {
@@ -63,15 +63,15 @@ public struct RecordKey: Hashable, Sendable {
     }
 }
 
-/// What a storage keeps without knowing what it is for: a job, an API key, the digest of a catalogue.
+/// A record whose purpose the storage does not know: a job, an API key, the digest of a catalogue.
 ///
-/// A new kind of record is a ``RecordValue``, and no change of any storage.
+/// A new kind of record is a ``RecordValue``, and needs no change of any storage.
 public struct LedgerRecord: Hashable, Sendable {
-    /// What the record is, and to what it belongs.
+    /// The kind, name and owner of the record.
     public var key: RecordKey
-    /// When something is to be done about the record; `nil` if nothing is.
+    /// The time at which the record is due; `nil` if it is never due.
     public var dueAt: Timestamp?
-    /// Texts under which the record is found besides its key, compared byte for byte.
+    /// Texts by which the record is found in addition to its key, compared byte for byte.
     public var entries: Set<String>
     /// The content, in the form of the record's kind.
     public var payload: [UInt8]
@@ -83,19 +83,20 @@ public struct LedgerRecord: Hashable, Sendable {
         self.payload = payload
     }
 
-    /// Whether something is to be done about the record by now.
+    /// Whether the record is due at an instant.
     package func isDue(at now: Timestamp) -> Bool { dueAt.map { $0 <= now } ?? false }
 
-    /// The largest payload in bytes. A record is loaded and written as a whole, and 500 of them at once by a scan.
+    /// The maximum size of a payload in bytes. A record is loaded and written as a whole, and a scan loads 500 records
+    /// at once.
     public static let payloadLimit = 64 << 10
 
-    /// How many entries a record has at most. Each is a row or a place in an index.
+    /// The maximum number of entries of a record. Each entry is a row or a place in an index.
     public static let entryLimit = 8
 
-    /// The longest entry in bytes. Databases have indexes of some 2,000 bytes at most.
+    /// The maximum length of an entry in bytes. Databases permit index entries of some 2,000 bytes.
     public static let entryLength = 256
 
-    /// - Throws: ``RecordSizeError`` if the record is larger than storages keep.
+    /// - Throws: ``RecordSizeError`` if the record exceeds a limit.
     package func requireSize() throws(RecordSizeError) {
         guard payload.count <= Self.payloadLimit, entries.count <= Self.entryLimit,
             entries.allSatisfy({ $0.utf8.count <= Self.entryLength })
@@ -103,10 +104,10 @@ public struct LedgerRecord: Hashable, Sendable {
     }
 }
 
-/// A decision would store a record that is larger than ``LedgerRecord/payloadLimit`` and the other limits allow.
-/// Nothing was written. The storage is sound, and the same fails again.
+/// The error for a decision with a record that exceeds ``LedgerRecord/payloadLimit`` or a limit on entries. No change
+/// was written. The storage is sound, and a retry fails again.
 public struct RecordSizeError: Error, CustomStringConvertible {
-    /// The record.
+    /// The key of the record.
     public var key: RecordKey
 
     public var description: String {
@@ -114,13 +115,13 @@ public struct RecordSizeError: Error, CustomStringConvertible {
     }
 }
 
-/// Which records a search finds: all, or those of a kind, of an owner, with an entry, or that are due.
+/// The records that a search finds. Each member restricts the search further.
 public struct RecordSelection: Hashable, Sendable {
-    /// `nil` for all kinds.
+    /// The kind of the records; `nil` for all kinds.
     public var kind: RecordKind?
-    /// `nil` for all owners.
+    /// The owner of the records; `nil` for all owners.
     public var owner: RecordOwner?
-    /// An entry that the records have; `nil` for all records.
+    /// An entry of the records; `nil` for all records.
     public var entry: String?
     /// An instant at which the records are due; `nil` for all records.
     public var dueAt: Timestamp?
@@ -134,7 +135,7 @@ public struct RecordSelection: Hashable, Sendable {
         self.dueAt = dueAt
     }
 
-    /// Whether a record is among them.
+    /// Whether the search finds a record.
     public func contains(_ record: LedgerRecord) -> Bool {
         guard kind ?? record.key.kind == record.key.kind, owner ?? record.key.owner == record.key.owner else {
             return false
@@ -143,21 +144,21 @@ public struct RecordSelection: Hashable, Sendable {
     }
 }
 
-/// A value that is stored as a record. A type may stand for several kinds, as ``Job`` does.
+/// A value with a record as its stored form. A type may have several kinds of records, as ``Job`` does.
 public protocol RecordValue: Sendable {
     /// Reads a value.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` if the record is not in the form that this version knows.
+    /// - Throws: ``LedgerStorageError``: `damaged` if this version does not know the form of the record.
     init(_ record: LedgerRecord) throws(LedgerStorageError)
 
-    /// The value as it is stored.
+    /// The stored form of the value.
     var record: LedgerRecord { get }
 }
 
 extension RecordValue {
-    /// Reads a value, for callers to whom a record that cannot be read is the same as none.
+    /// Reads a value, for callers to which an unreadable record is the same as a missing record.
     ///
-    /// - Returns: `nil` if there is no record, or it is not in the form that this version knows.
+    /// - Returns: `nil` if there is no record, or this version does not know its form.
     init?(readable record: LedgerRecord?) {
         guard let record else { return nil }
         do { try self.init(record) } catch { return nil }
@@ -165,7 +166,7 @@ extension RecordValue {
 }
 
 extension LedgerStorageError {
-    /// The payload of a record is not in the form of its kind: `damaged`.
+    /// The error for a record whose payload does not have the form of its kind: `damaged`.
     package init(unreadable key: RecordKey) {
         let name = key.name.isEmpty ? "" : " \(key.name)"
         let app = key.owner.bundleId.map { " of \($0)" } ?? ""
@@ -174,7 +175,7 @@ extension LedgerStorageError {
     }
 }
 
-/// A payload whose first line is a JSON object, and whose rest is bytes as they are.
+/// A payload that begins with a line of JSON, an object. The rest is arbitrary bytes.
 package struct LinedPayload {
     /// The JSON object.
     package var line: JSONValue
@@ -188,7 +189,7 @@ package struct LinedPayload {
         self.rest = rest
     }
 
-    /// - Returns: `nil` if the payload has another form.
+    /// - Returns: `nil` if the payload has a different form.
     package init?(_ payload: [UInt8]) {
         guard let end = payload.firstIndex(of: Self.newline), let line = JSONValue(readable: payload[..<end])
         else { return nil }
@@ -196,6 +197,6 @@ package struct LinedPayload {
         rest = Array(payload[(end + 1)...])
     }
 
-    /// The payload as it is stored. Compact JSON has no line breaks.
+    /// The stored form of the payload. Compact JSON has no line breaks.
     package var bytes: [UInt8] { Array(line.compactText.utf8) + [Self.newline] + rest }
 }

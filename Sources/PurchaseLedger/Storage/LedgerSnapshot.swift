@@ -2,13 +2,13 @@
 
 public import AppStoreModel
 
-/// What to load, for a decision or an answer. A storage loads all of it in one consistent state.
+/// The records to load for a decision or an answer. A storage loads them in a single consistent state.
 public struct LedgerQuery: Hashable, Sendable {
-    /// What to load.
+    /// The keys of the records.
     public var keys: Set<LedgerKey>
     /// Whether to load the owners of all chains in the snapshot.
     public var owners: Bool
-    /// Documents that the decision may store, so that a storage can prepare them outside its transaction.
+    /// The documents that the decision may store, so that a storage can prepare them outside its transaction.
     public var arriving: [Evidence]
 
     public init(_ keys: some Sequence<LedgerKey>, owners: Bool = false, arriving: [Evidence] = []) {
@@ -20,52 +20,53 @@ public struct LedgerQuery: Hashable, Sendable {
     /// Makes an empty query.
     public init() { self.init([]) }
 
-    /// The customers with some ids, and all chains that they own in some environments.
+    /// Queries the customers with some ids, and the customers' chains in some environments.
     public static func holdings(
         of ids: some Sequence<CustomerID>, in environments: some Sequence<Environment>
     ) -> LedgerQuery {
         LedgerQuery(ids.flatMap { id in [.customerID(id)] + environments.map { .holdings(id, $0) } })
     }
 
-    /// Everything that either query names.
+    /// The union of both queries.
     public func union(_ other: LedgerQuery) -> LedgerQuery {
         LedgerQuery(
             keys.union(other.keys), owners: owners || other.owners, arriving: arriving + other.arriving)
     }
 }
 
-/// The stored records that a query names, in one consistent state.
+/// The stored records of a query, in a single consistent state.
 public struct LedgerSnapshot: Sendable {
-    /// The query that this answers.
+    /// The query of this snapshot.
     public var query: LedgerQuery
     /// The chains of the query that exist.
     public var chains: [ChainKey: ChainRecord] = [:]
     /// The chain of each transaction. If documents name different chains, for example after a migration, the newest
     /// document decides.
     public var transactions: [TransactionKey: ChainKey] = [:]
-    /// The customer of each id in the query that has one.
+    /// The customer of each id in the query. Ids without a customer are missing.
     public var ids: [CustomerID: Customer] = [:]
     /// The customers of the query, and the owners of its chains.
     public var customers: [Customer: CustomerRecord] = [:]
-    /// An unused number for each id in the query that has no customer. A snapshot that is not for a decision may lack
-    /// these.
+    /// An unused number for each id in the query without a customer. A snapshot that is not for a decision may lack
+    /// these numbers.
     public var newNumbers: [CustomerID: Int64] = [:]
-    /// The documents of the query that are stored and can be read.
+    /// The documents of the query that are stored and readable.
     public var names: Set<Provenance> = []
-    /// The documents that were stored with each wording of the query, if there are any, in any order.
+    /// The documents that were stored with each wording of the query, in any order. Wordings without documents are
+    /// missing.
     public var wordings: [WordingKey: [WordedDocument]] = [:]
-    /// The documents of the query that are stored, with their content.
+    /// The stored documents of the query, with their content.
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain whose evidence the query names.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// The records of the query that exist.
+    /// The records of the query that exist, by key.
     public var records: [RecordKey: LedgerRecord] = [:]
 
     public init(_ query: LedgerQuery) {
         self.query = query
     }
 
-    /// The customer with an id; `nil` if there is none.
+    /// The customer with an id; `nil` if the id has no customer.
     public func customer(_ id: CustomerID) -> CustomerRecord? { ids[id].flatMap { customers[$0] } }
 
     /// The loaded chains that a customer owns, ordered by key.
@@ -75,9 +76,9 @@ public struct LedgerSnapshot: Sendable {
 }
 
 extension LedgerSnapshot {
-    /// A loaded record as a value; `nil` if there is none.
+    /// The value of a loaded record; `nil` if the record is missing.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` if it cannot be read.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the record cannot be read.
     public func value<Value: RecordValue>(
         _ key: RecordKey, as _: Value.Type = Value.self
     ) throws(LedgerStorageError) -> Value? {
@@ -86,13 +87,13 @@ extension LedgerSnapshot {
     }
 }
 
-/// Where a storage looks up what a query names. What is not stored is `nil`, or missing in a list.
+/// The lookups by which a storage answers a query. A missing record is `nil`, or left out of a list.
 package protocol SnapshotSource {
     func customer(_ id: CustomerID) throws -> CustomerRecord?
     func customer(_ customer: Customer) throws -> CustomerRecord?
     /// - Returns: An empty record counts as `nil`.
     func chain(_ key: ChainKey) throws -> ChainRecord?
-    /// The chain that the newest document about a transaction names.
+    /// The chain in the newest document about a transaction.
     func chain(of transaction: TransactionKey) throws -> ChainKey?
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
     /// Whether a document is stored and can be read.
@@ -104,7 +105,7 @@ package protocol SnapshotSource {
 }
 
 extension LedgerSnapshot {
-    /// What a query names, without ``newNumbers``.
+    /// Loads the records of a query, without ``newNumbers``.
     package init(_ query: LedgerQuery, from source: some SnapshotSource) throws {
         self.init(query)
         for id in query.keys.customerIDs {
@@ -149,7 +150,7 @@ extension LedgerSnapshot {
 }
 
 extension Sequence<ChainRecord> {
-    /// The chain that the newest document about a transaction names.
+    /// The chain in the newest document about a transaction.
     package func key(of transaction: TransactionKey) -> ChainKey? {
         let named = compactMap { record -> (Provenance, ChainKey)? in
             let statements = record.chain.transactions[transaction.transactionId]?.statements
@@ -159,9 +160,9 @@ extension Sequence<ChainRecord> {
     }
 }
 
-/// The name of a stored document, and the chains that it is evidence for.
+/// The name of a stored document, with the chains for which the document is evidence.
 public struct DocumentReference: Hashable, Sendable {
-    /// The name under which it is stored.
+    /// The name under which the document is stored.
     public var name: Provenance
     /// The chains that the document is about.
     public var chains: Set<ChainKey>

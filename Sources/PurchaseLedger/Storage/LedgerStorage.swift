@@ -2,39 +2,40 @@
 
 public import AppStoreModel
 
-/// Stores a ledger. A storage knows no rules: it loads records, and commits what was decided about them.
+/// The storage of a ledger. A storage knows no rules: it loads records, and commits decisions about the records.
 ///
-/// Eleven requirements have no default: they come first. `LedgerStorageContract` in `PurchaseLedgerTesting` tests them.
+/// Eleven requirements have no default, and come first. `LedgerStorageContract` in `PurchaseLedgerTesting` tests them.
 public protocol LedgerStorage: Sendable {
-    /// Loads one consistent state of what a query names, including everything committed before.
+    /// Loads the records of a query in a single consistent state, including all earlier commits.
     ///
     /// - Throws: ``LedgerStorageError``, or `CancellationError` if the task was cancelled before the load began.
     func load(_ query: LedgerQuery) async throws -> LedgerSnapshot
 
-    /// Loads what a query names, decides and commits.
+    /// Loads the records of a query, decides and commits.
     ///
-    /// Once this returns, all changes are durable. If it throws, nothing was changed. Between load and commit no other
-    /// commit changes what was loaded: the storage either prevents it, or loads and decides again. Therefore `decide`
-    /// must have no side effects: it may run several times, and only the changes of the last run count. If the task is
-    /// cancelled, this still reports whether the changes were committed.
+    /// When this method returns, all changes are durable. If it throws, no change was made, except perhaps if the code
+    /// is ``LedgerStorageError/Code/unavailable``. Between load and commit no other commit changes a loaded record: the
+    /// storage either prevents such a commit, or loads and decides again. Therefore `decide` must have no side effects:
+    /// it may run several times, and only the changes of the last run count. If the task is cancelled, this method
+    /// still reports whether the changes were committed.
     ///
     /// - Throws: Errors of `decide`, or ``LedgerStorageError``.
     func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output
 
-    /// The events of one app after a cursor, oldest first, at most `limit`.
+    /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
-    /// Once a cursor was returned, no new event appears before it. Events of one chain keep the order in which they
-    /// were decided.
+    /// After a cursor was returned, no new event appears before the cursor. The events of a chain keep the order of
+    /// their decisions.
     ///
     /// - Parameter cursor: `nil` for the beginning.
-    /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after it were erased.
+    /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after the cursor were erased.
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage
 
     /// Erases events that were recorded before an instant, at most `limit`.
     ///
-    /// - Returns: How many events were erased.
+    /// - Returns: The number of erased events.
     func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
 
     /// The chains of a selection after a cursor, at most `limit`.
@@ -42,101 +43,102 @@ public protocol LedgerStorage: Sendable {
     /// - Parameter cursor: `nil` for the beginning.
     func chains(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<ChainKey>
 
-    /// The customers after a cursor, at most `limit`, in any order. Each customer that was stored when the scan began,
-    /// and still is, is found once.
+    /// The customers after a cursor, at most `limit`, in any order. A scan finds each customer exactly once, if the
+    /// customer is stored during the whole scan.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
 
-    /// The documents of a selection after a cursor, at most `limit`. Each document that was stored when a scan of all
-    /// began, and still is, is found once.
+    /// The documents of a selection after a cursor, at most `limit`. A scan of all documents finds each document
+    /// exactly once, if the document is stored during the whole scan.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     func documents(
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument>
 
-    /// The records of a selection after a cursor, at most `limit`, in any order. Each record that was stored when the
-    /// scan began, and still is, is found once. Of those that are due there is one page, the earliest first; those of
-    /// one instant come in any order.
+    /// The records of a selection after a cursor, at most `limit`, in any order. A scan finds each record exactly once,
+    /// if the record is stored during the whole scan. Due records come on a single page, the earliest first; records of
+    /// the same instant come in any order.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord>
 
-    /// The numbers that were given so far, and the apps in the ledger with their epochs.
+    /// The numbers given so far, and the apps in the ledger with their epochs.
     func marks() async throws -> HighWaterMarks
 
-    /// Begins an epoch of each app's events, see ``EventEpochs``: for a ledger that may lack events which followers
-    /// have read. Cursors that were returned so far stay valid.
+    /// Begins an epoch of each app's events, see ``EventEpochs``. A ledger needs a new epoch if it may lack events
+    /// which followers have read. Cursors returned by this ledger stay valid.
     func beginEpoch() async throws
 
-    /// Finds out whether writing is possible, by a write that changes no record.
+    /// Proves that the storage is writable, by a write that changes no record.
     func proveWritable() async throws
 
-    // All others have defaults.
+    // The following requirements have defaults.
 
-    /// What is due, also in several states: of each lane the first `limit` records. A server asks this each second, so
-    /// while nothing is due it must cost next to nothing, however many lanes there are.
+    /// The first `limit` due records of each lane, and whether chains are due. The answer may come from several states.
+    /// A server calls this method each second. While there is no due record, the call must therefore cost next to
+    /// nothing, however many lanes there are.
     ///
-    /// - Parameter lanes: The lanes, none of them twice.
+    /// - Parameter lanes: The lanes, without duplicates.
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork
 
-    /// About how many statements the chains have that ``load(_:)`` would return, and the successors of those that were
-    /// migrated: what it costs to load them and to answer with them, which is asked before that is done. It takes a
-    /// small part of the time of the load.
+    /// The approximate number of statements in the chains that ``load(_:)`` would return, and in the successors of
+    /// migrated chains. A server estimates the cost of a load and its answer by this number beforehand. The count takes
+    /// a small part of the time of the load.
     ///
-    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate it from their size.
+    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate the number from their
+    ///   size.
     func statementCount(_ query: LedgerQuery) async throws -> Int
 
-    /// Whether each document is still stored, unless it was erased with its purchase or displaced by another one. A
-    /// storage from which old documents may be taken to save space returns false once that was done. Facts without a
-    /// document are then no error.
+    /// Whether every document is still stored, except for documents that were displaced, or erased with their purchase.
+    /// If old documents were removed from a storage to save space, it returns false. Facts without a document are then
+    /// no error.
     func keepsAllDocuments() async throws -> Bool
 
-    /// How many documents there are.
+    /// The number of documents.
     func documentCount() async throws -> Int
 
-    /// When the notification arrived that arrived last; `nil` if there is none among the last `count` documents, in the
-    /// order of their arrival or in that of their signing.
+    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification. The
+    /// last documents are chosen in the order of their arrival or of their signing.
     func lastNotification(among count: Int) async throws -> Timestamp?
 
-    /// Brings up to date what the storage knows about its own size, after so much was written at once that the ledger
-    /// is another one: a database plans its statements by that.
+    /// Updates the storage's own statistics after a large write. A database plans its statements by such statistics.
     func adaptToSize() async throws
 
-    /// Mends what the storage keeps besides the records, such as a table by which records are found, wherever
-    /// ``faults()`` finds it wrong. If nothing is wrong, writes nothing.
+    /// Repairs the data that the storage keeps besides the records, such as a lookup table, if ``faults()`` finds a
+    /// fault. Without a fault, this method does not write.
     func mend() async throws
 
-    /// Prepares the storage for the time after an instant, such as tables for the documents of the next months. A
-    /// server calls it at its start and once an hour. If it fails, the next call does it, and ``condition`` says what
-    /// is missing.
+    /// Prepares the storage for the time after an instant, for example with tables for the documents of the next
+    /// months. A server calls this method at its start and once an hour. After a failure, ``condition`` names the
+    /// missing part, and the next call tries again.
     func prepare(at now: Timestamp) async
 
-    /// How well the storage works, as far as it is known without asking it. ``proveWritable()`` finds out whether a
-    /// part of the records is away.
+    /// The condition of the storage, as far as it is known without a request. ``proveWritable()`` finds out whether a
+    /// part of the records is unavailable.
     var condition: StorageCondition { get }
 
-    /// What an operator should know of the storage.
+    /// The report to the operator.
     func report() async throws -> StorageReport
 
-    /// What is wrong with a file, or with what a database keeps besides the records: a sentence each.
+    /// The faults in a file, or in the data that a database keeps besides the records: a sentence each.
     func faults() async throws -> [String]
 
-    /// How far a clock is ahead of the storage's own; negative if it is behind, `nil` if the storage has none. Events
-    /// get their times from the servers' clocks, so these should agree.
+    /// The time by which a clock is ahead of the storage's own clock; negative if the clock is behind, `nil` if the
+    /// storage has no clock. Events get their times from the servers' clocks, so these clocks should agree.
     ///
     /// - Parameter now: The clock.
     func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration?
 
-    /// Closes the storage after what has begun. Nothing may be asked of it any more.
+    /// Closes the storage after its running operations. No operation may begin after this call.
     func close() throws
 }
 
 extension LedgerStorage {
-    /// Searches lane by lane. A storage on another machine should answer all of it at once.
+    /// Searches lane by lane. A storage on another machine should answer in a single request.
     public func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork {
         var work = DueWork()
         for lane in lanes {
@@ -147,25 +149,25 @@ extension LedgerStorage {
         return work
     }
 
-    /// Nothing is to be prepared.
+    /// Does nothing.
     public func prepare(at now: Timestamp) async {}
 
-    /// No warning, and all records are together.
+    /// A condition without a warning, and with all records available.
     public var condition: StorageCondition { StorageCondition() }
 
-    /// Nothing is to be known.
+    /// An empty report.
     public func report() async throws -> StorageReport { StorageReport() }
 
-    /// Nothing is looked for.
+    /// An empty list, because the storage looks for no faults.
     public func faults() async throws -> [String] { [] }
 
-    /// There is no other clock.
+    /// `nil`, because the storage has no clock.
     public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? { nil }
 
-    /// Nothing is to be closed.
+    /// Does nothing.
     public func close() throws {}
 
-    /// Loads the chains and counts, for storages whose loads cost next to nothing.
+    /// Loads the chains and counts their statements, for storages with cheap loads.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {
         var records = try await load(query).chains
         let successors = records.values.compactMap { record in
@@ -177,10 +179,10 @@ extension LedgerStorage {
         return records.values.reduce(0) { $0 + $1.chain.statementCount }
     }
 
-    /// All documents are kept.
+    /// True, because the storage keeps all documents.
     public func keepsAllDocuments() async throws -> Bool { true }
 
-    /// Reads some of the newest notifications, so that a damaged one does not hide the time.
+    /// Reads some of the newest notifications, so that a damaged notification does not hide the time.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         let newest = try await documents(.newest(of: .notification, among: count), limit: 3)
         return newest.map(\.receivedAt).max()
@@ -198,10 +200,10 @@ extension LedgerStorage {
         return count
     }
 
-    /// Does nothing: most storages know no size.
+    /// Does nothing, because most storages keep no statistics.
     public func adaptToSize() async throws {}
 
-    /// Nothing is kept but the records.
+    /// Does nothing, because the storage keeps only records.
     public func mend() async throws {}
 }
 
@@ -211,7 +213,7 @@ extension LedgerStorage {
         try await chains(selection, after: nil, limit: limit).items
     }
 
-    /// The first documents of a selection that can be read, at most `limit`.
+    /// The first readable documents of a selection, at most `limit`.
     public func documents(_ selection: DocumentSelection, limit: Int) async throws -> [StoredDocument] {
         try await documents(selection, after: nil, limit: limit).items
     }
@@ -225,16 +227,16 @@ extension LedgerStorage {
 /// Decides how the records in a snapshot change.
 public typealias LedgerDecider<Output: Sendable> = @Sendable (LedgerSnapshot) throws -> LedgerDecision<Output>
 
-/// The outcome of a decision.
+/// The result of a decision.
 public enum LedgerDecision<Output: Sendable>: Sendable {
-    /// Commit these changes, and return the output.
+    /// Commit the changes, and return the output.
     case commit(LedgerChanges, Output)
-    /// Load these records too, and decide again.
+    /// Load further records, and decide again.
     case load(LedgerQuery)
 }
 
 extension LedgerDecision {
-    /// The limit on loads for one decision. One or two loads after the first lead to everything that a decision needs.
+    /// The maximum number of loads for a decision. After the first load, one or two more loads suffice.
     private static var maxLoads: Int { 8 }
 
     /// Loads and decides until the decision needs no further records, then commits. For storages that exclude other

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// Why an operation of a storage failed. Nothing was written, and a retry may succeed later.
+/// The failure of a storage operation. No change was written, except perhaps if the code is ``Code/unavailable``. A
+/// retry may succeed later.
 public struct LedgerStorageError: Error, CustomStringConvertible {
     /// The kinds of failures.
     @nonexhaustive
@@ -13,20 +14,22 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case readOnly
         /// The storage was damaged, or written by a newer version.
         case damaged
-        /// Documents in the ledger come from other roots than those that are trusted, or than those of new documents.
-        /// Until the operator decides which of them count, a retry fails too.
+        /// Some documents in the ledger come from other roots than the trusted roots, or than the roots of new
+        /// documents. A retry fails until the operator decides which documents count.
         case otherRoots
-        /// The ledger is the target of a copy that has begun and not ended.
+        /// The ledger is the target of an unfinished copy.
         case unfinishedCopy
-        /// Anything else, such as a database that does not respond. It may have stored what it was sent.
+        /// Any other failure, such as a database that does not respond. The database may have committed the changes
+        /// nevertheless.
         case unavailable
     }
 
     /// The kind of failure, for programs.
     public var code: Code
-    /// What happened, for people.
+    /// A description of the failure, for people.
     public var message: String
-    /// Whether the same may succeed in a while, although nobody changes anything: a time-out, or a lost connection.
+    /// Whether a retry may succeed in a while without any change by the operator, for example after a timeout or a lost
+    /// connection.
     public var isPassing: Bool
 
     /// - Parameter isPassing: By default whether the code is `unavailable`.

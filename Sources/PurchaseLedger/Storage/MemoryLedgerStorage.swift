@@ -3,9 +3,9 @@
 public import AppStoreModel
 import Synchronization
 
-/// A ledger in memory, for tests and simulations: it meets every requirement except durability.
+/// A ledger in memory, for tests and simulations. It meets every requirement except durability.
 ///
-/// To stay simple it has few indexes. Most operations take time in proportion to what is stored.
+/// The storage has few indexes, to stay simple. Most operations take time in proportion to the size of the ledger.
 public final class MemoryLedgerStorage: LedgerStorage {
     private let state = Mutex(State())
 
@@ -32,7 +32,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
         }
     }
 
-    /// The first chains in the order of a number in their reports; `nil` for those that are not wanted.
+    /// The first chains, ordered by a number from their reports. Chains without such a number are left out.
     private func first(_ limit: Int, by number: (ChainReport) -> Int64?) -> ScanPage<ChainKey> {
         let found = state.withLock { $0.chains.values }.compactMap { record in
             record.report.flatMap(number).map { (number: $0, key: record.key) }
@@ -63,7 +63,7 @@ public final class MemoryLedgerStorage: LedgerStorage {
         return ScanPage(items: newest.suffix(max(0, limit)), next: nil)
     }
 
-    /// In the order of their numbers, so that a customer that is erased meanwhile moves no other.
+    /// The customers in the order of their numbers, so that an erasure during a scan moves no other customer.
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let last = cursor.flatMap { Int64($0.rawValue) } ?? 0
         let rest = state.withLock { $0.customers.values }.filter { $0.customer.number > last }
@@ -72,13 +72,14 @@ public final class MemoryLedgerStorage: LedgerStorage {
         return ScanPage(items: Array(page), next: next)
     }
 
-    /// In the order of their keys, so that a record that is erased or stored meanwhile moves no other.
+    /// The records in the order of their keys, so that an insertion or erasure during a scan moves no other record.
     public func records(
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord> {
         let records = state.withLock { $0.records.values }.filter(selection.contains)
         if let now = selection.dueAt {
-            // Many records may be due at one instant: their order must not be that of a dictionary.
+            // Many records may be due at the same instant. Their keys then decide, because a dictionary has no fixed
+            // order.
             let due = records.sorted { left, right in
                 guard left.dueAt == right.dueAt else { return left.dueAt ?? now < right.dueAt ?? now }
                 return left.key.sortKey.lexicographicallyPrecedes(right.key.sortKey)
@@ -113,12 +114,12 @@ private struct State {
     var documents: [Document?] = []
     var indexes: [Provenance: Int] = [:]
     var chains: [ChainKey: ChainRecord] = [:]
-    /// The chains in the order in which they were first stored.
+    /// The chains in the order of their first commit.
     var order: [ChainKey] = []
     var customers: [Customer: CustomerRecord] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
-    /// Each app numbers its own events, from this number on.
+    /// Each app numbers its own events, after this number.
     var firstEvent: Int64 = 0
     var records: [RecordKey: LedgerRecord] = [:]
 
@@ -135,7 +136,7 @@ private struct State {
     }
 
     struct EventList {
-        /// The number of the last event that was erased.
+        /// The number of the last erased event.
         var erased: Int64 = 0
         var events: [LedgerEvent] = []
         var epochs = EventEpochs()
@@ -282,8 +283,8 @@ extension State {
         }
     }
 
-    /// Makes the documents of one chain evidence for another one. If there is no other one, erases the documents that
-    /// are then evidence for no chain.
+    /// Makes the documents of a chain evidence for a new chain. Without a new chain, erases the documents that are then
+    /// evidence for no chain.
     private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
         for index in documents.indices {
             guard documents[index]?.chains.remove(old) != nil else { continue }

@@ -2,14 +2,14 @@
 
 public import AppStoreModel
 
-// The stored fields of chains, and the rows of events and documents, which are the same in each storage.
+// The stored fields of chains, and the rows of events and documents, for all storages alike.
 
 extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(
         ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
 
-    /// All fields except the key, transactions, owners and their changes, and of the report `nextChange` and `asOf`,
-    /// which a storage has an index of.
+    /// All fields except the key, transactions, owners and owner changes, and except `nextChange` and `asOf` of the
+    /// report, for which a storage has an index.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("erasedAt", &erasedAt)
@@ -56,7 +56,7 @@ extension ChainState: StoredFields {
 }
 
 extension StoredRow {
-    /// Reads when an event was recorded, its kind, its customer, the name of its chain, and its body.
+    /// Reads the time of an event's recording, its kind, its customer, the name of its chain, and its body.
     @inlinable
     package mutating func event(in scope: LedgerScope) throws -> LedgerEvent {
         let recordedAt = try next(Timestamp.self)

@@ -2,34 +2,34 @@
 
 public import AppStoreModel
 
-/// Everything that is stored about one chain except its documents. It is loaded, decided about and committed as one
-/// value.
+/// The stored record of a chain, with all data except its documents. The record is loaded, decided about and committed
+/// as a single value.
 public struct ChainRecord: Hashable, Sendable {
     /// The facts of the chain.
     public var chain: Chain
-    /// What was published about the chain last; `nil` if nothing was.
+    /// The last published report about the chain; `nil` if there is no such report.
     public var report: ChainReport?
-    /// The owners, in the order in which they were linked.
+    /// The owners, in the order of their links.
     public var owners: [Owner] = []
     /// The times at which claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
-    /// The customers that presented the purchase, if another than its owner did.
+    /// The customers that presented the purchase, if a customer other than the owner did.
     public var claimants = Claimants()
-    /// The tombstone: when the chain was erased; `nil` if it was not erased, or a document restored it. A document that
-    /// was signed before then says nothing about the chain unless a customer presents it.
+    /// The tombstone: the time at which the chain was erased; `nil` if the chain was not erased, or a document restored
+    /// it. A document signed before this time does not count for the chain, unless a customer presents the document.
     public var erasedAt: Timestamp?
-    /// The name of the chain that took over the facts of this one, if it was migrated. In environments without an App
-    /// Store, the record with the bare original transaction id has here the newest chain with that id.
+    /// The name of the chain that took over this chain's facts in a migration. In environments without an App Store,
+    /// the record with the bare original transaction id names here the newest chain with this id.
     public var successor: String?
-    /// When the last event about the chain was recorded. Events of one chain never go back in time.
+    /// The time of the last recorded event about the chain. The events of a chain never go back in time.
     public var lastEventAt: Timestamp?
 
     /// A customer that owns a chain.
     public struct Owner: Hashable, Sendable {
         /// The owner.
         public var customer: Customer
-        /// Why the chain belongs to the customer. A newer version may have linked it for a reason that this one does
-        /// not know.
+        /// The reason why the chain belongs to the customer. A newer version may have stored a reason that this version
+        /// does not know.
         public var reason: Open<LinkReason>
 
         public init(_ customer: Customer, _ reason: LinkReason) {
@@ -50,7 +50,7 @@ public struct ChainRecord: Hashable, Sendable {
     /// The key under which the record is stored.
     public var key: ChainKey { chain.key }
 
-    /// Whether there are facts whose documents were not erased.
+    /// Whether the chain has facts from documents that were not erased.
     public var hasFacts: Bool { !chain.transactions.isEmpty || chain.renewal != nil }
 
     /// Whether a customer is among the owners.
@@ -61,14 +61,14 @@ public struct ChainRecord: Hashable, Sendable {
 public struct CustomerRecord: Hashable, Sendable {
     /// The customer.
     public let customer: Customer
-    /// The app's ids for the customer, in the order in which they were added, each normalized by
+    /// The app's ids for the customer, in the order of their addition, each normalized by
     /// `String.normalizedCustomerID`.
     public var ids: [String]
-    /// Whether the customer exists in its own right: a claim or an alias has used one of its ids. Otherwise it exists
-    /// only because a signed document names its account.
+    /// Whether a claim or an alias has used an id of the customer. Otherwise the customer exists only because a signed
+    /// document names its account.
     public var isEstablished: Bool
-    /// Since when the customer consents to information about consumption being sent to Apple; `nil` if the app has
-    /// recorded no consent, or its withdrawal.
+    /// The time since which the customer consents to the sending of consumption information to Apple; `nil` if the app
+    /// has recorded no consent, or its withdrawal.
     public var consentedAt: Timestamp?
 
     public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
@@ -85,21 +85,21 @@ public struct CustomerRecord: Hashable, Sendable {
 public struct StoredDocument: Hashable, Sendable {
     /// The digest of the document.
     public var id: DocumentDigest
-    /// What kind of document it is. A newer version may have stored a kind that this one does not know.
+    /// The kind of the document. A newer version may have stored a kind that this version does not know.
     public var kind: Open<Evidence.Kind>
     /// The app and environment that the document names.
     public var scope: LedgerScope
-    /// When the document was signed; `nil` if it does not say.
+    /// The time of the signature; `nil` if the document has no such date.
     public var signedDate: Timestamp?
-    /// When the document arrived.
+    /// The time at which the document arrived.
     public var receivedAt: Timestamp
     /// The type and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
-    /// What it says, if another document that says the same may take its place; otherwise `nil`.
+    /// The wording of the document, if a document with the same wording may replace it; otherwise `nil`.
     public var wording: Wording?
-    /// Whether it stays nevertheless; see ``WordedDocument/isPinned``.
+    /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false
-    /// The document as it arrived, byte for byte.
+    /// The bytes of the document.
     public var document: [UInt8]
 
     public init(

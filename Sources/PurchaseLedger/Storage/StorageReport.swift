@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What an operator should know of a storage when it was opened.
+/// A storage's report to the operator, made when the storage was opened.
 public struct StorageReport: Sendable {
-    /// Names and values for the log, in the order in which to show them. Only a database has some.
+    /// Names and values for the log, in the order in which to show them. Only a database has facts.
     public var facts: [(name: String, value: String)] = []
-    /// What is not safe, and what to do about it: a sentence each.
+    /// Sentences about risks, each with its remedy.
     public var warnings: [String] = []
-    /// What is only worth knowing: a sentence each.
+    /// Sentences with information that needs no action.
     public var notes: [String] = []
-    /// Why other servers cannot be kept from the ledger although it may have only one; `nil` if they are.
+    /// The reason why other servers cannot be kept from a ledger that permits only a single server; `nil` if they are
+    /// kept from it.
     public var lockFailure: String?
-    /// A text that two storages share if and only if they are the same ledger, whatever their addresses say; `nil` if
-    /// it is unknown.
+    /// A text that two storages share if and only if they are the same ledger, whatever their addresses; `nil` if
+    /// unknown.
     public var identity: String?
 
     public init() {}
 
-    /// The value of a fact; `nil` if there is none of that name.
+    /// The value of a fact; `nil` if no fact has this name.
     public func fact(_ name: String) -> String? { facts.first { $0.name == name }?.value }
 }
 
-/// How well a storage works at present.
+/// The present condition of a storage.
 public struct StorageCondition: Hashable, Sendable {
-    /// A warning for the operator about a storage that still works, as a sentence; `nil` if there is none.
+    /// A warning for the operator about a storage that still works, as a sentence; `nil` without a warning.
     public var concern: String?
-    /// Whether a part of the records cannot be read or written, and others can. ``concern`` says which part.
+    /// Whether a part of the records cannot be read or written, while the rest can. ``concern`` names the part.
     public var isDegraded: Bool
 
     public init(concern: String? = nil, isDegraded: Bool = false) {

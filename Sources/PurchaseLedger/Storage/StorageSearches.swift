@@ -2,25 +2,25 @@
 
 public import AppStoreModel
 
-// What a storage is searched for, and the pages of what it finds.
+// The searches of a storage, and the pages of their results.
 
-/// Which chains a search finds, and in which order.
+/// The chains that a search finds, and their order.
 public enum ChainSelection: Hashable, Sendable {
-    /// All that have or had facts or documents, in any order.
+    /// All chains that have or had facts or documents, in any order.
     case all
-    /// Those whose report has a `nextChange` at or before an instant, the earliest first. There is one page of them.
+    /// The chains whose report has a `nextChange` at or before an instant, the earliest first, on a single page.
     case due(at: Timestamp)
-    /// Those whose report has an ``ChainReport/asOf`` after an instant, the latest first. There is one page of them.
+    /// The chains whose report has an ``ChainReport/asOf`` after an instant, the latest first, on a single page.
     case ahead(of: Timestamp)
 }
 
-/// Which documents a search finds.
+/// The documents that a search finds.
 public enum DocumentSelection: Hashable, Sendable {
-    /// All, in any order.
+    /// All documents, in any order.
     case all
-    /// The newest documents of a kind and an environment, in any order; `nil` for all kinds, or all environments. They
-    /// are searched among the last `among` documents, in the order of their arrival or in that of their signing. There
-    /// is one page of them, and those that cannot be read may be missing without a word.
+    /// The newest documents of a kind and an environment, in any order, on a single page; `nil` for all kinds, or all
+    /// environments. The search covers the last `among` documents, in the order of their arrival or of their signing.
+    /// It may leave out unreadable documents without a report.
     case newest(of: Evidence.Kind? = nil, in: Environment? = nil, among: Int)
 }
 
@@ -37,7 +37,7 @@ public struct ScanCursor: Hashable, Sendable, RawRepresentable {
 public struct ScanPage<Item: Sendable>: Sendable {
     /// The items of the page, in the order of the scan.
     public var items: [Item]
-    /// What could not be read on this page, as sentences. The scan continues after it.
+    /// Sentences about the unreadable items of this page. The scan continues after them.
     public var damage: [String]
     /// The cursor of the next page; `nil` at the end of the scan.
     public var next: ScanCursor?

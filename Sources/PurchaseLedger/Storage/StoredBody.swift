@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The stored form of an event's body, in which a phrase that most bodies have is one byte. Without it an event would
-/// take twice the space: half of a body is names of members.
+/// The stored form of an event's body, with a byte in place of each frequent phrase. Otherwise an event would take
+/// twice the space, because half of a body is names of members.
 ///
-/// A phrase's byte is a control character, which JSON contains only as an escape. A body that has one nevertheless is
-/// no JSON; it is stored behind a byte 0. All other bodies that do not have the phrases are stored as they are.
+/// The byte of a phrase is a control character. JSON contains control characters only as escapes. A body that contains
+/// such a byte nevertheless is no JSON, and is stored behind a byte 0. All other bodies without phrases are stored
+/// unchanged.
 @usableFromInline
 package enum StoredBody {
-    /// Before a body that is stored as it is, whatever bytes it has. No other form begins with it.
+    /// The first byte of a body that is stored unchanged, whatever bytes the body has. No other stored form begins with
+    /// it.
     package static let plain: UInt8 = 0
 
-    /// The phrases, each with its byte. Servers of several versions read them, so none is ever added or changed: other
-    /// phrases would be another form, with another first byte.
+    /// The phrases, each with its byte. Servers of several versions read them, so no phrase is ever added or changed.
+    /// Other phrases would need a different form with a different first byte.
     package static let phrases: [(byte: UInt8, text: String)] = [
         (0x02, #"{"effectiveAt":"#), (0x03, #","transactionId":""#), (0x04, #"","productId":""#),
         (0x05, #","detail":""#), (0x06, #"","detail":""#), (0x07, #","detail":"appAccountToken""#),
@@ -26,7 +28,7 @@ package enum StoredBody {
         (0x1d, #","willRenew":true},"after":{"status":"active","productId":""#),
     ]
 
-    /// Line ends and tabs stand between the tokens of JSON too.
+    /// Line ends and tabs are no phrases, because they also stand between the tokens of JSON.
     private static func isPhrase(_ byte: UInt8) -> Bool {
         byte < 0x20 && byte != UInt8(ascii: "\t") && byte != UInt8(ascii: "\n") && byte != UInt8(ascii: "\r")
     }
@@ -50,7 +52,7 @@ package enum StoredBody {
         var index = 0
         while index < body.count {
             let first = body[index]
-            // All phrases begin with one of these.
+            // Every phrase begins with a comma, a quotation mark or a brace.
             let begins = first == UInt8(ascii: ",") || first == UInt8(ascii: "\"") || first == UInt8(ascii: "{")
             if begins, let phrase = phrase(in: body, at: index) {
                 packed.append(phrase.byte)
@@ -65,13 +67,13 @@ package enum StoredBody {
 
     private static func phrase(in body: [UInt8], at index: Int) -> (byte: UInt8, bytes: [UInt8])? {
         let rest = body.count - index
-        // Few of the phrases have the second byte of the text, so most comparisons end there.
+        // Few phrases have the second byte of the text, so most comparisons end at this byte.
         return longestFirst.first { phrase in
             phrase.bytes.count <= rest && phrase.bytes.indices.allSatisfy { body[index + $0] == phrase.bytes[$0] }
         }
     }
 
-    /// The body of a stored form. Bytes that no version has written stay as they are.
+    /// The body of a stored form. A control character without a phrase stays as it is.
     @usableFromInline
     package static func unpacked(_ stored: [UInt8]) -> [UInt8] {
         guard stored.first != plain else { return Array(stored.dropFirst()) }

@@ -2,14 +2,14 @@
 
 public import AppStoreModel
 
-/// A copy into a ledger that has begun and not ended, see ``LedgerCopy``.
+/// An unfinished copy into a ledger, see ``LedgerCopy``.
 ///
-/// Until it has, the ledger lacks a part of what is copied, and nobody sees which. So a storage does not open a ledger
-/// that has the record of ``key``, except to go on with the copy.
+/// Until the copy ends, the ledger lacks an unknown part of the source's records. A storage therefore does not open a
+/// ledger with the record of ``key``, except to continue the copy.
 public struct UnfinishedCopy: Hashable, Sendable {
-    /// Where the ledger is copied from, for people. It has no password and no other secret.
+    /// The source of the copy, for people, without a password or other secrets.
     public var source: String
-    /// When the copy first wrote into the ledger.
+    /// The time of the first write into the ledger.
     public var beganAt: Timestamp
 
     public init(source: String, beganAt: Timestamp) {
@@ -25,7 +25,7 @@ extension UnfinishedCopy: RecordValue {
     /// The key of the record of a copy into this ledger.
     public static let key = RecordKey(RecordKind(rawValue: "unfinishedCopy"), "", of: .ledger)
 
-    /// Reads the copy of a record.
+    /// Reads an unfinished copy from its record.
     @inline(never)
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard let payload = JSONValue(readable: record.payload), let source = payload[Self.source]?.string,
@@ -34,7 +34,7 @@ extension UnfinishedCopy: RecordValue {
         self.init(source: source, beganAt: Timestamp(milliseconds: beganAt))
     }
 
-    /// The copy as it is stored. The time is in milliseconds since 1970.
+    /// The stored form of the copy. The time is in milliseconds since 1970.
     public var record: LedgerRecord {
         let payload = JSONValue.object([
             JSONValue.Member(Self.source, .string(source)),
@@ -45,7 +45,7 @@ extension UnfinishedCopy: RecordValue {
 }
 
 extension LedgerStorageError {
-    /// The refusal of a ledger that is not whole: `unfinishedCopy`.
+    /// The refusal of an incomplete ledger: `unfinishedCopy`.
     public init(_ copy: UnfinishedCopy) {
         self.init(
             .unfinishedCopy,
