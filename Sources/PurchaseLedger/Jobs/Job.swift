@@ -2,22 +2,22 @@
 
 public import AppStoreModel
 
-/// Something to do later that must not be forgotten, such as an answer that the App Store waits for.
+/// A durable task for later, such as an answer that the App Store waits for.
 ///
-/// A job is stored by the decision that asks for it, so it exists if and only if that decision was committed. It is
-/// done at least once: a worker leases it, does it, and then finishes it. If the worker dies, the lease ends and
+/// A job is stored by the decision that asks for it, so it exists if and only if this decision was committed. A job is
+/// done at least once: a worker leases the job, does it, and then finishes it. If the worker dies, the lease ends and
 /// another worker does the job again. No transaction is open meanwhile.
 public struct Job: Hashable, Sendable {
-    /// What a job does. Those of a kind have payloads of one form.
+    /// The kind of a job. All jobs of a kind have payloads of the same form.
     public typealias Kind = RecordKind
 
-    /// What makes a job unique. A job that is stored replaces the one with the same id.
+    /// The unique id of a job. A stored job replaces an earlier job with the same id.
     public struct ID: Hashable, Sendable {
-        /// What the job does.
+        /// The kind of the job.
         public var kind: Kind
-        /// The app and environment that it is about.
+        /// The app and environment of the job.
         public var scope: LedgerScope
-        /// What it is about, such as a transaction id.
+        /// The subject of the job, such as a transaction id.
         public var name: String
 
         public init(_ kind: Kind, _ name: String, in scope: LedgerScope) {
@@ -30,15 +30,15 @@ public struct Job: Hashable, Sendable {
         public var key: RecordKey { RecordKey(kind, name, of: .scope(scope)) }
     }
 
-    /// What the job does, and about what.
+    /// The kind and the subject of the job.
     public var id: ID
-    /// When to do it next. While the job is leased, this is the end of the lease.
+    /// The time of the next attempt. During a lease, this is the end of the lease.
     public var dueAt: Timestamp
-    /// How often it was leased.
+    /// The number of times that the job was leased.
     public var attempts: Int
-    /// What the worker needs to know, in the form of its kind: at most ``payloadLimit`` bytes.
+    /// The worker's input, in the form of the job's kind: at most ``payloadLimit`` bytes.
     public var payload: [UInt8]
-    /// Why the last attempt failed, as a sentence; `nil` if none has failed.
+    /// The reason why the last attempt failed, as a sentence; `nil` if it did not fail.
     public var failure: String?
 
     public init(_ id: ID, dueAt: Timestamp, attempts: Int = 0, payload: [UInt8] = [], failure: String? = nil) {
@@ -49,11 +49,11 @@ public struct Job: Hashable, Sendable {
         self.failure = failure
     }
 
-    /// How long a worker has for a job, unless it prolongs the lease: longer than a question to the App Store takes
-    /// with all its attempts.
+    /// The length of a lease, unless the worker prolongs it. A question to the App Store with all its attempts takes
+    /// less time.
     public static let lease = Duration.seconds(120)
 
-    /// The largest payload in bytes: a record's, without what else is stored of a job.
+    /// The maximum size of a payload in bytes: a record's limit, less space for the job's other fields.
     public static let payloadLimit = LedgerRecord.payloadLimit - (8 << 10)
 }
 
@@ -61,7 +61,7 @@ extension Job {
     /// The first pause after a failure, in seconds. It doubles with each attempt.
     private static let firstPause: Int64 = 60
 
-    /// The job at another time, with the attempts that it had.
+    /// The job with a new due time and the same number of attempts.
     public func next(at time: Timestamp, _ failure: String?) -> Job {
         var job = self
         job.dueAt = time
@@ -69,16 +69,16 @@ extension Job {
         return job
     }
 
-    /// The job for another attempt, after the longest pause at the latest.
+    /// The job for its next attempt. The pause grows with the attempts, up to `longest`.
     public func retry(at now: Timestamp, because failure: String, within longest: Duration) -> Job {
         let doublings = Int64(max(0, min(attempts - 1, 6)))
         return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
     }
 
-    /// Whether a worker may be doing a job that is not due: a lease ends within these minutes. If nobody does it, it is
-    /// due so soon that nobody need make it due.
+    /// Whether a worker may be doing a job that is not due: its due time is within the length of a lease. A job without
+    /// a worker is due equally soon, so that the caller need not make it due.
     ///
-    /// - Parameter now: By a clock that may differ by a minute from that of the worker.
+    /// - Parameter now: The time by a clock that may differ by a minute from the worker's clock.
     package func mayBeLeased(at now: Timestamp) -> Bool {
         now < dueAt && dueAt <= now.advanced(by: Self.lease + .seconds(60))
     }
@@ -91,7 +91,7 @@ extension Job: RecordValue {
         static let failure = "failure"
     }
 
-    /// How many characters of a failure are stored. Longer ones quote a text that somebody sent.
+    /// The number of characters of a failure that are stored. Longer failures quote a received text.
     private static let failureLimit = 1000
 
     /// Reads a job.
@@ -105,7 +105,7 @@ extension Job: RecordValue {
             failure: payload.line[Member.failure]?.string)
     }
 
-    /// The job as it is stored. A longer failure is cut.
+    /// The stored form of the job. A long failure is cut.
     public var record: LedgerRecord {
         var members = [JSONValue.Member(Member.attempts, .number("\(attempts)"))]
         if let failure {

@@ -3,25 +3,26 @@
 public import AppStoreModel
 import Synchronization
 
-/// A kind of job and how it is done: a row of the table that a ``JobRunner`` works by.
+/// A kind of job and the function that does its jobs: a row in the table of a ``JobRunner``.
 public struct JobKind: Sendable {
     /// Does a job.
     ///
-    /// - Throws: ``JobFailure`` if the job is to be done again later; ``LeaseLost``; `CancellationError`;
-    ///   ``LedgerStorageError``, after which the job is done again when its lease has ended.
+    /// - Throws: ``JobFailure`` if the job must be done again later; ``LeaseLost``; `CancellationError`;
+    ///   ``LedgerStorageError``, after which the job is done again at the end of its lease.
     public typealias Perform = @Sendable (LeasedJob) async throws -> JobOutcome
 
     /// The name of the kind.
     public var kind: Job.Kind
-    /// The apps and environments whose jobs are done.
+    /// The apps and environments of the jobs that the runner does.
     public var scopes: Set<LedgerScope>
-    /// Of the jobs of an app and environment that are due, those of the greatest weight begin first.
+    /// The priority of the kind. Among the due jobs of an app and environment, those with the greatest weight begin
+    /// first.
     public var weight: Int
-    /// How many jobs of an app and environment a server does at once.
+    /// The maximum number of concurrent jobs of this kind per app and environment in a server.
     public var maxAtOnce: Int
-    /// The longest pause before another attempt, unless a failure names a longer one.
+    /// The longest pause before a new attempt, unless a failure names a longer pause.
     public var maxRetry = Duration.seconds(3600)
-    /// How long after now a job may be due at most, as long as no clock is wrong.
+    /// The maximum time until a job is due, if no clock is wrong.
     public var maxWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
     /// Does a job.
     public var perform: Perform
@@ -38,53 +39,55 @@ public struct JobKind: Sendable {
     }
 }
 
-/// A job while it is done.
+/// A job that a worker is doing.
 public final class LeasedJob: Sendable {
     private let state: Mutex<(job: Job, isAnswered: Bool)>
 
     init(_ job: Job) { state = Mutex((job, false)) }
 
-    /// The job as it is stored: set it if the lease was prolonged, see ``Ledger/prolong(_:payload:at:)``.
+    /// The job as it is stored. Set it after the lease was prolonged, see ``Ledger/prolong(_:payload:at:)``.
     public var job: Job {
         get { state.withLock { $0.job } }
         set { state.withLock { $0.job = newValue } }
     }
 
-    /// Notes that whom the job asks has answered, even if it refused: that ends a pause of the app and environment.
+    /// Notes that the server asked by the job has answered, even with a refusal. The answer ends a pause of the app and
+    /// environment.
     public func noteAnswer() { state.withLock { $0.isAnswered = true } }
 
     var isAnswered: Bool { state.withLock { $0.isAnswered } }
 }
 
-/// What becomes of a job that was done.
+/// The outcome of a job that was done.
 public enum JobOutcome: Sendable {
-    /// It is finished.
+    /// The job is finished.
     case done
-    /// It is to be done again, as this job.
+    /// The job must be done again, in this form.
     case later(Job)
 }
 
-/// Why a job was not done. It is done again later.
+/// The reason why a job was not done. The job is done again later.
 public struct JobFailure: Error {
-    /// What else would fail now.
+    /// The jobs that would fail now.
     public enum Extent: Sendable {
-        /// This job.
+        /// Only this job.
         case job
-        /// Perhaps all jobs of the app and environment, as after no answer: another job will tell.
+        /// Perhaps all jobs of the app and environment, for example after a timeout. The result of the next job
+        /// decides.
         case perhapsAll
         /// All jobs of the app and environment.
         case all
     }
 
-    /// Why, as a sentence.
+    /// A sentence about the reason.
     public var reason: String
-    /// What else would fail now.
+    /// The jobs that would fail now.
     public var extent: Extent
-    /// The shortest time until another attempt may succeed; `nil` if it is not known.
+    /// The shortest time until a new attempt may succeed; `nil` if unknown.
     public var pause: Duration?
-    /// The latest time of the next attempt; `nil` if there is none.
+    /// The latest time of the next attempt; `nil` without a limit.
     public var latest: Timestamp?
-    /// The payload for the next attempt; `nil` for that of the job.
+    /// The payload for the next attempt; `nil` to keep the job's payload.
     public var payload: [UInt8]?
 
     public init(_ reason: String, extent: Extent = .job, pause: Duration? = nil, latest: Timestamp? = nil) {
@@ -95,7 +98,7 @@ public struct JobFailure: Error {
     }
 }
 
-/// Another worker has the job, because this one took longer than its lease.
+/// The error if the lease of a job has ended, so that another worker has the job.
 public struct LeaseLost: Error {
     public init() {}
 }

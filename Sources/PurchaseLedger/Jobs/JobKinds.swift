@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kinds of jobs. Decisions ask for the first two, and the module Reconciliation for the others.
+// The kinds of jobs. Decisions create jobs of the first two kinds. The module Reconciliation creates the jobs of the
+// remaining kinds.
 
 extension Job {
     /// All kinds of jobs that this version knows.
@@ -14,15 +15,15 @@ extension Job.Kind {
     public static let subscriptionStatus = Job.Kind(rawValue: "subscriptionStatus")
     /// Answer a consumption request. The name is the transaction id, the payload a ``ConsumptionQuestion``.
     public static let consumption = Job.Kind(rawValue: "consumption")
-    /// Read the notification history. There is one such job for each app and environment; its payload is how far the
-    /// history was read.
+    /// Read the notification history. Each app and environment has a single such job. Its payload is the position in
+    /// the history.
     public static let notificationHistory = Job.Kind(rawValue: "notificationHistory")
     /// Read the whole history of a customer. The name is an order id or a transaction id, the payload the question.
     public static let customerHistory = Job.Kind(rawValue: "customerHistory")
-    /// Verify and record a notification that was not valid when it came. The name is its digest, the payload the
-    /// document, and the failure the reason.
+    /// Verify and record a notification that was invalid when it arrived. The name is the digest of the notification,
+    /// the payload the document, and the failure the reason.
     public static let parkedDocument = Job.Kind(rawValue: "parkedDocument")
-    /// A backfill of an app runs, in whatever environment: there is nothing to do for workers. The job is in
-    /// production, has no name, and is due when its lease ends.
+    /// Run a backfill of an app, in any environment. Workers do not do this job. The job is in production, has no name,
+    /// and is due at the end of its lease.
     public static let backfill = Job.Kind(rawValue: "backfill")
 }

@@ -2,40 +2,41 @@
 
 import AppStoreModel
 
-/// The pauses of a runner: one for each app and environment whose jobs fail.
+/// The pauses of a runner, at most one per app and environment.
 ///
-/// After a pause one job is tried, the probe. If it is answered, the others follow; if it fails, there is another
-/// pause. One failure that may be a job's own begins no pause: the next job is the probe. A job that asks nobody shows
-/// nothing.
+/// At the end of a pause a single job is tried, the probe. If the probe is answered, the pause is over; if it fails, a
+/// new pause begins. A first failure that may be the job's own begins no pause: the next job is the probe. A job that
+/// asks no server proves nothing.
 struct JobPauses {
     /// The pause of an app and environment.
     private struct Pause {
-        /// How many attempts have failed in a row.
+        /// The number of consecutive failures.
         var failures: Int
-        /// When the next probe may begin.
+        /// The time from which the next probe may begin.
         var end: Timestamp
-        /// The job that failed first, or the probe that runs.
+        /// The job that failed first, or the running probe.
         var job: Job.ID
-        /// Until when the probe counts as running; `nil` if none runs.
+        /// The time until which the probe counts as running; `nil` without a running probe.
         var probeEnd: Timestamp?
     }
 
     private var pauses: [LedgerScope: Pause] = [:]
 
-    /// The first pause. It doubles with each probe that fails.
+    /// The first pause. Its length doubles with each failed probe.
     static let first = Duration.seconds(15)
-    /// The longest pause: one question a minute disturbs nobody, and after an outage all goes on a minute later.
+    /// The longest pause. A question a minute is no burden on the App Store, and after an outage the jobs continue
+    /// within a minute.
     static let longest = Duration.seconds(60)
 
     /// Whether a job of an app and environment may begin.
     func admits(_ scope: LedgerScope, at now: Timestamp) -> Bool {
         guard let pause = pauses[scope] else { return true }
-        // An end that lies further ahead is from before the clock was set back.
+        // An end that is further ahead is from before the clock was set back.
         if let end = pause.probeEnd, now < end, end <= now.advanced(by: Job.lease) { return false }
         return pause.end <= now || now.advanced(by: Self.longest) < pause.end
     }
 
-    /// Notes that a job begins, which ``admits(_:at:)`` has let through.
+    /// Notes the beginning of a job after ``admits(_:at:)`` returned true.
     mutating func begin(_ job: Job.ID, at now: Timestamp) {
         pauses[job.scope]?.job = job
         pauses[job.scope]?.probeEnd = now.advanced(by: Job.lease)
@@ -54,15 +55,15 @@ struct JobPauses {
         if isProbe(job) { pauses[job.scope]?.probeEnd = nil }
     }
 
-    /// Notes a failure that concerns others.
+    /// Notes a failure that may concern other jobs.
     ///
-    /// - Returns: When the pause ends; `nil` if there is none.
+    /// - Returns: The end of the pause; `nil` if no pause begins.
     mutating func fail(_ job: Job.ID, _ failure: JobFailure, at now: Timestamp) -> Timestamp? {
         guard let pause = pauses[job.scope] else {
             let count = failure.extent == .all ? 1 : 0
             return begin(job, failures: count, failure.pause, at: now)
         }
-        // Jobs that began before the pause say nothing new.
+        // A job that began before the pause proves nothing new.
         guard isProbe(job) || pause.failures == 0 && pause.job != job else { return pause.end }
         return begin(job, failures: pause.failures + 1, failure.pause, at: now)
     }

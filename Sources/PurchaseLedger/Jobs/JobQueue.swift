@@ -2,28 +2,28 @@
 
 import AppStoreModel
 
-/// Which jobs a server begins: what a ``JobRunner`` knows between two searches.
+/// The queue from which a ``JobRunner`` begins jobs between two searches.
 struct JobQueue {
-    /// How many jobs of an app and environment a server does at once: enough to use Apple's 50 requests a second with
-    /// answers that take a seventh of a second.
+    /// The maximum number of concurrent jobs of an app and environment in a server. Eight suffice for Apple's 50
+    /// requests a second if an answer takes a seventh of a second.
     private static let maxOfScope = 8
 
-    /// How many jobs of a lane one search finds, so that a search follows some dozen jobs.
+    /// The maximum number of jobs of a lane in a search. A new search then follows after some dozen jobs.
     static let maxFound = 32
 
-    /// The kinds, those of the greatest weight first.
+    /// The kinds, the greatest weight first.
     private let kinds: [JobKind]
-    /// In order, so that one course of events begins the same jobs in each process.
+    /// The apps and environments in order, so that the same course of events begins the same jobs in each process.
     private let scopes: [LedgerScope]
-    /// Jobs that are due and not yet leased, the earliest first.
+    /// The due jobs without a lease, the earliest first.
     private var found: [RecordLane: ArraySlice<RecordKey>] = [:]
-    /// Lanes in which the last search may have left jobs that are due.
+    /// The lanes in which the last search may have left due jobs.
     private var unfinished: Set<RecordLane> = []
     private var running: [RecordLane: Int] = [:]
     private var runningOfScope: [LedgerScope: Int] = [:]
     /// The pauses.
     var pauses = JobPauses()
-    /// Whether to search, although jobs are known.
+    /// Whether to search, even if due jobs are known.
     var wantsSearch = true
 
     init(_ kinds: [JobKind]) {
@@ -31,7 +31,7 @@ struct JobQueue {
         scopes = kinds.reduce(into: Set()) { $0.formUnion($1.scopes) }.sorted()
     }
 
-    /// The lanes to search: those in which a job may begin and none is known. Empty if there is nothing to search for.
+    /// The lanes to search, in which a job may begin and no due job is known. Empty if no search is needed.
     mutating func lanesToSearch(at now: Timestamp) -> [RecordLane] {
         let wanted: Set<RecordLane>? = wantsSearch ? nil : unfinished.filter { found[$0]?.isEmpty ?? true }
         wantsSearch = false
@@ -49,7 +49,7 @@ struct JobQueue {
         return lanes
     }
 
-    /// Notes what a search of some lanes has found.
+    /// Adds the results of a search in some lanes.
     mutating func add(_ records: [RecordKey], in lanes: [RecordLane]) {
         let found = Dictionary(grouping: records, by: \.lane)
         for lane in lanes {
@@ -59,7 +59,7 @@ struct JobQueue {
         }
     }
 
-    /// The jobs that begin now, which count as running.
+    /// The jobs that begin now. They count as running.
     mutating func take(atMost limit: Int, at now: Timestamp) -> [Job.ID] {
         var jobs: [Job.ID] = []
         for position in kinds.indices {
@@ -79,7 +79,7 @@ struct JobQueue {
     }
 
     /// The kind at a position in the order in which the jobs of an app and environment begin. After a failure, the
-    /// kinds behind that of the failure come first.
+    /// order begins after the failed kind.
     private func kind(at position: Int, of scope: LedgerScope) -> JobKind {
         guard let failed = pauses.failedKind(scope), let index = kinds.firstIndex(where: { $0.kind == failed }) else {
             return kinds[position]
@@ -98,7 +98,7 @@ struct JobQueue {
         pauses.begin(job, at: now)
     }
 
-    /// Notes that a job does not run any more.
+    /// Notes that a job has ended.
     mutating func end(_ job: Job.ID) {
         running[job.key.lane, default: 0] -= 1
         runningOfScope[job.scope, default: 0] -= 1

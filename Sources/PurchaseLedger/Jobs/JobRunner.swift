@@ -5,12 +5,12 @@ import Synchronization
 
 /// Does the jobs of a ledger as they fall due, by a table of their kinds.
 ///
-/// One search finds what is due, of all kinds, apps and environments. A job is leased before it is done, so that any
-/// number of servers share the work, and none is forgotten in a crash. Jobs of a kind, or of an app and environment,
-/// that the table does not name are left alone.
+/// A single search finds the due jobs of all kinds, apps and environments. A job is leased before it is done. Any
+/// number of servers can therefore share the jobs, and no job is lost in a crash. Jobs of a kind, or of an app and
+/// environment, that the table does not name are left alone.
 ///
-/// A runner has no clock, no threads and no pauses of its own: the caller calls ``begin(atMost:)`` when time has passed
-/// or something was stored, and ``perform(_:)`` for each job that has begun.
+/// A runner has no clock, threads or timers of its own. The caller calls ``begin(atMost:)`` when time has passed or a
+/// record was stored, and ``perform(_:)`` for each job that has begun.
 public final class JobRunner: Sendable {
     private let ledger: Ledger
     private let kinds: [JobKind]
@@ -19,9 +19,9 @@ public final class JobRunner: Sendable {
     private let queue: Mutex<JobQueue>
 
     /// - Parameters:
-    ///   - kinds: The table: one row for each kind. Of two rows of one kind the first counts.
+    ///   - kinds: The table, with a row for each kind. Of two rows for the same kind, the first counts.
     ///   - now: Returns the time.
-    ///   - onFailure: Called with each job that failed, and is postponed, given up or refused.
+    ///   - onFailure: Called with each failed job that is postponed, given up or refused.
     public init(
         _ ledger: Ledger, _ kinds: [JobKind], now: @escaping @Sendable () -> Timestamp,
         onFailure: @escaping @Sendable (Job) -> Void = { _ in }
@@ -36,23 +36,23 @@ public final class JobRunner: Sendable {
         queue = Mutex(JobQueue(kinds))
     }
 
-    /// What has begun.
+    /// The jobs that have begun, and the result of a search.
     public struct Beginning: Sendable {
-        /// The jobs that the caller passes to ``perform(_:)``, all at once or one after another.
+        /// The jobs that the caller passes to ``perform(_:)``, concurrently or in turn.
         public var jobs: [Job] = []
         /// Whether changes of purchases are due, see ``Ledger/publishDueChanges(at:limit:)``; false without a search.
         public var hasDueChains = false
-        /// Whether to call ``JobRunner/begin(atMost:)`` again at once: what was found is not there any more.
+        /// Whether to call ``JobRunner/begin(atMost:)`` again at once, because all found jobs have gone.
         public var isOutdated = false
-        /// Why jobs that are due could not be leased; `nil` if they could.
+        /// The reason why due jobs could not be leased; `nil` if they could.
         public var failure: (any Error)?
     }
 
-    /// Has the next ``begin(atMost:)`` search for all that is due: call it each second, and after commits that leave
-    /// something due.
+    /// Makes the next ``begin(atMost:)`` search for all due jobs. Call this method each second, and after commits that
+    /// leave due records.
     public func search() { queue.withLock { $0.wantsSearch = true } }
 
-    /// Searches if need be, and leases jobs that are due.
+    /// Searches if necessary, and leases due jobs.
     ///
     /// - Throws: ``LedgerStorageError``.
     public func begin(atMost limit: Int = .max) async throws -> Beginning {
@@ -78,12 +78,12 @@ public final class JobRunner: Sendable {
         return beginning
     }
 
-    /// Leases jobs one by one, so that a damaged one keeps no other from being done.
+    /// Leases jobs one by one, so that a damaged job does not keep other jobs from being done.
     private func leaseOneByOne(_ ids: [Job.ID], after error: any Error, at now: Timestamp) async -> [Job] {
         guard (error as? LedgerStorageError)?.code == .damaged else { return [] }
         var jobs: [Job] = []
         for id in ids {
-            // The first error is reported.
+            // Only the first error is reported.
             jobs += (try? await ledger.lease([id], until: now.advanced(by: Job.lease), at: now)) ?? []
         }
         return jobs
@@ -98,7 +98,7 @@ public final class JobRunner: Sendable {
         }
     }
 
-    /// Does a job that has begun, and stores what becomes of it.
+    /// Does a job that has begun, and stores its outcome.
     ///
     /// - Throws: ``LedgerStorageError``. The job is done again after its lease has ended.
     public func perform(_ leased: Job) async throws {
@@ -113,7 +113,8 @@ public final class JobRunner: Sendable {
             outcome = .later(postponed(lease, failure))
         } catch {
             queue.withLock { $0.pauses.end(leased.id, isAnswered: lease.isAnswered) }
-            // The server stops, and the next worker need not wait. Otherwise the lease has another owner, or ends.
+            // The server stops, so the next worker need not wait for the end of the lease. After other errors the lease
+            // has another owner, or ends.
             guard error is CancellationError else { return try Self.rethrow(error) }
             outcome = .later(lease.job.next(at: now(), leased.failure))
         }
@@ -131,7 +132,7 @@ public final class JobRunner: Sendable {
         if !(error is LeaseLost) { throw error }
     }
 
-    /// The job for another attempt.
+    /// The job for its next attempt.
     private func postponed(_ lease: LeasedJob, _ failure: JobFailure) -> Job {
         let job = lease.job
         let now = now()
@@ -141,7 +142,7 @@ public final class JobRunner: Sendable {
             queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
         } else {
             let end = queue.withLock { $0.pauses.fail(job.id, failure, at: now) } ?? now
-            // A failure that is perhaps the job's own postpones it longer and longer.
+            // A failure that is perhaps the job's own postpones the job longer each time.
             let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.maxOutageRetry))
             next.dueAt = max(end, own, now.advanced(by: .seconds(1)))
         }
@@ -151,10 +152,11 @@ public final class JobRunner: Sendable {
         return next
     }
 
-    /// How long a job is postponed at most that failed for want of an answer: that long after an outage all is right.
+    /// The longest time for which a job is postponed after an unanswered request. All jobs are therefore done at most
+    /// this long after an outage.
     private static let maxOutageRetry = Duration.seconds(900)
 
-    /// Does one job that is due, if there is one and no pause keeps it.
+    /// Does a due job, unless there is none or a pause prevents it.
     ///
     /// - Returns: False if no job can be done now.
     /// - Throws: As ``perform(_:)``.
@@ -170,10 +172,10 @@ public final class JobRunner: Sendable {
         return true
     }
 
-    /// Makes jobs due now that lie so far ahead that only a clock that was wrong can have put them there: more than
-    /// twice the longest wait of their kind.
+    /// Makes jobs due now if their due time is implausibly far ahead: more than twice the longest wait of their kind.
+    /// Only a wrong clock can have set such a time.
     ///
-    /// - Returns: How many were made due.
+    /// - Returns: The number of jobs made due.
     /// - Throws: ``LedgerStorageError``.
     @discardableResult public func pullBack() async throws -> Int {
         var count = 0

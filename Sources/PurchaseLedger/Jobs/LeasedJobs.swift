@@ -2,22 +2,22 @@
 
 public import AppStoreModel
 
-// Jobs as workers see them: leased, finished, postponed.
+// Leases, finishes and postpones jobs for workers.
 
 extension Ledger {
-    /// How long a job that cannot be read is left alone. A newer version may have stored it.
+    /// The time for which an unreadable job is left alone. A newer version may have stored it.
     private static let unreadablePause = Duration.seconds(86_400)
 
-    /// Stores a job unless there is one with the same id.
+    /// Stores a job, unless a job with the same id exists.
     public func add(_ job: Job, at now: Timestamp) async throws {
         try await commit(LedgerQuery([.record(job.id.key)]), at: now) { draft in
             if draft.record(job.id.key) == nil { draft.put(job) }
         }
     }
 
-    /// Leases the jobs of a kind that are due, the earliest first; see ``lease(_:until:at:)``.
+    /// Leases the due jobs of a kind, the earliest first; see ``lease(_:until:at:)``.
     ///
-    /// - Parameter limit: The most jobs to lease.
+    /// - Parameter limit: The maximum number of jobs to lease.
     public func lease(
         _ kind: Job.Kind, in scope: LedgerScope, until end: Timestamp, limit: Int = 1, at now: Timestamp
     ) async throws -> [Job] {
@@ -25,15 +25,15 @@ extension Ledger {
         return try await lease(work.records.map { Job.ID(kind, $0.name, in: scope) }, until: end, at: now)
     }
 
-    /// Leases those of some jobs that are due. Until the lease ends no other worker gets them. A job that cannot be
-    /// read is postponed, so that it does not keep others from being found.
+    /// Leases the due jobs among some jobs. Until the lease ends, no other worker gets these jobs. An unreadable job is
+    /// postponed, so that it does not hide other jobs from a search.
     ///
-    /// - Parameter end: When the lease ends: later than the worker needs for all of them.
-    /// - Returns: The jobs as they are stored now: `dueAt` is the end of the lease, and `attempts` counts this one.
+    /// - Parameter end: The end of the lease: later than the worker needs for all jobs.
+    /// - Returns: The leased jobs as stored: `dueAt` is the end of the lease, and `attempts` includes this lease.
     public func lease(_ ids: [Job.ID], until end: Timestamp, at now: Timestamp) async throws -> [Job] {
         guard !ids.isEmpty else { return [] }
         return try await commit(LedgerQuery(ids.map { .record($0.key) }), at: now) { draft in
-            // Another worker may have leased, finished or postponed some of them meanwhile.
+            // Another worker may have leased, finished or postponed a job meanwhile.
             ids.compactMap { id in
                 guard let record = draft.record(id.key), record.isDue(at: now) else { return nil }
                 return draft.lease(record, until: end, orLeaveUntil: now.advanced(by: Self.unreadablePause))
@@ -41,7 +41,7 @@ extension Ledger {
         }
     }
 
-    /// Stores how far a worker is with a job, and begins its lease anew.
+    /// Stores a worker's progress with a job, and starts the full length of its lease again.
     ///
     /// - Throws: ``LeaseLost`` if another worker has the job; ``LedgerStorageError``.
     public func prolong(_ job: inout Job, payload: [UInt8], at now: Timestamp) async throws {
@@ -53,29 +53,30 @@ extension Ledger {
         job = next
     }
 
-    /// Removes a job that was done.
+    /// Removes a finished job.
     ///
-    /// - Parameter job: As it was leased.
-    /// - Returns: False if the lease has ended and another worker has the job, or if it was stored anew: then it stays.
+    /// - Parameter job: The job as it was leased.
+    /// - Returns: False if the lease has ended and another worker has the job, or the job was stored anew. The job then
+    ///   stays.
     @discardableResult public func finish(_ job: Job, at now: Timestamp) async throws -> Bool {
         try await change(job, at: now) { $0.erase(job.id.key) }
     }
 
-    /// Ends the lease of a job that is to be done later, or again.
+    /// Ends the lease of a job, and stores the job for a later attempt.
     ///
     /// - Parameters:
-    ///   - job: As it was leased.
-    ///   - next: The job as it is to be stored. Its id must be the same.
-    /// - Returns: False if the lease has ended and another worker has the job, or if it was stored anew: then that one
-    ///   stays.
+    ///   - job: The job as it was leased.
+    ///   - next: The job to store. Its id must be the same.
+    /// - Returns: False if the lease has ended and another worker has the job, or the job was stored anew. The stored
+    ///   job then stays.
     @discardableResult public func replace(_ job: Job, with next: Job, at now: Timestamp) async throws -> Bool {
         guard job.id == next.id else { return false }
         return try await change(job, at: now) { $0.put(next) }
     }
 
-    /// A job; `nil` if there is none with this id.
+    /// A job; `nil` if no job has this id.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` if it cannot be read.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the job cannot be read.
     public func job(_ id: Job.ID) async throws -> Job? {
         try Self.job(id, in: try await storage.load(LedgerQuery([.record(id.key)])))
     }
@@ -84,8 +85,8 @@ extension Ledger {
     @inline(never)
     private static func job(_ id: Job.ID, in snapshot: LedgerSnapshot) throws -> Job? { try snapshot.value(id.key) }
 
-    /// A page of all jobs, in any order. Records that are no work are left out, also those of newer versions unless
-    /// they have the form of a job; jobs that cannot be read are damage.
+    /// A page of all jobs, in any order. Other records are left out. A record of an unknown kind counts as a job if it
+    /// has the form of a job. An unreadable job is damage.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
@@ -96,7 +97,7 @@ extension Ledger {
             if Job.kinds.contains(kind) {
                 jobs.add(record)
             } else if RecordKind.forms[kind] == nil, let job = Job(readable: record) {
-                // Any error means that it is no job.
+                // Any error means that the record is no job.
                 jobs.items.append(job)
             }
         }
@@ -116,7 +117,7 @@ extension Ledger {
         return jobs
     }
 
-    /// Makes a change if a job is still stored as it was leased.
+    /// Makes a change, if a job is still stored as it was leased.
     private func change(
         _ job: Job, at now: Timestamp, _ change: @escaping @Sendable (inout LedgerDraft) -> Void
     ) async throws -> Bool {
@@ -143,7 +144,7 @@ extension ScanPage<Job> {
 extension LedgerDraft {
     /// Leases the job of a record.
     ///
-    /// - Parameter pause: Until when a record is left alone that cannot be read.
+    /// - Parameter pause: The time until which an unreadable record is left alone.
     /// - Returns: The job as it is stored during the lease; `nil` if the record cannot be read.
     fileprivate mutating func lease(_ record: LedgerRecord, until end: Timestamp, orLeaveUntil pause: Timestamp) -> Job?
     {

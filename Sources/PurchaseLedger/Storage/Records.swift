@@ -99,7 +99,7 @@ public struct StoredDocument: Hashable, Sendable {
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false
-    /// The bytes of the document.
+    /// A token as it arrived, or a receipt in canonical form. Earlier versions stored receipts as they arrived.
     public var document: [UInt8]
 
     public init(
