@@ -2,10 +2,10 @@
 
 public import AppStoreModel
 
-/// Records what the App Store signed, and answers what customers own. All access to a storage goes through a ledger.
+/// A ledger of documents that the App Store signed. It records documents, and answers which purchases customers own.
+/// All access to a storage goes through a ledger.
 ///
-/// Answers are computed from the newest facts. Therefore duplicates, delays and the order in which documents arrive
-/// change no answer.
+/// Answers are computed from the newest facts. Therefore duplicates, delays and the order of arrival change no answer.
 public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
@@ -13,19 +13,20 @@ public struct Ledger: Sendable {
     /// The roots that this ledger and its copies need not note again.
     let knownRoots = KnownRoots()
 
-    /// Writes erasures down outside the ledger too, one after another; `nil` if they are only in the ledger.
+    /// Writes erasures into a journal too, in sequence; `nil` without a journal.
     private var erasures: ErasureTurns?
 
-    /// Called after each commit: with `nil` if it succeeded, otherwise with the storage's error.
+    /// Called after each commit: with `nil` after a success, otherwise with the storage's error. A refusal with
+    /// `otherRoots` is not reported.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
-    /// Called with documents that were verified, before they are recorded.
+    /// Called with verified documents, before they are recorded.
     package var onDocuments: @Sendable ([Evidence]) -> Void = { _ in }
 
-    /// Called after a commit with the notices of its documents, and how many documents show each.
+    /// Called after a commit with the notices of its documents. Each notice has the number of documents that show it.
     package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
 
-    /// Called after a commit that leaves a record that is due, such as a job to be done at once.
+    /// Called after a commit that leaves a due record, such as a job to be done at once.
     package var onDue: @Sendable () -> Void = {}
 
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
@@ -33,15 +34,15 @@ public struct Ledger: Sendable {
         self.rules = rules
     }
 
-    /// Lets erasures be written into a journal too, before they are committed. No other ledger may use the journal.
+    /// Makes the ledger write erasures into a journal too, before their commit. No other ledger may use the journal.
     package mutating func keepErasures(in journal: any ErasureJournal) { erasures = ErasureTurns(journal) }
 }
 
 extension Ledger {
-    /// Loads the records that a query names, lets `decide` change a draft of them, and commits the changes.
+    /// Loads the records of a query, lets `decide` change a draft of them, and commits the changes.
     ///
-    /// - Parameter decide: Must have no side effects. It runs again if it needs more records, or if another commit
-    ///   changed them.
+    /// - Parameter decide: Must have no side effects. The closure runs again if it needs more records, or if another
+    ///   commit changed the loaded records.
     func commit<Output: Sendable>(
         _ query: LedgerQuery, at now: Timestamp, _ decide: @escaping @Sendable (inout LedgerDraft) -> Output
     ) async throws -> Output {
@@ -56,7 +57,7 @@ extension Ledger {
             if leavesDue { onDue() }
             return output
         } catch let error as LedgerStorageError {
-            // A refusal says nothing about the storage.
+            // A refusal is no failure of the storage.
             if error.code != .otherRoots { onCommit(error) }
             throw error
         }
@@ -69,22 +70,23 @@ extension Ledger {
     /// Records documents in one commit, with their facts, owners and events.
     ///
     /// - Parameters:
-    ///   - evidence: The documents. All of them are durable once this returns. None is stored if this throws.
+    ///   - evidence: The documents. When this method returns, all documents are durable. If it throws, no document is
+    ///     stored, except perhaps if the code is ``LedgerStorageError/Code/unavailable``.
     ///   - claimant: The app's id of the customer that presents the documents; `nil` if they come from the App Store.
-    ///     An unknown id makes a new customer.
+    ///     An unknown id creates a customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
-    ///   - now: When the documents arrived.
-    /// - Returns: What was recorded. Receipts without purchases are not, and are neither new nor known.
-    /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents are not to be mixed with those of
-    ///   the documents in the ledger.
+    ///   - now: The time at which the documents arrived.
+    /// - Returns: The result. Receipts without purchases are not recorded, and count neither as new nor as known.
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents must not be mixed with the roots
+    ///   of the documents in the ledger.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
-        // Any stranger who has the app has such documents, as many as he asks the App Store for. They belong to no
-        // chain, so that no answer would ever name them.
+        // Any user of the app can get any number of such documents from the App Store. The documents belong to no
+        // chain, so no answer would ever name them.
         let evidence = evidence.filter { !$0.isWithoutPurchases }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
@@ -97,10 +99,11 @@ extension Ledger {
     }
 
     /// Publishes the changes of chains that are due because time has passed, without new documents. If a clock that was
-    /// ahead published changes too early, publishes the present state of those chains; see ``ChainReport/asOf``.
+    /// ahead published changes too early, publishes the present state of these chains; see ``ChainReport/asOf``.
     ///
-    /// - Returns: How many chains were evaluated: `limit` if there may be more.
-    /// - Throws: ``LedgerStorageError``: `damaged` if some of the chains cannot be read. All others were published.
+    /// - Returns: The number of evaluated chains: `limit` if there may be more.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. The changes of all other chains were
+    ///   published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
         var damaged: Set<ChainKey> = []
         let corrected = try await publishCorrections(at: now, limit: limit, besides: &damaged)
@@ -111,8 +114,8 @@ extension Ledger {
 
     /// Publishes the present state of chains about which a clock that was ahead published changes too early.
     ///
-    /// - Parameter damaged: Chains that are known to be damaged. Newly found ones are added.
-    /// - Returns: How many chains were evaluated: `limit` if there may be more.
+    /// - Parameter damaged: The known damaged chains. Newly found damaged chains are added.
+    /// - Returns: The number of evaluated chains: `limit` if there may be more.
     package func publishCorrections(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
@@ -123,15 +126,16 @@ extension Ledger {
         return ahead.count
     }
 
-    /// As ``publishDueChanges(at:limit:)``, but skips damaged chains, and searches for no corrections.
+    /// Publishes due changes as ``publishDueChanges(at:limit:)`` does, but skips damaged chains and makes no
+    /// corrections.
     ///
-    /// - Parameter damaged: Chains that are known to be damaged. Newly found ones are added.
+    /// - Parameter damaged: The known damaged chains. Newly found damaged chains are added.
     package func publishDueChanges(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
         // A damaged chain stays due.
         let due = Set(try await storage.chains(.due(at: now), limit: limit + damaged.count)).subtracting(damaged)
-        // Usually none is due, and then nothing is written.
+        // Usually no chain is due, and no commit is made.
         damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
         return due.count
     }
@@ -140,32 +144,34 @@ extension Ledger {
 // MARK: - Customers
 
 extension Ledger {
-    /// A customer, and what it has in one environment.
+    /// A customer, and the customer's holdings in an environment.
     public struct CustomerAnswer: Hashable, Sendable {
-        /// The customer's ids, in the order in which they were added.
+        /// The customer's ids, in the order of their addition.
         public var ids: [String]
-        /// What the customer owns.
+        /// The customer's holdings.
         public var holdings: Holdings
         /// All transactions, chain by chain, the earliest purchase first.
         public var purchases: [TransactionStatement]
-        /// The transaction ids of consumables that may have been credited to another customer before: a claim moved
-        /// them from that customer, or that customer was erased.
+        /// The transaction ids of consumables that may have been credited to a different customer before. Either a
+        /// claim moved them from the other customer, or the other customer was erased.
         public var transferred: Set<String>
-        /// By original transaction id: how many customers presented the purchase, if more than one did; see
+        /// The number of customers that presented a purchase, by original transaction id, if more than one did; see
         /// ``RecordResult/claimants``.
         public var claimants: [String: Int]
-        /// Since when the customer consents to information about consumption being sent to Apple; `nil` if it does not.
+        /// The time since which the customer consents to the sending of consumption information to Apple; `nil` without
+        /// consent.
         public var consentedAt: Timestamp?
     }
 
-    /// What a customer has at `now`; `nil` if the customer is not known.
+    /// The answer about a customer at `now`; `nil` if the customer is unknown.
     public func customer(
         _ id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> CustomerAnswer? {
         try await customer(id, of: scope.bundleId, in: [scope.environment], at: now)?[scope.environment]
     }
 
-    /// What a customer has at `now` in each of several environments, from one load; `nil` if the customer is not known.
+    /// The answers about a customer at `now` in several environments, from a single load; `nil` if the customer is
+    /// unknown.
     public func customer(
         _ id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
     ) async throws -> [Environment: CustomerAnswer]? {
@@ -173,15 +179,15 @@ extension Ledger {
         return chains.mapValues { CustomerAnswer(customer, $0, rules.catalogue(of: bundleId), at: now) }
     }
 
-    /// What a customer has at `now`, without its transactions.
+    /// A customer's holdings at a time, without transactions.
     public struct CustomerHoldings: Hashable, Sendable {
-        /// The customer's ids, in the order in which they were added.
+        /// The customer's ids, in the order of their addition.
         public var ids: [String]
-        /// What the customer owns, in each environment that was asked for.
+        /// The customer's holdings in each requested environment.
         public var environments: [Environment: Holdings]
     }
 
-    /// What a customer has at `now`, without its ids and transactions; `nil` if the customer is not known.
+    /// A customer's holdings at `now`, without ids and transactions; `nil` if the customer is unknown.
     public func holdings(
         of id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Holdings? {
@@ -189,7 +195,7 @@ extension Ledger {
             .environments[scope.environment]
     }
 
-    /// What a customer has at `now` in each of several environments, from one load; `nil` if the customer is not known.
+    /// A customer's holdings at `now` in several environments, from a single load; `nil` if the customer is unknown.
     public func holdings(
         of id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
     ) async throws -> CustomerHoldings? {
@@ -201,7 +207,7 @@ extension Ledger {
             })
     }
 
-    /// A customer, and its chains in each of several environments; `nil` if the customer is not known.
+    /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.
     private func holder(
         _ id: String, of bundleId: String, in environments: Set<Environment>
     ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {
@@ -212,10 +218,10 @@ extension Ledger {
         return (customer, Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) }))
     }
 
-    /// Adds `alias` to the ids of a customer. If it is the id of another customer, the two are merged. From then on the
-    /// customer exists in its own right; see ``CustomerRecord/isEstablished``.
+    /// Adds `alias` to the ids of a customer. If the alias is the id of another customer, the two customers are merged.
+    /// The customer then exists in its own right; see ``CustomerRecord/isEstablished``.
     ///
-    /// - Returns: False if the customer is not known.
+    /// - Returns: False if the customer is unknown.
     public func addAlias(
         _ alias: String, to id: String, in scope: LedgerScope, at now: Timestamp
     ) async throws -> Bool {
@@ -224,13 +230,13 @@ extension Ledger {
         return try await commit(.everything(of: [id, alias]), at: now) { $0.addAlias(alias, to: id, in: scope) }
     }
 
-    /// Erases a customer with its ids and links and, unless ``LedgerRules/keepsEvidence`` is set, the documents about
-    /// its purchases. Purchases that another customer owns too stay. Events stay, but no longer name the customer.
+    /// Erases a customer with its ids and links. Unless ``LedgerRules/keepsEvidence`` is set, the documents about its
+    /// purchases are erased too. Purchases with a further owner stay. Events stay, but no longer name the customer.
     ///
-    /// - Parameter isTimeConfirmed: Whether `now` is known to be right. Otherwise documents count as older than the
-    ///   erasure only up to the newest signing date in the ledger: what is signed after an erasure by a clock that is
-    ///   ahead must not be dropped.
-    /// - Returns: `nil` if the customer is not known.
+    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. Otherwise documents count as older than the
+    ///   erasure only up to the newest signing date in the ledger. If the clock is ahead, documents signed after the
+    ///   erasure would otherwise be dropped.
+    /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true
     ) async throws -> DeletionReport? {
@@ -242,12 +248,12 @@ extension Ledger {
         return try await erasures.take { try await erase(id, in: scope, asOf: instant, erasures.journal, at: now) }
     }
 
-    /// How many of the newest documents are searched for the newest signing date: enough to pass over old documents
-    /// that a backfill brought last.
+    /// The number of newest documents that are searched for the newest signing date, and the number of documents read.
+    /// Both suffice to pass over old documents that a backfill brought last.
     private static let newestDocuments = (searched: 1000, read: 20)
 
     /// The latest instant up to `now` that is proven to be past: the newest date at which the App Store signed a
-    /// document in the ledger. `distantPast` if there is none.
+    /// document in the ledger. `distantPast` without such a document.
     package func provenTime(at now: Timestamp) async throws -> Timestamp {
         var newest = Timestamp.distantPast
         for environment in Environment.allCases where environment.hasAppStore {
@@ -260,7 +266,7 @@ extension Ledger {
 }
 
 extension Ledger.CustomerAnswer {
-    /// - Parameter records: The customer's chains in one environment.
+    /// - Parameter records: The customer's chains in an environment.
     init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
         let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
         let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
@@ -276,7 +282,7 @@ extension Ledger.CustomerAnswer {
 }
 
 extension ChainRecord {
-    /// The transaction ids of the consumables that may have been credited to another customer.
+    /// The transaction ids of consumables that may have been credited to a different customer.
     fileprivate func transferred(of purchases: [TransactionStatement]) -> Set<String> {
         let consumables = Set(purchases.lazy.filter { $0.type == .consumable }.map(\.transactionId))
         return ownerChanges.isEmpty ? consumables.intersection(chain.residue.keys) : consumables
@@ -286,15 +292,15 @@ extension ChainRecord {
 // MARK: - Chains, transactions and documents
 
 extension Ledger {
-    /// The facts of some chains, by the chains' present keys. A migrated chain is replaced by the chain that took over
-    /// its facts. Chains without facts are left out.
+    /// The facts of some chains, by the chains' present keys. A migrated chain is replaced by its successor. Chains
+    /// without facts are left out.
     public func chains(_ keys: some Sequence<ChainKey>) async throws -> [ChainKey: Chain] {
         var keys = Set(keys)
         var found: [ChainKey: Chain] = [:]
         while !keys.isEmpty {
             let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
             for record in records where record.hasFacts { found[record.key] = record.chain }
-            // This runs at most twice: a successor has no successor of its own.
+            // The loop runs at most twice, because a successor has no successor of its own.
             let successors = records.compactMap { record in
                 record.successor.map { ChainKey($0, in: record.key.scope) }
             }
@@ -303,18 +309,18 @@ extension Ledger {
         return found
     }
 
-    /// The facts of a chain, or of the chain that it was migrated to; `nil` if there are none.
+    /// The facts of a chain, or of its successor after a migration; `nil` without facts.
     ///
-    /// - Parameter key: In environments in which ids repeat, an original transaction id stands for the newest chain
-    ///   with that id.
+    /// - Parameter key: In environments with repeated ids, an original transaction id stands for the newest chain with
+    ///   this id.
     public func chain(_ key: ChainKey) async throws -> Chain? {
         if let chain = try await chains([key]).values.first { return chain }
-        // The newest chain with the id was erased. Others may be left.
+        // The newest chain with the id was erased. Older chains may be left.
         guard key.isPointer else { return nil }
         return try await newestChain(of: TransactionKey(key.name, in: key.scope))
     }
 
-    /// The facts of the chain that has a transaction; `nil` if the transaction is not known.
+    /// The facts of the chain with a transaction; `nil` if the transaction is unknown.
     public func chain(of key: TransactionKey) async throws -> Chain? {
         guard !key.scope.environment.hasAppStore else { return try await newestChain(of: key) }
         let first = try await chain(ChainKey(key.transactionId, in: key.scope))
@@ -322,28 +328,28 @@ extension Ledger {
         return try await newestChain(of: key)
     }
 
-    /// The facts of the chain that the newest document about a transaction names.
+    /// The facts of the chain in the newest document about a transaction.
     private func newestChain(of key: TransactionKey) async throws -> Chain? {
         let snapshot = try await storage.load(LedgerQuery([.transaction(key)]))
         return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }
     }
 
-    /// The present statement about a transaction; `nil` if the transaction is not known.
+    /// The present statement about a transaction; `nil` if the transaction is unknown.
     public func transaction(_ key: TransactionKey) async throws -> TransactionStatement? {
         let chain = try await chain(of: key)
         return chain?.transactions[key.transactionId].flatMap { chain?.current($0) }
     }
 
-    /// About how many statements a load would return, see ``LedgerStorage/statementCount(_:)``: what an answer with
-    /// them costs.
+    /// The approximate number of statements in a load, see ``LedgerStorage/statementCount(_:)``. This is the cost of an
+    /// answer.
     package func statementCount(_ query: LedgerQuery) async throws -> Int { try await storage.statementCount(query) }
 
-    /// About how many statements some chains have.
+    /// The approximate number of statements in some chains.
     package func statementCount(of chains: Set<ChainKey>) async throws -> Int {
         chains.isEmpty ? 0 : try await statementCount(LedgerQuery(chains.map(LedgerKey.chain)))
     }
 
-    /// Documents by name. Those that are not stored are left out.
+    /// Documents by name. Missing documents are left out.
     public func documents(_ names: some Sequence<Provenance>) async throws -> [Provenance: StoredDocument] {
         try await storage.load(LedgerQuery(names.map(LedgerKey.content))).documents
     }
@@ -352,7 +358,7 @@ extension Ledger {
 // MARK: - Events
 
 extension Ledger {
-    /// The events of one app after a cursor, oldest first, at most `limit`.
+    /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
@@ -360,9 +366,9 @@ extension Ledger {
         try await storage.events(of: bundleId, after: cursor, limit: limit)
     }
 
-    /// Erases events that were recorded before an instant, at most `limit`. Cursors before them expire.
+    /// Erases events that were recorded before an instant, at most `limit`. Cursors before the erased events expire.
     ///
-    /// - Returns: How many were erased: `limit` if there may be more.
+    /// - Returns: The number of erased events: `limit` if there may be more.
     public func eraseEvents(before instant: Timestamp, limit: Int = 5000) async throws -> Int {
         try await storage.eraseEvents(before: instant, limit: limit)
     }
@@ -371,15 +377,15 @@ extension Ledger {
 // MARK: - API keys and health
 
 extension Ledger {
-    /// The API key with this public part, even if it was revoked; `nil` if there is none, or none that can be read.
+    /// The API key with this public part, even if the key was revoked; `nil` if the key is missing or unreadable.
     public func apiKey(_ id: String) async throws -> APIKey? {
         let key = APIKey.key(id)
         let record = try await storage.load(LedgerQuery([.record(key)])).records[key]
-        // A key that this version cannot read opens nothing.
+        // An unreadable key grants no access.
         return APIKey(readable: record)
     }
 
-    /// All API keys, the oldest first. Keys that cannot be read are damage.
+    /// All API keys, the oldest first. Unreadable keys are damage.
     public func apiKeys() async throws -> (items: [APIKey], damage: [String]) {
         let selection = RecordSelection(APIKey.recordKind, of: .ledger)
         var records: [LedgerRecord] = []
@@ -394,7 +400,7 @@ extension Ledger {
         return Self.apiKeys(records, damage)
     }
 
-    /// How many API keys are read at once. Most ledgers have fewer.
+    /// The number of API keys read at once. Most ledgers have fewer.
     private static let keyPage = 500
 
     /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
@@ -412,29 +418,29 @@ extension Ledger {
         return (keys.sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }, damage)
     }
 
-    /// Stores an API key in place of the one with the same public part.
+    /// Stores an API key, and replaces an earlier key with the same public part.
     public func put(_ key: APIKey) async throws {
         try await commit(LedgerQuery([.record(APIKey.key(key.id))]), at: key.createdAt) { $0.put(key) }
     }
 
-    /// Finds out whether writing is possible, by a write that changes no record.
+    /// Proves that the storage is writable, by a write that changes no record.
     ///
-    /// - Throws: ``LedgerStorageError`` if writing is not possible.
+    /// - Throws: ``LedgerStorageError`` if the storage is not writable.
     public func proveWritable() async throws { try await storage.proveWritable() }
 
     /// Prepares the storage for the time after an instant, see ``LedgerStorage/prepare(at:)``.
     public func prepare(at now: Timestamp) async { await storage.prepare(at: now) }
 
-    /// How well the storage works at present, see ``LedgerStorage/condition``.
+    /// The present condition of the storage, see ``LedgerStorage/condition``.
     public var condition: StorageCondition { storage.condition }
 
-    /// How far a clock is ahead of the storage's own, see ``LedgerStorage/clockDifference(now:)``.
+    /// The time by which a clock is ahead of the storage's own clock, see ``LedgerStorage/clockDifference(now:)``.
     public func clockDifference(now: @Sendable () -> Timestamp) async throws -> Duration? {
         try await storage.clockDifference(now: now)
     }
 
-    /// When the newest notification arrived; `nil` if there is none among the last `count` documents, in the order of
-    /// their arrival or in that of their signing.
+    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification. The
+    /// last documents are chosen in the order of their arrival or of their signing.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await storage.lastNotification(among: count)
     }

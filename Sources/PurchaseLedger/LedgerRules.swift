@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the operator configures about a ledger.
+/// The operator's configuration of a ledger.
 public struct LedgerRules: Hashable, Sendable {
-    /// The catalogue of each app, by bundle id. An app that is missing here has an empty catalogue.
+    /// The catalogue of each app, by bundle id. An app without an entry has an empty catalogue.
     public var catalogues: [String: Catalogue]
 
-    /// What happens if a customer presents a purchase that belongs to another customer.
+    /// The policy for a customer who presents another customer's purchase.
     public var claimPolicy: ClaimPolicy
 
     /// Whether documents stay when a customer is deleted, for example because the law requires records to be kept.
     public var keepsEvidence: Bool
 
-    /// The bundle ids of the apps about which a worker asks the App Store. The ledger stores ``Job``s for it: only for
-    /// these apps, since jobs that nobody does would pile up.
+    /// The bundle ids of the apps about which a worker asks the App Store. The ledger stores ``Job``s only for these
+    /// apps, because jobs without a worker would pile up.
     public var asksAppStore: Set<String>
 
     public init(

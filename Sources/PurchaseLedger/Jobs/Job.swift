@@ -26,7 +26,7 @@ public struct Job: Hashable, Sendable {
             self.name = name
         }
 
-        /// The key of the record that holds the job.
+        /// The key of the job's record.
         public var key: RecordKey { RecordKey(kind, name, of: .scope(scope)) }
     }
 
@@ -34,11 +34,11 @@ public struct Job: Hashable, Sendable {
     public var id: ID
     /// The time of the next attempt. During a lease, this is the end of the lease.
     public var dueAt: Timestamp
-    /// The number of times that the job was leased.
+    /// The number of leases so far.
     public var attempts: Int
     /// The worker's input, in the form of the job's kind: at most ``payloadLimit`` bytes.
     public var payload: [UInt8]
-    /// The reason why the last attempt failed, as a sentence; `nil` if it did not fail.
+    /// The reason for the failure of the last attempt, as a sentence; `nil` without a failure.
     public var failure: String?
 
     public init(_ id: ID, dueAt: Timestamp, attempts: Int = 0, payload: [UInt8] = [], failure: String? = nil) {
@@ -75,8 +75,8 @@ extension Job {
         return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
     }
 
-    /// Whether a worker may be doing a job that is not due: its due time is within the length of a lease. A job without
-    /// a worker is due equally soon, so that the caller need not make it due.
+    /// Whether a worker may be doing a job before its due time: the due time is within the length of a lease and a
+    /// minute. A job without a worker is due equally soon, so the caller need not make it due.
     ///
     /// - Parameter now: The time by a clock that may differ by a minute from the worker's clock.
     package func mayBeLeased(at now: Timestamp) -> Bool {
@@ -91,7 +91,7 @@ extension Job: RecordValue {
         static let failure = "failure"
     }
 
-    /// The number of characters of a failure that are stored. Longer failures quote a received text.
+    /// The number of Unicode scalars stored of a failure. Longer failures quote a received text.
     private static let failureLimit = 1000
 
     /// Reads a job.

@@ -13,7 +13,7 @@ public struct JobKind: Sendable {
 
     /// The name of the kind.
     public var kind: Job.Kind
-    /// The apps and environments of the jobs that the runner does.
+    /// The apps and environments of the jobs.
     public var scopes: Set<LedgerScope>
     /// The priority of the kind. Among the due jobs of an app and environment, those with the greatest weight begin
     /// first.
@@ -39,26 +39,26 @@ public struct JobKind: Sendable {
     }
 }
 
-/// A job that a worker is doing.
+/// A job during its lease by a worker.
 public final class LeasedJob: Sendable {
     private let state: Mutex<(job: Job, isAnswered: Bool)>
 
     init(_ job: Job) { state = Mutex((job, false)) }
 
-    /// The job as it is stored. Set it after the lease was prolonged, see ``Ledger/prolong(_:payload:at:)``.
+    /// The stored form of the job. Set it after the lease was prolonged, see ``Ledger/prolong(_:payload:at:)``.
     public var job: Job {
         get { state.withLock { $0.job } }
         set { state.withLock { $0.job = newValue } }
     }
 
-    /// Notes that the server asked by the job has answered, even with a refusal. The answer ends a pause of the app and
+    /// Notes an answer from the server that the job asks, even a refusal. An answer may end a pause of the app and
     /// environment.
     public func noteAnswer() { state.withLock { $0.isAnswered = true } }
 
     var isAnswered: Bool { state.withLock { $0.isAnswered } }
 }
 
-/// The outcome of a job that was done.
+/// The outcome of a job.
 public enum JobOutcome: Sendable {
     /// The job is finished.
     case done
@@ -98,7 +98,7 @@ public struct JobFailure: Error {
     }
 }
 
-/// The error if the lease of a job has ended, so that another worker has the job.
+/// The error after the end of a lease, when another worker has the job.
 public struct LeaseLost: Error {
     public init() {}
 }

@@ -20,8 +20,8 @@ extension Job.Kind {
     public static let notificationHistory = Job.Kind(rawValue: "notificationHistory")
     /// Read the whole history of a customer. The name is an order id or a transaction id, the payload the question.
     public static let customerHistory = Job.Kind(rawValue: "customerHistory")
-    /// Verify and record a notification that was invalid when it arrived. The name is the digest of the notification,
-    /// the payload the document, and the failure the reason.
+    /// Verify and record a notification that was invalid on arrival. The name is the digest of the notification, the
+    /// payload the document, and the failure the reason.
     public static let parkedDocument = Job.Kind(rawValue: "parkedDocument")
     /// Run a backfill of an app, in any environment. Workers do not do this job. The job is in production, has no name,
     /// and is due at the end of its lease.

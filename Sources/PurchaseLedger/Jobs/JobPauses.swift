@@ -42,13 +42,14 @@ struct JobPauses {
         pauses[job.scope]?.probeEnd = now.advanced(by: Job.lease)
     }
 
-    /// The kind of the job that failed last; `nil` if there is no pause. The next probe is of another kind, so that a
-    /// job which always fails does not keep the others from being tried.
+    /// The kind of the job that failed last; `nil` without a pause. The next probe is of a different kind, so that a
+    /// job with permanent failures does not block the other jobs.
     func failedKind(_ scope: LedgerScope) -> Job.Kind? { pauses[scope]?.job.kind }
 
-    /// Notes that a job has ended without a failure that concerns others.
+    /// Notes the end of a job without a failure that concerns other jobs.
     ///
-    /// - Parameter isAnswered: Whether it was answered: false too if it asked nobody, or the server stops.
+    /// - Parameter isAnswered: Whether the job got an answer. Also false if the job asked no server, or if this server
+    ///   stops.
     mutating func end(_ job: Job.ID, isAnswered: Bool) {
         guard let pause = pauses[job.scope] else { return }
         if isAnswered, isProbe(job) || pause.failures == 0 { return pauses[job.scope] = nil }

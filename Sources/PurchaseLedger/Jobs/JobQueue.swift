@@ -98,7 +98,7 @@ struct JobQueue {
         pauses.begin(job, at: now)
     }
 
-    /// Notes that a job has ended.
+    /// Notes the end of a job.
     mutating func end(_ job: Job.ID) {
         running[job.key.lane, default: 0] -= 1
         runningOfScope[job.scope, default: 0] -= 1

@@ -36,7 +36,7 @@ public final class JobRunner: Sendable {
         queue = Mutex(JobQueue(kinds))
     }
 
-    /// The jobs that have begun, and the result of a search.
+    /// The jobs that begin, with the result of a search.
     public struct Beginning: Sendable {
         /// The jobs that the caller passes to ``perform(_:)``, concurrently or in turn.
         public var jobs: [Job] = []
@@ -98,7 +98,7 @@ public final class JobRunner: Sendable {
         }
     }
 
-    /// Does a job that has begun, and stores its outcome.
+    /// Does a leased job, and stores its outcome.
     ///
     /// - Throws: ``LedgerStorageError``. The job is done again after its lease has ended.
     public func perform(_ leased: Job) async throws {
@@ -142,7 +142,7 @@ public final class JobRunner: Sendable {
             queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
         } else {
             let end = queue.withLock { $0.pauses.fail(job.id, failure, at: now) } ?? now
-            // A failure that is perhaps the job's own postpones the job longer each time.
+            // A failure may be the job's own. Such a failure postpones the job longer each time.
             let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.maxOutageRetry))
             next.dueAt = max(end, own, now.advanced(by: .seconds(1)))
         }
@@ -152,8 +152,8 @@ public final class JobRunner: Sendable {
         return next
     }
 
-    /// The longest time for which a job is postponed after an unanswered request. All jobs are therefore done at most
-    /// this long after an outage.
+    /// The maximum delay of a job after an unanswered request. After an outage, every job is tried again within this
+    /// time.
     private static let maxOutageRetry = Duration.seconds(900)
 
     /// Does a due job, unless there is none or a pause prevents it.

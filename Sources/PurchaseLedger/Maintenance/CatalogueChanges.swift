@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A change of the catalogue may change when purchases end, so all chains of the app are evaluated again.
+// Evaluates all chains of an app again after a change of its catalogue, because purchases may now end at other times.
 
 public import AppStoreModel
 
 extension Ledger {
-    /// How many chains are evaluated in one commit.
+    /// The number of chains evaluated in a commit.
     private static let catalogueChainPage = 200
 
-    /// Evaluates the chains of every app whose catalogue changed since the last call, and publishes what that changes.
+    /// Evaluates the chains of every app with a changed catalogue since the last call, and publishes the resulting
+    /// changes.
     ///
-    /// If a call is interrupted, the next one evaluates all of these chains again.
+    /// After an interrupted call, the next call evaluates all of these chains again.
     ///
-    /// - Returns: How many chains were evaluated.
-    /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All others were evaluated, and the
-    ///   next call evaluates all of them again.
+    /// - Returns: The number of evaluated chains.
+    /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All other chains were evaluated, and
+    ///   the next call evaluates all chains again.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
         guard !digests.isEmpty else { return 0 }
@@ -48,14 +49,15 @@ extension Ledger {
 }
 
 extension Catalogue {
-    /// A digest of everything in the catalogue that decides when purchases end.
+    /// A digest of all catalogue entries that decide when purchases end.
     ///
-    /// Without refused purchases it is that of the versions that knew none, so that an upgrade evaluates nothing again.
+    /// Without refused purchases the digest equals the digest of earlier versions, so that an upgrade evaluates no
+    /// chain again.
     fileprivate var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
         if !refusedPurchases.isEmpty {
-            // An array in an array, which no product is.
+            // No product has the form of an array in an array.
             words.append(.array([.array(refusedPurchases.sorted().map { .string($0) })]))
         }
         return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes

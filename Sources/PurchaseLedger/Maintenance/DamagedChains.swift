@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A chain that cannot be read must not block the others.
+// Skips unreadable chains, so that they do not block the other chains.
 
 import AppStoreModel
 
 extension Ledger {
-    /// Runs `body` once with all of the chains. If one of them is damaged, runs it with each half of them instead,
+    /// Runs `body` once with all chains. If a chain is damaged, runs `body` with each half of the chains instead,
     /// recursively.
     ///
     /// - Returns: The damaged chains with their errors.
@@ -25,9 +25,9 @@ extension Ledger {
         }
     }
 
-    /// Publishes changes of some chains in one commit, and skips damaged ones.
+    /// Publishes changes of some chains in one commit, and skips damaged chains.
     ///
-    /// ``onCommit`` is not called for damage: the ledger can still be written.
+    /// ``onCommit`` is not called for damage, because the ledger can still be written.
     ///
     /// - Returns: The damaged chains.
     func publish(
@@ -47,10 +47,10 @@ extension Ledger {
 }
 
 extension LedgerStorageError {
-    /// The most chains that a message names. `quittance check` names all.
+    /// The maximum number of chains named in a message. `quittance check` names all damaged chains.
     private static let namedChains = 5
 
-    /// The error for chains that cannot be read.
+    /// The error for unreadable chains.
     package static func damaged(_ keys: Set<ChainKey>) -> LedgerStorageError {
         let ids = keys.sorted().prefix(namedChains).map { "\($0.originalTransactionId) of \($0.scope.bundleId)" }
         let more = keys.count > ids.count ? ", …" : ""

@@ -5,7 +5,7 @@ import AppStoreTrust
 
 /// Reads and verifies documents. A cache keeps the last results, so that most documents are read once.
 struct DocumentReader {
-    /// How many documents to cache: a receipt is evidence for many chains in a row.
+    /// The number of documents in the cache. A receipt is evidence for many chains in a row.
     private static let limit = 1000
 
     private let storage: any LedgerStorage
@@ -24,7 +24,7 @@ struct DocumentReader {
         self.verifier = verifier
     }
 
-    /// Reads and verifies documents together, before they are asked for chain by chain.
+    /// Reads and verifies documents together, before they are needed chain by chain.
     mutating func read(_ names: Set<Provenance>) async throws {
         if known.count > Self.limit { known.removeAll() }
         let unread = names.filter { known[$0] == nil }
@@ -44,9 +44,9 @@ struct DocumentReader {
         count += unread.count
     }
 
-    /// The evidence in the documents of a chain. Leaves out a document that cannot be read or verified, and adds it to
+    /// The evidence in the documents of a chain. A document that cannot be read or verified is left out, and added to
     /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound
-    /// by another of the documents.
+    /// by a different document of the chain.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Provenance: Evidence] {
         try await read(names)
         var evidence: [Provenance: Evidence] = [:]
@@ -65,13 +65,13 @@ struct DocumentReader {
         return evidence.merging(bound) { first, _ in first }
     }
 
-    /// A document that was read, as it is stored; `nil` if it cannot be read or verified.
+    /// The stored form of a document that was read; `nil` if the document cannot be read or verified.
     func stored(_ name: Provenance) -> StoredDocument? { (known[name] ?? nil)?.stored }
 
-    /// Whether a document that was asked for cannot be read or verified.
+    /// Whether a requested document cannot be read or verified.
     func isUnreadable(_ name: Provenance) -> Bool { known[name].map { $0 == nil } ?? false }
 
-    /// Forgets documents that are not stored any more, with what was wrong with them.
+    /// Removes documents that are no longer stored, with their faults.
     mutating func forget(_ names: Set<Provenance>) {
         for name in names { known[name] = nil }
         faults.removeAll { $0.document.map(names.contains) ?? false }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies every stored document again, compares every chain with its documents, and reads everything else.
+// Verifies every stored document again, compares every chain with its documents, and reads all other records.
 
 import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. Changes nothing, but events that wait
-    /// for their numbers get them, as whenever somebody reads events.
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. The check changes no record, but pending
+    /// events get their numbers, as in every reading of events.
     ///
     /// - Parameters:
-    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. This does not
-    ///     check whether certificates were revoked since.
+    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. The check
+    ///     does not ask whether certificates were revoked since.
     ///   - onDocuments: Called with the number of documents verified so far.
-    /// - Returns: How many documents there are, and all faults.
-    /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops it.
+    /// - Returns: The number of documents, and all faults.
+    /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops the check.
     public func check(
         by verifier: AppStoreVerifier, onDocuments: (_ count: Int) -> Void = { _ in }
     ) async throws -> (documents: Int, faults: [Fault]) {
@@ -24,7 +24,7 @@ extension Ledger {
         var faults: [Fault] = []
         repeat {
             let page = try await storage.documents(.all, after: cursor, limit: Self.page)
-            // One damaged page may make many documents in a row unreadable.
+            // A single damaged page may make many consecutive documents unreadable.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
                 page.items, await Evidence.verify(page.items, by: verifier))
@@ -40,7 +40,7 @@ extension Ledger {
         return (count, faults + (try await eventFaults()))
     }
 
-    /// The events that cannot be read.
+    /// The faults of unreadable events.
     private func eventFaults() async throws -> [Fault] {
         do {
             var faults: [Fault] = []
@@ -53,8 +53,8 @@ extension Ledger {
         }
     }
 
-    /// The events of an app whose bodies are no JSON objects, and the first one whose row cannot be read. Nobody can
-    /// pass the latter, so those after it are not looked for.
+    /// The events of an app with bodies that are no JSON objects, and the first event with an unreadable row. No reader
+    /// can pass this row, so later events are not checked.
     private func eventFaults(of app: String) async throws -> [Fault] {
         var cursor: EventCursor?
         var limit = Self.page
@@ -66,7 +66,7 @@ extension Ledger {
                 faults += page.events.compactMap { $0.bodyFault }
                 cursor = page.next
             } catch EventCursorError.expired(let oldest) {
-                // Somebody has erased old events meanwhile.
+                // Old events were erased meanwhile.
                 cursor = oldest
             } catch let error as LedgerStorageError where error.code == .damaged {
                 limit /= 2
@@ -77,7 +77,7 @@ extension Ledger {
         }
     }
 
-    /// The records that cannot be read, and what the notes of roots say about these roots.
+    /// The faults of unreadable records, and a fault if the notes of roots refuse the given roots.
     private func recordFaults(_ roots: TrustRoots) async throws -> [Fault] {
         var cursor: ScanCursor?
         var faults: [Fault] = []
@@ -95,7 +95,7 @@ extension Ledger {
         return faults
     }
 
-    /// The fault of a record that is not in the form of its kind; `nil` if it is, or if the kind is not known here.
+    /// The fault of a record that does not have the form of its kind; `nil` for a correct record or an unknown kind.
     @inline(never)
     private static func fault(in record: LedgerRecord) -> Fault? {
         do {
@@ -106,7 +106,7 @@ extension Ledger {
         }
     }
 
-    /// The chains that cannot be read, or differ from their documents.
+    /// The faults of chains that cannot be read, or differ from their documents.
     private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
         var cursor: ScanCursor?
         var faults: [Fault] = []
@@ -128,7 +128,7 @@ extension Ledger {
         return faults
     }
 
-    /// Compares a chain with its documents. What is wrong with a document itself is reported about that document.
+    /// Compares a chain with its documents. A fault of a document itself is reported for the document.
     private func comparison(of key: ChainKey, from reader: inout DocumentReader) async throws -> Fault? {
         do {
             let derivation = try await derivation(of: key, from: &reader)
@@ -138,13 +138,13 @@ extension Ledger {
         }
     }
 
-    /// How many documents, chains or events are read at once: about 10 MB.
+    /// The number of documents, chains or events read at once: about 10 MB.
     private static let page = 500
 }
 
 extension LedgerEvent {
-    /// Why the body is no JSON object; `nil` if it is one. Which members it has is not looked at: a newer version may
-    /// have written it.
+    /// The reason why the body is no JSON object; `nil` if it is an object. The members are not checked, because a
+    /// newer version may have written the body.
     fileprivate var bodyFault: Ledger.Fault? {
         let reason: String
         do throws(JSONError) {

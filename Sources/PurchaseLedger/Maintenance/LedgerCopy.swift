@@ -3,40 +3,40 @@
 public import AppStoreModel
 public import AppStoreTrust
 
-/// Copies a ledger into another storage.
+/// A copy of a ledger into another storage.
 ///
-/// The copy answers like the ledger: it has the same documents, facts, customers and keys, and events under the same
-/// cursors. It works through `LedgerStorage` on both sides, in any direction.
+/// The copy gives the same answers as the ledger. It has the same documents, facts, customers and keys, and the same
+/// events under the same cursors. Both sides are any `LedgerStorage`, so a copy works in any direction.
 ///
-/// Nothing else may write to either ledger meanwhile. A copy that was interrupted goes on when it is run again: what
-/// the target has already is compared and not written again. Nothing that differs is ever replaced.
+/// No other program may write to either ledger meanwhile. An interrupted copy continues when it is run again. Records
+/// already in the target are compared and not written again. A differing record is never replaced.
 ///
-/// From the first write until all was compared the target has a note, ``UnfinishedCopy``, with which no server opens
-/// it.
+/// From the first write to the end of the comparison, the target has a note, ``UnfinishedCopy``. No server opens a
+/// ledger with this note.
 public struct LedgerCopy: Sendable {
-    /// What was copied and compared.
+    /// The numbers of copied and compared records.
     public struct Report: Hashable, Sendable {
-        /// What this run added to the target.
+        /// The records that this run added to the target.
         public var copied: LedgerCounts
-        /// What both ledgers have, compared by content.
+        /// The records of both ledgers, compared by content.
         public var compared: LedgerCounts
     }
 
-    /// What is done with documents.
+    /// A stage of the work on documents.
     public enum Stage: String, Sendable {
-        /// They are in the target.
+        /// The documents are in the target.
         case copied
-        /// They were compared with those of the target.
+        /// The documents were compared with the target's documents.
         case compared
     }
 
-    /// How far a stage has come.
+    /// The progress of a stage.
     public struct Progress: Hashable, Sendable {
-        /// What is done.
+        /// The stage.
         public var stage: Stage
-        /// The documents that are done, also by earlier runs.
+        /// The number of finished documents, including those of earlier runs.
         public var documents: Int
-        /// All documents of the source.
+        /// The number of documents in the source.
         public var total: Int
     }
 
@@ -44,13 +44,13 @@ public struct LedgerCopy: Sendable {
     private let name: String
     private let target: any LedgerStorage
     private let verifier: AppStoreVerifier
-    /// How many records are read at once, and how many documents are committed together at most unless they are of one
-    /// purchase: about 10 MB.
+    /// The number of records read at once, and the maximum number of documents in a commit: about 10 MB. The documents
+    /// of a single purchase may exceed it.
     package var page = 500
 
     /// - Parameters:
-    ///   - name: Where the source is, for people: ``UnfinishedCopy/source``.
-    ///   - target: An empty ledger, or what an interrupted copy of the same source left.
+    ///   - name: The place of the source, for people: ``UnfinishedCopy/source``.
+    ///   - target: An empty ledger, or the target of an interrupted copy of the same source.
     ///   - verifier: As for ``Ledger/check(by:onDocuments:)``.
     public init(
         from source: any LedgerStorage, named name: String, to target: any LedgerStorage, by verifier: AppStoreVerifier
@@ -61,13 +61,14 @@ public struct LedgerCopy: Sendable {
         self.verifier = verifier
     }
 
-    /// Copies what the target lacks, and then compares everything in both directions.
+    /// Copies the records that the target lacks, and then compares the ledgers in both directions.
     ///
     /// - Parameters:
-    ///   - now: When the copy begins.
+    ///   - now: The time at which the copy begins.
     ///   - onProgress: Called after each page of documents.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
-    ///   that the verifier does not trust, `unfinishedCopy` if the source is half a copy. What was copied before stays.
+    ///   that the verifier does not trust, `unfinishedCopy` if the source is half a copy. Records copied before the
+    ///   error stay.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
         try await Self.requireCopyable(source, by: verifier)
         try await Ledger(storage: target).requireNotedRoots(verifier.roots)
@@ -79,22 +80,22 @@ public struct LedgerCopy: Sendable {
         }
         let note = UnfinishedCopy(source: name, beganAt: begun?.beganAt ?? now)
         var writer = CopyWriter(target, DocumentReader(source, verifier), page: page, note)
-        // A document that cannot be copied may be the first of all, and a target without the note looks like a ledger.
+        // The copy may fail at its first document. A target without the note would then look like a ledger.
         if try await target.documentCount() == 0, try await source.documentCount() > 0 { try await writer.begin() }
         do {
             let compared = try await run(&writer, onProgress)
             if begun != nil || writer.isNoted { try await target.note(nil) }
             return Report(copied: writer.counts, compared: compared)
         } catch {
-            // What has begun ends before this does. The first error is thrown.
+            // The running commit ends before this method does. The first error is thrown.
             try? await writer.finish()
             guard let difference = error as? LedgerWalk.Difference else { throw error }
             throw Self.difference(difference.subject)
         }
     }
 
-    /// Throws if a ledger cannot be copied, whatever the target is. ``run(at:onProgress:)`` begins with this; call it
-    /// before the target is made.
+    /// Throws if a ledger cannot be copied to any target. ``run(at:onProgress:)`` begins with this check. Call this
+    /// method before you make the target.
     ///
     /// - Throws: As ``run(at:onProgress:)``.
     public static func requireCopyable(_ source: any LedgerStorage, by verifier: AppStoreVerifier) async throws {
@@ -106,7 +107,7 @@ public struct LedgerCopy: Sendable {
         try await Ledger(storage: source).requireNotedRoots(verifier.roots)
     }
 
-    /// - Returns: What both ledgers have.
+    /// - Returns: The records of both ledgers.
     private func run(_ writer: inout CopyWriter, _ onProgress: (Progress) -> Void) async throws -> LedgerCounts {
         let earlier = try await target.documentCount()
         let total = try await source.documentCount()
@@ -124,12 +125,12 @@ public struct LedgerCopy: Sendable {
         let compared = try await comparison.run {
             onProgress(Progress(stage: .compared, documents: $0, total: total))
         } lacks: { part in
-            // Those of no purchase are copied here, so that documents are read once less.
+            // Documents without a purchase are copied here. This saves a further reading of all documents.
             guard case .documents(let documents) = part else { throw LedgerWalk.Difference(part.subject) }
             try await writer.add(part) { _ in }
             guard try await comparison.lacking(of: documents).isEmpty else { throw LedgerWalk.Difference(part.subject) }
         }
-        // All documents of the source are in the target. If there are as many, there is no other one.
+        // All documents of the source are in the target. If the numbers are equal, the target has no other documents.
         guard try await target.documentCount() == compared.documents else {
             throw LedgerWalk.Difference("the number of documents")
         }
@@ -143,7 +144,7 @@ public struct LedgerCopy: Sendable {
             "The two ledgers differ in \(subject): let nothing else use them, empty the target, and run it again")
     }
 
-    /// Throws if the target has anything that the source has not.
+    /// Throws if the target has a record that the source lacks.
     private func requireNothingElse(
         includesDocuments: Bool, _ error: (_ subject: String) -> LedgerCopyError
     ) async throws {
@@ -158,13 +159,13 @@ public struct LedgerCopy: Sendable {
 }
 
 extension LedgerStorage {
-    /// The copy into this ledger that has begun and not ended; `nil` if the ledger is whole.
+    /// The unfinished copy into this ledger; `nil` if the ledger is complete.
     package func unfinishedCopy() async throws -> UnfinishedCopy? {
         let record = try await load(LedgerQuery([.record(UnfinishedCopy.key)])).records[UnfinishedCopy.key]
         return try record.map(UnfinishedCopy.init)
     }
 
-    /// Notes that a copy into this ledger has begun, or with `nil` that it has ended.
+    /// Notes the beginning of a copy into this ledger, or with `nil` its end.
     package func note(_ copy: UnfinishedCopy?) async throws {
         try await commit(LedgerQuery([.record(UnfinishedCopy.key)])) { _ in
             var changes = LedgerChanges()
@@ -174,24 +175,24 @@ extension LedgerStorage {
     }
 }
 
-/// Why a ledger was not copied.
+/// The reason why a ledger was not copied.
 public struct LedgerCopyError: Error, CustomStringConvertible {
     /// The kinds of reasons.
     @nonexhaustive
     public enum Code: String, Sendable {
-        /// The target has something that the source has not. Nothing was changed.
+        /// The target has a record that the source lacks. No change was made.
         case targetInUse
         /// A document of the source cannot be read, or does not verify.
         case invalidDocument
-        /// Documents were taken from the source to save space, so that its facts cannot be derived from the copy.
+        /// Documents were removed from the source to save space. Its facts could not be derived from the copy.
         case incompleteSource
-        /// After the copy the two ledgers differ.
+        /// The two ledgers differ after the copy.
         case differs
     }
 
     /// The kind of reason, for programs.
     public var code: Code
-    /// What happened and what to do, for people.
+    /// The cause and the remedy, for people.
     public var message: String
 
     init(_ code: Code, _ message: String) {
@@ -202,7 +203,7 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
     public var description: String { "\(code.rawValue): \(message)" }
 }
 
-/// Writes into the target what it lacks.
+/// Writes the missing records into the target.
 ///
 /// While chains are committed, the next documents are read and verified.
 private struct CopyWriter {
@@ -213,15 +214,15 @@ private struct CopyWriter {
     /// Whether the target has the note.
     private(set) var isNoted = false
     private(set) var counts = LedgerCounts()
-    /// The commit that has begun.
+    /// The running commit.
     private var commit: Task<Void, any Error>?
-    /// The documents of several chains that were added with the first of them.
+    /// The documents of several chains. Each was added with its first chain.
     private var shared: Set<Provenance> = []
     private var written = 0
     private var nextAdaptation = firstAdaptation
 
-    /// After so many records the target adapts to its size for the first time, and then whenever there are twice as
-    /// many: a database reads thousands of rows quickly, however it plans that.
+    /// The number of records after which the target first adapts to its size. Later it adapts whenever the number has
+    /// doubled. A database reads thousands of rows quickly with any plan.
     private static let firstAdaptation = 2000
 
     init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
@@ -275,9 +276,9 @@ private struct CopyWriter {
         try await begin(changes)
     }
 
-    /// The documents to store, after they were verified.
+    /// The documents to store, after their verification.
     ///
-    /// - Parameter names: All documents of the chain, of which some bind others.
+    /// - Parameter names: All documents of the chain, because some of them bind others.
     private mutating func documents(
         _ references: [DocumentReference], among names: Set<Provenance>
     ) async throws -> [NewDocument] {
@@ -311,19 +312,19 @@ private struct CopyWriter {
             .invalidDocument, "\(document) cannot be copied. \(error) quittance check lists all such documents")
     }
 
-    /// Notes that the copy has begun.
+    /// Notes the beginning of the copy.
     mutating func begin() async throws {
         guard !isNoted else { return }
         try await target.note(note)
         isNoted = true
     }
 
-    /// Begins to commit, once the commit before has ended.
+    /// Begins a commit after the end of the previous commit.
     private mutating func begin(_ changes: LedgerChanges) async throws {
         try await finish()
         try await begin()
         let arriving = changes.documents.map(\.evidence)
-        // Of a notification, tokens that are stored are not stored again.
+        // Tokens of a notification are not stored again if they are already stored.
         let names = arriving.flatMap { [$0] + $0.parts }.map { LedgerKey.document($0.provenance) }
         let keys = changes.chains.map { LedgerKey.chain($0.key) } + changes.records.map { LedgerKey.record($0.key) }
         let query = LedgerQuery(names + keys, arriving: arriving)
@@ -336,7 +337,7 @@ private struct CopyWriter {
         written += changes.customers.count + changes.chains.count + changes.documents.count + changes.events.count
     }
 
-    /// Waits until all is committed that was added.
+    /// Waits until all added records are committed.
     mutating func finish() async throws {
         guard let commit else { return }
         self.commit = nil
@@ -348,7 +349,8 @@ private struct CopyWriter {
 }
 
 extension [LedgerWalk.Chain] {
-    /// Groups of neighbours that lack at most so many documents together, unless one lacks more.
+    /// Groups of consecutive chains with at most `limit` documents in each group. A chain with more documents is a
+    /// group of its own.
     fileprivate func groups(ofDocuments limit: Int) -> [[LedgerWalk.Chain]] {
         var groups: [[LedgerWalk.Chain]] = []
         var count = 0
@@ -366,7 +368,8 @@ extension [LedgerWalk.Chain] {
 }
 
 extension [NewDocument] {
-    /// The tokens in a notification come directly before it, so that a storage does not store them twice.
+    /// The documents, with the tokens of a notification directly before it, so that a storage does not store them
+    /// twice.
     fileprivate var inOrder: [NewDocument] {
         let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
         var ordered: [NewDocument] = []
@@ -382,17 +385,17 @@ extension [NewDocument] {
 }
 
 extension NewDocument {
-    /// Notifications first, which take their tokens with them; otherwise the order of arrival.
+    /// Notifications come first, together with their tokens; otherwise the order of arrival counts.
     fileprivate var sortKey: (Int, Timestamp, Provenance) {
         (evidence.parts.isEmpty ? 1 : 0, receivedAt, evidence.provenance)
     }
 }
 
 extension Evidence {
-    /// The same evidence with what is stored about the document: earlier versions stored receipts with everything
-    /// around the payload, and the copy is kept byte for byte.
+    /// This evidence with the stored bytes and notification fields. Earlier versions stored receipts with all parts
+    /// around the payload, and a copy keeps each byte.
     ///
-    /// - Returns: `nil` if the ledger has it under another name, or as another document.
+    /// - Returns: `nil` if the ledger has the document under a different name, kind or scope.
     fileprivate func kept(as stored: StoredDocument) -> Evidence? {
         guard provenance == stored.name, stored.kind == kind, scope == stored.scope else { return nil }
         guard document != stored.document || notification != stored.notification else { return self }

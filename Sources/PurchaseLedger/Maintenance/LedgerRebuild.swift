@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Derives all facts from the stored documents again, and corrects what differs.
+// Derives all facts from the stored documents again, and corrects differences.
 
 public import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
-    /// How many chains are read at once.
+    /// The number of chains read at once.
     private static let chainPage = 100
 
-    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. If they
-    /// differ, corrects them and publishes what that changes. Mends what the storage keeps besides them. If nothing is
-    /// wrong, writes nothing.
+    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. Corrects
+    /// differing facts, and publishes the resulting changes. Repairs the data that the storage keeps besides the
+    /// records. If all is correct, no write happens.
     ///
-    /// If documents about a chain arrive meanwhile, derives that chain again. If old documents were taken from the
-    /// storage, facts without a document stay as they are.
+    /// If documents about a chain arrive meanwhile, the chain is derived again. If old documents were removed from the
+    /// storage, facts without a document stay unchanged.
     ///
     /// - Parameter verifier: As for ``check(by:onDocuments:)``.
     /// - Throws: ``LedgerStorageError``.
@@ -47,14 +47,14 @@ extension Ledger {
         return report
     }
 
-    /// A chain as derived from its documents.
+    /// The facts of a chain, derived from its documents.
     struct Derivation {
         var documents: Set<Provenance>
         var derived: Chain
-        /// The documents that prove that another chain was migrated to this one.
+        /// The documents that prove the migration of a different chain to this chain.
         var migrations: [Evidence]
         var differs: Bool
-        /// Whether all documents could be read. If not, facts differ because of that.
+        /// Whether all documents could be read. Unreadable documents alone make the facts differ.
         var isWhole: Bool
     }
 
@@ -66,7 +66,7 @@ extension Ledger {
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
-        // Asked after the documents were read, so that none is taken in between.
+        // Asked after the documents were read, so that no document is removed in between.
         if derived != stored, try await !storage.keepsAllDocuments() {
             derived.keep(stored, missing: { found[$0] == nil })
         }
@@ -79,8 +79,8 @@ extension Ledger {
             isWhole: !documents.contains(where: reader.isUnreadable))
     }
 
-    /// The stored facts of a chain, and the names of its documents, which were read. If one of them cannot be read
-    /// since it was displaced or erased meanwhile, all is read again.
+    /// The stored facts of a chain, and the names of its documents, which were read. If an unreadable document was
+    /// displaced or erased meanwhile, the chain and its documents are read again.
     private func chainWithDocuments(
         _ key: ChainKey, reading reader: inout DocumentReader
     ) async throws -> (stored: Chain, documents: Set<Provenance>) {
@@ -98,17 +98,17 @@ extension Ledger {
         throw LedgerStorageError(.unavailable, "\(key.originalTransactionId) keeps changing: run it again")
     }
 
-    /// Replaces the stored facts of a chain by the derived ones.
+    /// Replaces the stored facts of a chain by the derived facts.
     ///
-    /// - Returns: Whether they differed.
+    /// - Returns: Whether the facts differed.
     private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
         for _ in 0..<Self.maxAttempts {
             let derivation = try await derivation(of: key, from: &reader)
-            // Facts of a document that became unreadable meanwhile would be lost.
+            // If a document became unreadable meanwhile, a correction would lose its facts.
             guard derivation.differs, reader.faults.isEmpty else { return false }
             let query = LedgerQuery([.chain(key), .evidence(key)])
             let isCorrected = try await commit(query, at: now) { draft in
-                // A document that arrived since is not part of the derivation.
+                // A document that arrived meanwhile is not part of the derivation.
                 guard Set(draft.evidence(key).map(\.name)) == derivation.documents else { return false }
                 draft.correct(derivation.derived, derivation.migrations)
                 return true
@@ -119,19 +119,19 @@ extension Ledger {
             .unavailable, "\(key.originalTransactionId) keeps changing: run it again")
     }
 
-    /// How often to derive one chain if documents about it keep arriving.
+    /// The maximum number of derivations of a chain while documents about it keep arriving.
     private static let maxAttempts = 10
 }
 
 extension Chain {
-    /// Keeps the facts whose documents are missing, and since when a transaction is known: a document that is missing
-    /// may have been the first about it.
+    /// Keeps the facts of missing documents. Also keeps the time since which a transaction is known, because a missing
+    /// document may have been the first about the transaction.
     fileprivate mutating func keep(_ stored: Chain, missing isMissing: (Provenance) -> Bool) {
         for var statement in stored.transactions.values.flatMap(\.statements) {
             if !isMissing(statement.provenance) {
                 let derived = transactions[statement.transactionId]?.statements ?? []
                 guard derived.contains(where: { $0.source == statement.source }) else { continue }
-                // Of two statements the newer one stays, with the earlier of their instants.
+                // The newer of two statements stays, with the earlier of their instants.
                 statement.provenance.signedDate = .distantPast
             }
             merge(statement)
@@ -141,8 +141,8 @@ extension Chain {
 }
 
 extension LedgerDraft {
-    /// Replaces the facts of a chain by derived ones, and publishes what that changes. If the app's catalogue is
-    /// missing, publishes nothing: a server that has the catalogue evaluates the app's chains when it starts.
+    /// Replaces the facts of a chain by derived facts, and publishes the resulting changes. Without the app's catalogue
+    /// no change is published: a server with the catalogue evaluates the app's chains at its start.
     fileprivate mutating func correct(_ derived: Chain, _ migrations: [Evidence]) {
         var record = record(derived.key)
         record.chain = derived
@@ -159,13 +159,13 @@ extension LedgerDraft {
     }
 }
 
-/// The result of deriving all facts from the documents again.
+/// The result of a rebuild, which derives all facts from the documents again.
 public struct RebuildReport: Hashable, Sendable {
-    /// How many documents were read.
+    /// The number of documents read.
     public var documents = 0
-    /// Documents and chains that cannot be read or verified. If any was found before the first correction, nothing was
-    /// changed, since facts would be lost.
+    /// Documents and chains that cannot be read or verified. If a fault was found before the first correction, no
+    /// change was made, because facts would be lost.
     public var faults: [Ledger.Fault] = []
-    /// The chains whose facts differed from the documents and were corrected.
+    /// The chains with facts that differed from the documents and were corrected.
     public var differing: [ChainKey] = []
 }

@@ -2,24 +2,24 @@
 
 import AppStoreModel
 
-/// How many records of each kind there are.
+/// The number of records of each kind.
 public struct LedgerCounts: Hashable, Sendable {
     /// Customers, each with all of its ids.
     public var customers = 0
-    /// Chains, also erased and migrated ones.
+    /// Chains, including erased and migrated chains.
     public var purchases = 0
     /// Signed documents.
     public var documents = 0
-    /// Things to do later.
+    /// Jobs.
     public var jobs = 0
-    /// API keys, also revoked ones.
+    /// API keys, including revoked keys.
     public var apiKeys = 0
-    /// Records of all other kinds, such as notices and notes of the ledger's own.
+    /// Records of all other kinds, such as notices and the ledger's own notes.
     public var records = 0
     /// Events that were not erased.
     public var events = 0
 
-    /// Counts some records, each once. Notices end by themselves, and are no work.
+    /// Counts some records, each once. Notices are no jobs: their due time is only the end of the notice.
     mutating func add(_ found: [LedgerRecord]) {
         for record in found {
             if record.key.kind == APIKey.recordKind {
@@ -33,22 +33,22 @@ public struct LedgerCounts: Hashable, Sendable {
     }
 }
 
-/// Visits everything in one ledger, and finds what another one lacks.
+/// A walk over all records of a ledger, which finds the records that a second ledger lacks.
 struct LedgerWalk {
     let ledger: any LedgerStorage
     let other: any LedgerStorage
-    /// How many records to read at once.
+    /// The number of records to read at once.
     var page: Int
-    /// Whether the other ledger must know the numbers that this one gave.
+    /// Whether the other ledger must know the numbers that this ledger gave.
     var includesMarks = true
-    /// Whether to visit the documents, beside the names of those that are evidence.
+    /// Whether to visit the documents too, in addition to the names of the documents in evidence.
     var includesDocuments = true
 
-    /// What the other ledger lacks.
+    /// A part of the ledger that the other ledger lacks.
     enum Part {
         case customers([CustomerRecord])
         case chains([Chain])
-        /// Documents that it has for no chain either.
+        /// Documents that the other ledger does not have for any chain either.
         case documents([StoredDocument])
         case records([LedgerRecord])
         case events([LedgerEvent])
@@ -65,9 +65,9 @@ struct LedgerWalk {
         var lacking: Set<Provenance>
     }
 
-    /// A record that the other ledger has with another content.
+    /// The error for a record with different content in the other ledger.
     struct Difference: Error {
-        /// What differs, such as `the purchase 12 of com.example`.
+        /// The differing record, such as `the purchase 12 of com.example`.
         var subject: String
 
         init(_ subject: String) {
@@ -75,12 +75,12 @@ struct LedgerWalk {
         }
     }
 
-    /// Visits everything, in an order in which it can be copied.
+    /// Visits all records, in an order in which they can be copied.
     ///
     /// - Parameters:
     ///   - onDocuments: Called with the number of documents visited so far.
-    ///   - lacks: Called for everything that the other ledger lacks.
-    /// - Returns: What this ledger has.
+    ///   - lacks: Called for each part that the other ledger lacks.
+    /// - Returns: The numbers of records in this ledger.
     /// - Throws: ``Difference``, `LedgerStorageError` and errors of `lacks`.
     func run(
         onDocuments: (Int) -> Void = { _ in }, lacks: (Part) async throws -> Void
@@ -121,15 +121,15 @@ struct LedgerWalk {
         return counts
     }
 
-    /// Those of some documents that the other ledger lacks.
+    /// The documents that the other ledger lacks.
     ///
-    /// - Throws: ``Difference`` if it has one of them with another content.
+    /// - Throws: ``Difference`` if the other ledger has a document with different content.
     func lacking(of documents: [StoredDocument]) async throws -> [StoredDocument] {
         let found = try await other.load(LedgerQuery(documents.map { .content($0.name) })).documents
         return try Self.missing(documents, in: found, by: \.name, \.subject)
     }
 
-    /// Handles page after page. The next one is read meanwhile.
+    /// Handles page after page, and reads the next page meanwhile.
     private func pages<Item: Sendable>(
         _ scan: @escaping @Sendable (ScanCursor?, Int) async throws -> ScanPage<Item>,
         _ body: ([Item]) async throws -> Void
@@ -143,15 +143,15 @@ struct LedgerWalk {
         }
     }
 
-    /// - Returns: How many events there are.
+    /// - Returns: The number of events.
     private func visitApps(_ lacks: (Part) async throws -> Void) async throws -> Int {
         let apps = try await ledger.marks().erasedEvents.keys.sorted()
-        // Before the events, whose cursors name their epochs.
+        // The epochs come before the events, because the cursor of an event names its epoch.
         if includesMarks { try await visitEpochs(lacks) }
         var count = 0
         for app in apps { count += try await visitEvents(of: app, lacks) }
         guard includesMarks else { return count }
-        // After the events: reading them may have numbered more of them.
+        // The marks come after the events, because a reading of events may have numbered further events.
         let marks = try await ledger.marks()
         let others = try await other.marks()
         if try !Self.covers(others, marks) { try await lacks(.marks(marks)) }
@@ -179,7 +179,7 @@ struct LedgerWalk {
         }
     }
 
-    /// The events that the other ledger has after a cursor.
+    /// The events of the other ledger after a cursor.
     private func others(
         of app: String, _ cursor: EventCursor?, _ limit: Int
     ) async throws -> [EventCursor?: LedgerEvent] {
@@ -189,7 +189,7 @@ struct LedgerWalk {
         } catch EventCursorError.expired {
             throw Difference(Self.erasedEvents(of: app))
         } catch is EventCursorError {
-            // Its events end before the cursor, or are not of this epoch.
+            // The other ledger's events end before the cursor, or are not of this epoch.
             return [:]
         }
     }
@@ -197,11 +197,11 @@ struct LedgerWalk {
 
 // MARK: - Comparing
 
-// None of these is inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+// These methods are not inlined into their asynchronous callers, which this compiler's optimizer gets wrong.
 extension LedgerWalk {
-    /// Those of some records that are not among others.
+    /// The records that `found` lacks.
     ///
-    /// - Throws: ``Difference`` if one of them is, with another content.
+    /// - Throws: ``Difference`` if `found` has a record with different content.
     @inline(never)
     private static func missing<Record: Equatable, Name: Hashable>(
         _ records: [Record], in found: [Name: Record], by name: (Record) -> Name, _ subject: (Record) -> String
@@ -232,7 +232,8 @@ extension LedgerWalk {
         try keys.compactMap { try missing($0, own, in: found) }
     }
 
-    /// A chain without facts is like none: an interrupted copy leaves one whose documents are also of another chain.
+    /// The part of a chain that the other ledger lacks. A chain without facts counts as missing: an interrupted copy
+    /// leaves such a chain if its documents also belong to a copied chain.
     private static func missing(
         _ key: ChainKey, _ own: LedgerSnapshot, in found: LedgerSnapshot
     ) throws -> Chain? {
@@ -265,7 +266,7 @@ extension LedgerWalk {
 // MARK: - Names
 
 extension LedgerWalk.Part {
-    /// The first thing that is lacking, such as `the purchase 12 of com.example`.
+    /// The first lacking record, such as `the purchase 12 of com.example`.
     var subject: String {
         switch self {
         case .customers(let records): records.first?.subject ?? ""

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kinds of records that this version reads, each with the type of its values.
+// The kinds of records known to this version, each with the type of its values.
 
 extension RecordKind {
     /// The type of the values of each kind. A new kind of record is added here, so that
-    /// ``Ledger/check(by:onDocuments:)`` finds damage in it. A kind that is missing here is one of a newer version.
+    /// ``Ledger/check(by:onDocuments:)`` finds damage in its records. A missing kind belongs to a newer version.
     package static let forms: [RecordKind: any RecordValue.Type] = {
         var forms: [RecordKind: any RecordValue.Type] = [
             APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,

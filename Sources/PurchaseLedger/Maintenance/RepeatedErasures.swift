@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Erasures with a journal: written before they are committed, and repeated in a ledger that lacks them.
+// Writes erasures into a journal before their commit, and repeats them in a ledger that lacks them.
 
 import AppStoreModel
 
 extension Ledger {
     private enum Erasure {
         case unknown
-        /// The customer has got ids that are not in the journal.
+        /// The customer has new ids that are not in the journal.
         case grown
         case erased(DeletionReport)
     }
 
-    /// How often a customer may get a further id while it is erased.
+    /// The maximum number of attempts at an erasure, in case the customer gets new ids meanwhile.
     private static let maxRounds = 8
 
     /// Writes an erasure into the journal, and commits it.
     ///
-    /// - Parameter instant: Up to when documents count as older than the erasure.
+    /// - Parameter instant: The time up to which documents count as older than the erasure.
     func erase(
         _ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp, _ journal: any ErasureJournal,
         at now: Timestamp
@@ -43,8 +43,8 @@ extension Ledger {
         throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
     }
 
-    /// The accounts of the customer's purchases that nobody else uses: in an older state of the ledger each may be a
-    /// customer that owns one of these purchases, from before they were claimed.
+    /// The accounts of the customer's purchases that no other customer uses. In an older state of the ledger, such an
+    /// account may be a customer that owned a purchase before its claim.
     private func accountsErased(with id: CustomerID) async throws -> Set<CustomerID> {
         guard !rules.keepsEvidence else { return [] }
         let own = try await storage.load(.everything(of: [id]))
@@ -58,13 +58,13 @@ extension Ledger {
         }
     }
 
-    /// How many customers are looked up at once.
+    /// The number of customers looked up at once.
     private static let erasurePage = 500
 
-    /// Erases again, with the time of their erasure, those customers whose erasure is in a journal and not in the
-    /// ledger: after an older state was restored, or if the program ended before it committed an erasure.
+    /// Repeats the erasures that are in a journal and not in the ledger, with their original time. An erasure is
+    /// missing after the restoration of an older state, or if the program ended before the commit.
     ///
-    /// - Returns: How many customers were erased.
+    /// - Returns: The number of erased customers.
     /// - Throws: ``LedgerStorageError``.
     package func replay(_ journal: any ErasureJournal) async throws -> Int {
         let records = Dictionary(grouping: try journal.records(), by: \.bundleId)
@@ -74,12 +74,13 @@ extension Ledger {
         var lacking: [String: [String: ErasureRecord]] = [:]
         for (bundleId, records) in records {
             let last = ErasureNote.number(stored[ErasureNote.key(journal, of: bundleId)])
-            // Of several erasures of one id the newest counts.
+            // Of several erasures of the same id, the newest counts.
             let new = records.filter { $0.number > last }.map { ($0.name, $0) }
             if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
         }
         guard !lacking.isEmpty else { return 0 }
-        // All are found before any is erased: an erasure may remove other customers, and so move the scan.
+        // All customers are found before the first erasure, because an erasure may remove other customers and so move
+        // the scan.
         for (id, erasedAt) in try await customers(in: lacking, journal) {
             let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
             let report = try await commit(.everything(of: [id]), at: erasedAt) {

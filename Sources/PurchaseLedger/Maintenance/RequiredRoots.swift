@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a start does about the roots of earlier starts: it refuses a ledger with documents of roots that are not trusted
-// now, and notes the roots of a ledger that was written before roots were noted.
+// Checks the roots of a ledger when a server starts. A ledger with documents of untrusted roots is refused. The roots
+// are noted for a ledger of a version without such notes.
 
 package import AppStoreModel
 package import AppStoreTrust
 
-/// The roots that anchored documents of a ledger, which a verifier must therefore trust.
+/// The roots that anchored documents of a ledger. A verifier must trust all of them.
 struct RequiredRoots {
-    /// The roots, by the app and environment of their documents: empty for one whose note is empty.
+    /// The roots, by the app and environment of their documents; empty for an empty note.
     private(set) var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
 
     /// The roots of documents without notes.
@@ -16,7 +16,7 @@ struct RequiredRoots {
         anchors = roots.anchors
     }
 
-    /// Reads notes.
+    /// Reads the roots from notes.
     ///
     /// - Throws: `LedgerStorageError.damaged`.
     @inline(never)
@@ -27,7 +27,7 @@ struct RequiredRoots {
         }
     }
 
-    /// Checks that all of these roots are trusted, and that their documents may be in one ledger.
+    /// Checks that all these roots are trusted, and that their documents may be in the same ledger.
     ///
     /// - Throws: `LedgerStorageError.otherRoots`.
     @inline(never)
@@ -45,7 +45,7 @@ extension LedgerStorageError {
     fileprivate static func otherRoots(
         _ found: String, _ roots: Set<TrustAnchor>, _ trusted: Set<TrustAnchor>
     ) -> LedgerStorageError {
-        // A simulator has a root for tokens and another one for receipts, of which one may be missing.
+        // A simulator has a root for tokens and a root for receipts. The configuration may lack only one of the two.
         let isOneMissing = Set(roots.map(\.family)).isSubset(of: trusted.map(\.family))
         let cure =
             isOneMissing
@@ -63,18 +63,18 @@ extension LedgerStorageError {
 }
 
 extension Ledger {
-    /// How many of the newest documents of an environment show which roots anchored those of a ledger without notes.
+    /// The number of newest documents per environment that show the roots of a ledger without notes.
     private static let newestDocuments = 100
 
-    /// Among how many documents these are searched: a moment's work, once.
+    /// The number of documents among which the newest are searched. The search takes a moment, and happens once.
     private static let searchLimit = 100_000
 
-    /// The environments whose documents count for what was bought.
+    /// The environments of documents that count as evidence of purchases.
     private static let environments: [Environment] = [.production, .sandbox]
 
-    /// Checks that the roots of a verifier have all roots that anchored documents in this ledger.
+    /// Checks that a verifier has all roots that anchored documents in this ledger.
     ///
-    /// A ledger without notes, which an earlier version wrote, gets them from its newest documents.
+    /// A ledger of an earlier version has no notes. Its notes are made from its newest documents.
     ///
     /// - Throws: ``LedgerStorageError``: `otherRoots` if the verifier lacks some of these roots, or a document does not
     ///   verify.
@@ -88,13 +88,13 @@ extension Ledger {
         do {
             try await commit(LedgerQuery(found.records.map(LedgerKey.record)), at: now) { $0.note(found) }
         } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
-            // Such a ledger is served as far as that is possible. The next start notes the roots.
+            // A ledger that cannot be written is served as far as possible. The next start notes the roots.
             return
         }
         knownRoots.insert(found.anchors)
     }
 
-    /// Why a ledger with these notes is not used with some roots; `nil` if it is.
+    /// The refusal of some roots by a ledger with these notes; `nil` if the roots are accepted.
     static func refusal(of roots: TrustRoots, by notes: [LedgerRecord]) -> LedgerStorageError? {
         do {
             try RequiredRoots(notes).check(roots)
@@ -104,7 +104,7 @@ extension Ledger {
         }
     }
 
-    /// Checks the roots that are noted.
+    /// Checks the noted roots.
     ///
     /// - Throws: As ``requireRoots(of:at:)``.
     @discardableResult
@@ -115,10 +115,10 @@ extension Ledger {
         return notes
     }
 
-    /// Forgets the roots that anchored documents in this ledger and that are not trusted, since roots were replaced.
-    /// The documents stay, and so does what they say.
+    /// Deletes untrusted roots from the notes of this ledger, after the operator replaced roots. The documents and
+    /// their facts stay.
     ///
-    /// - Returns: The forgotten roots. If there were no notes, nobody knows which these are.
+    /// - Returns: The deleted roots. Roots without notes are unknown, and are not returned.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {
         let scopes = try await notableScopes()
         let trusted = roots.anchors
@@ -135,7 +135,7 @@ extension Ledger {
         }
     }
 
-    /// The roots of the newest documents, of whatever app.
+    /// The roots of the newest documents of all apps.
     private func newestRoots(_ verifier: AppStoreVerifier) async throws -> UnnotedRoots {
         var verifier = verifier
         verifier.apps = .any
@@ -158,7 +158,7 @@ extension Ledger {
 extension UnnotedRoots {
     /// Adds the roots of a stored document.
     ///
-    /// - Throws: `LedgerStorageError.otherRoots` if it does not verify.
+    /// - Throws: `LedgerStorageError.otherRoots` if the document does not verify.
     @inline(never)
     fileprivate mutating func add(
         _ document: StoredDocument, _ result: Result<VerifiedAgain, DocumentFault>, trusted: TrustRoots

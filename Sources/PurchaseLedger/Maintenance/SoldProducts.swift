@@ -2,15 +2,15 @@
 
 package import AppStoreModel
 
-// Which products were bought, to compare them with the catalogue.
+// Counts the sales of each product, for a comparison with the catalogue.
 
-/// What was bought of one product in one app and environment.
+/// The sales of a product in an app and environment.
 package struct SoldProduct: Hashable, Sendable {
-    /// How many transactions: purchases, renewals and restores.
+    /// The number of transactions: purchases, renewals and restores.
     package private(set) var transactions = 0
-    /// When the last one was charged; `nil` if no document says.
+    /// The time of the last charge; `nil` if no document contains it.
     package private(set) var lastPurchaseDate: Timestamp?
-    /// The id of the last one, as an example.
+    /// The id of the last transaction, as an example.
     package private(set) var transactionId: String
 
     fileprivate init(_ statement: TransactionStatement) {
@@ -20,7 +20,7 @@ package struct SoldProduct: Hashable, Sendable {
 
     fileprivate mutating func add(_ statement: TransactionStatement) {
         transactions += 1
-        // Of equal dates the greater id, so that the order of the chains does not matter.
+        // If dates are equal, the greater id counts, so that the order of the chains does not matter.
         let last = lastPurchaseDate ?? .distantPast
         let date = statement.purchaseDate ?? .distantPast
         guard (date, statement.transactionId) >= (last, transactionId) else { return }
@@ -29,11 +29,11 @@ package struct SoldProduct: Hashable, Sendable {
     }
 }
 
-/// What was bought in a ledger.
+/// The sales in a ledger.
 package struct SoldProducts: Sendable {
-    /// By app and environment, and by product.
+    /// The sales by app and environment, and by product id.
     package private(set) var products: [LedgerScope: [String: SoldProduct]] = [:]
-    /// What could not be read, as sentences.
+    /// Sentences about unreadable chains.
     package fileprivate(set) var damage: [String] = []
 
     fileprivate mutating func add(_ chain: Chain) {
@@ -49,13 +49,13 @@ package struct SoldProducts: Sendable {
 }
 
 extension Ledger {
-    /// How many chains are read at once, as by other readings of all chains.
+    /// The number of chains read at once, as in other scans of all chains.
     private static let soldPage = 500
 
-    /// Reads all purchases, page by page. Memory grows with the number of products alone.
+    /// Reads all purchases, page by page. Memory grows only with the number of products.
     ///
     /// - Parameters:
-    ///   - app: The app to read; `nil` for all.
+    ///   - app: The app to read; `nil` for all apps.
     ///   - onPurchases: Called with the number of purchases read so far.
     /// - Throws: ``LedgerStorageError`` other than `damaged`.
     package func soldProducts(

@@ -2,13 +2,13 @@
 
 public import AppStoreModel
 
-// How many customers a change for all subscribers of a product concerns.
+// Counts the customers who are affected by a change for all subscribers of a product.
 
 extension Ledger {
-    /// Counts the active subscriptions of a product that customers bought themselves: those that the App Store extends
-    /// for all subscribers, as far as this ledger knows them.
+    /// Counts the active subscriptions of a product that customers bought themselves. An extension for all subscribers
+    /// concerns these subscriptions, as far as this ledger knows them.
     ///
-    /// It reads all chains, page by page.
+    /// The method reads all chains, page by page.
     ///
     /// - Throws: ``LedgerStorageError``, also if a chain is damaged.
     public func activeSubscriptions(
@@ -18,10 +18,10 @@ extension Ledger {
         var count = 0
         var cursor: ScanCursor?
         repeat {
-            // As many as other readings of all chains load at a time.
+            // The same page size as in other scans of all chains.
             let page = try await storage.chains(.all, after: cursor, limit: 500)
             let keys = Set(page.items.filter { $0.scope == scope })
-            // A chain that was migrated is found under the name of its successor.
+            // A migrated chain is counted under the name of its successor.
             let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
             count += records.count { record in
                 guard record.successor == nil, record.hasFacts,

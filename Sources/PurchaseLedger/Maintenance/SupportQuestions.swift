@@ -2,19 +2,19 @@
 
 package import AppStoreModel
 
-// What a person who answers a customer asks, besides what apps ask.
+// Answers the questions of customer support, in addition to the questions of apps.
 
 extension Ledger {
-    /// The apps that have an API key, by bundle id. Reads alone, also in a database that takes no writes.
+    /// The apps with an API key, by bundle id. This method only reads, so it also works with a read-only database.
     package func apps() async throws -> [String] { Set(try await apiKeys().items.map(\.bundleId)).sorted() }
 
-    /// The customers that own a chain.
+    /// The owners of a chain.
     package func owners(of key: ChainKey) async throws -> [CustomerRecord] {
         let snapshot = try await storage.load(LedgerQuery([.chain(key)], owners: true))
         return (snapshot.chains[key]?.owners ?? []).compactMap { snapshot.customers[$0.customer] }
     }
 
-    /// What a chain would give its owner, whether it has one or not; `nil` if the chain has no facts.
+    /// The answer that a chain gives its owner, even if the chain has no owner; `nil` if the chain has no facts.
     package func answer(about key: ChainKey, at now: Timestamp) async throws -> CustomerAnswer? {
         let record = try await storage.load(LedgerQuery([.chain(key)])).chains[key]
         guard let record, record.hasFacts else { return nil }
@@ -22,7 +22,7 @@ extension Ledger {
         return CustomerAnswer(nobody, [record], rules.catalogue(key.scope), at: now)
     }
 
-    /// The documents about some chains that were signed last, the newest first, at most `limit`.
+    /// The most recently signed documents about some chains, the newest first, at most `limit`.
     package func newestDocuments(about chains: Set<ChainKey>, limit: Int) async throws -> [StoredDocument] {
         guard !chains.isEmpty else { return [] }
         let evidence = try await storage.load(LedgerQuery(chains.map(LedgerKey.evidence))).evidence

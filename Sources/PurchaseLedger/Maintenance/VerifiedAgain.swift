@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies stored documents again, and names what is wrong with them.
+// Verifies stored documents again, and names their faults.
 
 import AppStoreModel
 import AppStoreTrust
 
 extension Ledger {
-    /// A document that was changed or cannot be verified, or a purchase that cannot be read.
+    /// A fault of a ledger, such as a changed or unverifiable document, or an unreadable purchase.
     public struct Fault: Hashable, Sendable {
-        /// What kind of fault it is, for programs and summaries: a code of `VerificationError`, `wrongDigest` for a
-        /// changed document, `unknownKind` for a document that only a newer version can verify, `damaged` for a record
-        /// that cannot be read, `differing` for a purchase whose facts are not those in its documents, or `otherRoots`.
+        /// The kind of fault, for programs and summaries: a code of `VerificationError`, `wrongDigest` for a changed
+        /// document, `unknownKind` for a document that only a newer version can verify, `damaged` for an unreadable
+        /// record, `differing` for a purchase with other facts than its documents, or `otherRoots`.
         public var code: String
-        /// The name of the document; `nil` for a purchase, or if the name cannot be read.
+        /// The name of the document; `nil` if the fault concerns no document, or if the name cannot be read.
         public var document: Provenance?
-        /// What is wrong, as a sentence.
+        /// A sentence about the fault.
         public var error: String
 
         init(_ code: String = "damaged", document: Provenance? = nil, error: String) {
@@ -23,13 +23,13 @@ extension Ledger {
             self.error = error
         }
 
-        /// A purchase that cannot be read.
+        /// The fault of an unreadable purchase.
         init(unreadable key: ChainKey, _ error: LedgerStorageError) {
             let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
             self.init(error: "The purchase \(name) cannot be read: \(error.message)")
         }
 
-        /// A purchase whose facts are not those in its documents.
+        /// The fault of a purchase with other facts than its documents.
         init(differing key: ChainKey) {
             let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
             self.init(
@@ -38,16 +38,16 @@ extension Ledger {
     }
 }
 
-/// Why a document does not verify any more.
+/// The reason why a document no longer verifies.
 struct DocumentFault: Error {
     /// As ``Ledger/Fault/code``.
     var code: String
     var message: String
 }
 
-/// What a stored document is after it was verified again.
+/// A stored document after its second verification.
 enum VerifiedAgain {
-    /// Evidence; `nil` if it names no app.
+    /// Evidence; `nil` if the document names no app.
     case evidence(Evidence?)
     /// Renewal info, which other evidence binds to an app.
     case renewalInfo(Verified<JWSRenewalInfoDecodedPayload>)
