@@ -4,7 +4,7 @@
 // remaining kinds.
 
 extension Job {
-    /// All kinds of jobs that this version knows.
+    /// All kinds of jobs known to this version.
     public static let kinds: [Kind] = [
         .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument, .backfill,
     ]

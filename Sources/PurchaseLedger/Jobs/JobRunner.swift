@@ -156,7 +156,7 @@ public final class JobRunner: Sendable {
     /// time.
     private static let maxOutageRetry = Duration.seconds(900)
 
-    /// Does a due job, unless there is none or a pause prevents it.
+    /// Does a due job, unless no job is due or a pause prevents it.
     ///
     /// - Returns: False if no job can be done now.
     /// - Throws: As ``perform(_:)``.

@@ -61,7 +61,7 @@ struct LedgerWalk {
         var record: ChainRecord
         /// All documents of the chain.
         var evidence: [DocumentReference]
-        /// Those that the other ledger lacks.
+        /// The documents that the other ledger lacks.
         var lacking: Set<Provenance>
     }
 
@@ -250,7 +250,7 @@ extension LedgerWalk {
         return isThere && lacking.isEmpty ? nil : Chain(record: record, evidence: evidence, lacking: lacking)
     }
 
-    /// Whether a ledger with some marks gives no number again that one with others has given.
+    /// Whether a ledger with the marks `found` gives no number again that a ledger with `marks` has given.
     @inline(never)
     private static func covers(_ found: HighWaterMarks, _ marks: HighWaterMarks) throws -> Bool {
         for (app, erased) in marks.erasedEvents where found.erasedEvents[app] ?? 0 > erased {
