@@ -30,7 +30,8 @@ public struct Reconciler: Sendable {
     /// at most. If `now` were ahead of it, hours of the history would never be read.
     public var appStoreTime: @Sendable () -> Timestamp? = { nil }
 
-    /// Called with the job of each document that is parked. The job verifies the document again.
+    /// Called with the job of each parked document. The job verifies the document again, unless the document is too
+    /// large to be stored.
     public var onParked: @Sendable (Job) -> Void = { _ in }
 
     /// Called once for each part of the notification history that the App Store does not show, or no longer shows. The

@@ -100,7 +100,7 @@ extension Reconciler {
     }
 
     /// Sets the `appAccountToken` of a purchase, for example after the customer redeemed an offer code outside the app.
-    /// Purchases of family members have no such token.
+    /// Not for purchases of family members.
     ///
     /// - Parameters:
     ///   - token: A UUID.

@@ -7,13 +7,13 @@ import PurchaseLedger
 
 /// Reads the histories of many customers of an app into the ledger, within Apple's rate limits.
 ///
-/// A backfill stores no jobs. If it is interrupted, its records stay, and the next backfill reads an unfinished history
+/// A backfill stores no jobs. After an interruption its records stay, and the next backfill reads unfinished histories
 /// again.
 public struct Backfill: Sendable {
     /// The number of concurrent histories. Eight suffice for 50 requests a second if an answer takes a seventh of a
     /// second.
     private static let width = 8
-    /// The maximum number of waits per history after a rate limit: three hours in total.
+    /// The maximum number of waits per history after a rate limit: up to three hours in total.
     private static let maxWaits = 3
     /// The number of consecutive histories without an answer that counts as an outage.
     static let maxFailures = 20
@@ -215,7 +215,8 @@ extension AppStoreAPIError {
     /// Whether the App Store, or the rate limit, named the time of the next attempt.
     fileprivate var isPause: Bool { retryAt != nil && (code == .rateLimited || code == .overBudget) }
 
-    /// Whether the failure is independent of the question. A portal on the way answers every request with its own page.
+    /// Whether the failure is independent of the question. A captive portal, for example, answers every request with
+    /// its own page.
     fileprivate var isOutage: Bool {
         switch code {
         case .unreachable, .timedOut, .unavailable, .malformedAnswer, .rateLimited, .overBudget, .credentials: true

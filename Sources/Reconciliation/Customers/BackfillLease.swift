@@ -103,7 +103,7 @@ public final class BackfillLease: Sendable {
     /// then stop.
     public var isLost: Bool { state.withLock { $0.isLost } }
 
-    /// Starts the full length of the lease again.
+    /// Restarts the lease with its full length.
     package func prolong() async throws {
         let job = state.withLock { $0.job }
         var next = job

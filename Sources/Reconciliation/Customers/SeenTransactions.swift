@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The transactions in all histories of a backfill. Because of them no transaction is requested or stored twice,
+/// The transactions in all histories of a backfill. A transaction in this set is not requested or stored again,
 /// although the App Store signs each answer anew.
 ///
 /// If several workers begin the same history, only the first worker reads on. The other workers wait.
@@ -13,7 +13,7 @@ final class SeenTransactions: Sendable {
     typealias Reading = Int
 
     /// The maximum number of transactions in memory, which take some 70 MB. At this number the memory is cleared. Each
-    /// transaction that a later line names then costs a request.
+    /// cleared transaction then costs a request if a later line names it.
     private static let capacity = 500_000
 
     fileprivate struct State {

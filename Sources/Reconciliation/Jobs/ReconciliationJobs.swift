@@ -38,7 +38,7 @@ extension Reconciler {
         }
         var history = kind(.notificationHistory, weight: 4, maxAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
-        // After a failure the history is up to date within its interval.
+        // With this maximum, the history is up to date within its interval after a failure.
         history.maxRetry = interval
         history.maxWait = { _ in max(interval, .seconds(3600)) }
         var customer = kind(.customerHistory, weight: 3, maxAtOnce: 4) { try await $0.goOnWithHistory($1) }

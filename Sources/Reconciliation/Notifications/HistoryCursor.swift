@@ -61,12 +61,12 @@ extension HistoryCursor {
 
     /// The interval between two re-readings of the last days.
     static let lookInterval = Duration.seconds(86_400)
-    /// The length of a re-reading. A notification that was first sent three days late enters the history three days
-    /// late.
+    /// The length of the re-read stretch. A notification that was first sent three days late enters the history three
+    /// days late.
     static let lookBack = Duration.seconds(3 * 86_400)
 
-    /// A refusal of a start date within this time is not believed at first, because Apple has no limit that is so
-    /// short. A mistake, or an answer of a foreign server, then costs a retry and skips no notification.
+    /// A refusal of a start date within this time is not believed at first, because no limit of Apple's is so short. A
+    /// mistake, or an answer of a foreign server, then costs a retry and skips no notification.
     static let certainPast = lookBack
     /// The number of consecutive refusals after which such a refusal is believed. Otherwise an unknown rule of Apple's
     /// could make the server repeat a request for ever.

@@ -12,7 +12,7 @@ extension Reconciler {
     /// valid only after a change by the operator.
     static let parkedInterval = Duration.seconds(86_400)
 
-    /// Parks an invalid document, unless it is larger than ``PurchaseLedger/Job/payloadLimit``.
+    /// Parks an invalid document. A document above ``PurchaseLedger/Job/payloadLimit`` is reported but not stored.
     func park(_ document: String, because reason: String) async throws {
         let bytes = Array(document.utf8)
         let id = Job.ID(.parkedDocument, "\(DocumentDigest(bytes, .notification))", in: scope)

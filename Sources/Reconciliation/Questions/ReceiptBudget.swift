@@ -8,7 +8,7 @@ import Synchronization
 /// The budget for questions about receipts in an environment.
 final class ReceiptBudget: Sendable {
     /// A tenth of Apple's rate limits: 5 questions a second, in the sandbox a question every two seconds. While all
-    /// customers of an app move to this server, lost notifications need the rest.
+    /// customers of an app move to this server, the rest is left for lost notifications.
     private static let percent = 10
 
     /// The time without questions after an unanswered question. An unreachable App Store then delays a few receipts
