@@ -234,8 +234,8 @@ extension Ledger {
     /// purchases are erased too. Purchases with a further owner stay. Events stay, but no longer name the customer.
     ///
     /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. Otherwise documents count as older than the
-    ///   erasure only up to the newest signing date in the ledger. If the clock is ahead, documents signed after the
-    ///   erasure would otherwise be dropped.
+    ///   erasure only up to the newest signing date in the ledger. With a clock that is ahead, a later bound would drop
+    ///   documents signed after the erasure.
     /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true
@@ -249,7 +249,7 @@ extension Ledger {
     }
 
     /// The number of newest documents that are searched for the newest signing date, and the number of documents read.
-    /// Both suffice to pass over old documents that a backfill brought last.
+    /// These numbers suffice to pass over old documents that a backfill brought last.
     private static let newestDocuments = (searched: 1000, read: 20)
 
     /// The latest instant up to `now` that is proven to be past: the newest date at which the App Store signed a
@@ -366,7 +366,7 @@ extension Ledger {
         try await storage.events(of: bundleId, after: cursor, limit: limit)
     }
 
-    /// Erases events that were recorded before an instant, at most `limit`. Cursors before the erased events expire.
+    /// Erases events recorded before an instant, at most `limit`. Cursors before the erased events expire.
     ///
     /// - Returns: The number of erased events: `limit` if there may be more.
     public func eraseEvents(before instant: Timestamp, limit: Int = 5000) async throws -> Int {

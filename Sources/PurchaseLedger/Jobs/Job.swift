@@ -75,8 +75,8 @@ extension Job {
         return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
     }
 
-    /// Whether a worker may be doing a job before its due time: the due time is within the length of a lease and a
-    /// minute. A job without a worker is due equally soon, so the caller need not make it due.
+    /// Whether a worker may be doing a job before its due time, because the due time is at most a lease and a minute
+    /// ahead. A job without a worker is due equally soon, so the caller need not make it due.
     ///
     /// - Parameter now: The time by a clock that may differ by a minute from the worker's clock.
     package func mayBeLeased(at now: Timestamp) -> Bool {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The kinds of jobs. Decisions create jobs of the first two kinds. The module Reconciliation creates the jobs of the
-// remaining kinds.
+// remaining kinds, and further jobs of the first kind.
 
 extension Job {
     /// All kinds of jobs known to this version.

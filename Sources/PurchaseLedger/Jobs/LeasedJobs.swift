@@ -41,7 +41,7 @@ extension Ledger {
         }
     }
 
-    /// Stores a worker's progress with a job, and starts the full length of its lease again.
+    /// Stores a worker's progress with a job, and restarts the lease with its full length.
     ///
     /// - Throws: ``LeaseLost`` if another worker has the job; ``LedgerStorageError``.
     public func prolong(_ job: inout Job, payload: [UInt8], at now: Timestamp) async throws {

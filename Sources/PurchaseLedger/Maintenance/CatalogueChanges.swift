@@ -8,7 +8,7 @@ extension Ledger {
     /// The number of chains evaluated in a commit.
     private static let catalogueChainPage = 200
 
-    /// Evaluates the chains of every app with a changed catalogue since the last call, and publishes the resulting
+    /// Evaluates the chains of every app if its catalogue has changed since the last call, and publishes the resulting
     /// changes.
     ///
     /// After an interrupted call, the next call evaluates all of these chains again.

@@ -106,7 +106,7 @@ extension Ledger {
         }
     }
 
-    /// The faults of chains that cannot be read, or differ from their documents.
+    /// The faults of chains: unreadable, or different from their documents.
     private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
         var cursor: ScanCursor?
         var faults: [Fault] = []

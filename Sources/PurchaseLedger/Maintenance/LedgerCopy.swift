@@ -6,7 +6,7 @@ public import AppStoreTrust
 /// A copy of a ledger into another storage.
 ///
 /// The copy gives the same answers as the ledger. It has the same documents, facts, customers and keys, and the same
-/// events under the same cursors. Both sides are any `LedgerStorage`, so a copy works in any direction.
+/// events under the same cursors. Source and target can be any `LedgerStorage`, so a copy works in any direction.
 ///
 /// No other program may write to either ledger meanwhile. An interrupted copy continues when it is run again. Records
 /// already in the target are compared and not written again. A differing record is never replaced.
@@ -16,7 +16,7 @@ public import AppStoreTrust
 public struct LedgerCopy: Sendable {
     /// The numbers of copied and compared records.
     public struct Report: Hashable, Sendable {
-        /// The records that this run added to the target.
+        /// The records added to the target by this run.
         public var copied: LedgerCounts
         /// The records of both ledgers, compared by content.
         public var compared: LedgerCounts
@@ -61,14 +61,13 @@ public struct LedgerCopy: Sendable {
         self.verifier = verifier
     }
 
-    /// Copies the records that the target lacks, and then compares the ledgers in both directions.
+    /// Copies the missing records, and then compares the ledgers in both directions.
     ///
     /// - Parameters:
     ///   - now: The time at which the copy begins.
     ///   - onProgress: Called after each page of documents.
-    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of roots
-    ///   that the verifier does not trust, `unfinishedCopy` if the source is half a copy. Records copied before the
-    ///   error stay.
+    /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of untrusted
+    ///   roots, `unfinishedCopy` if the source is half a copy. Records copied before the error stay.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
         try await Self.requireCopyable(source, by: verifier)
         try await Ledger(storage: target).requireNotedRoots(verifier.roots)
@@ -184,7 +183,7 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
         case targetInUse
         /// A document of the source cannot be read, or does not verify.
         case invalidDocument
-        /// Documents were removed from the source to save space. Its facts could not be derived from the copy.
+        /// Documents were removed from the source to save space. The source's facts could not be derived from the copy.
         case incompleteSource
         /// The two ledgers differ after the copy.
         case differs

@@ -166,6 +166,6 @@ public struct RebuildReport: Hashable, Sendable {
     /// Documents and chains that cannot be read or verified. If a fault was found before the first correction, no
     /// change was made, because facts would be lost.
     public var faults: [Ledger.Fault] = []
-    /// The chains with facts that differed from the documents and were corrected.
+    /// The chains with differing facts, which were corrected.
     public var differing: [ChainKey] = []
 }

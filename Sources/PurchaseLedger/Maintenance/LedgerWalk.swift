@@ -39,16 +39,16 @@ struct LedgerWalk {
     let other: any LedgerStorage
     /// The number of records to read at once.
     var page: Int
-    /// Whether the other ledger must know the numbers that this ledger gave.
+    /// Whether the other ledger must know the numbers given by this ledger.
     var includesMarks = true
     /// Whether to visit the documents too, in addition to the names of the documents in evidence.
     var includesDocuments = true
 
-    /// A part of the ledger that the other ledger lacks.
+    /// A part missing in the other ledger.
     enum Part {
         case customers([CustomerRecord])
         case chains([Chain])
-        /// Documents that the other ledger does not have for any chain either.
+        /// Documents missing in the other ledger altogether.
         case documents([StoredDocument])
         case records([LedgerRecord])
         case events([LedgerEvent])
@@ -61,7 +61,7 @@ struct LedgerWalk {
         var record: ChainRecord
         /// All documents of the chain.
         var evidence: [DocumentReference]
-        /// The documents that the other ledger lacks.
+        /// The documents missing in the other ledger.
         var lacking: Set<Provenance>
     }
 
@@ -75,11 +75,11 @@ struct LedgerWalk {
         }
     }
 
-    /// Visits all records, in an order in which they can be copied.
+    /// Visits all records, in an order suitable for a copy.
     ///
     /// - Parameters:
     ///   - onDocuments: Called with the number of documents visited so far.
-    ///   - lacks: Called for each part that the other ledger lacks.
+    ///   - lacks: Called for each part missing in the other ledger.
     /// - Returns: The numbers of records in this ledger.
     /// - Throws: ``Difference``, `LedgerStorageError` and errors of `lacks`.
     func run(
@@ -121,7 +121,7 @@ struct LedgerWalk {
         return counts
     }
 
-    /// The documents that the other ledger lacks.
+    /// The documents missing in the other ledger.
     ///
     /// - Throws: ``Difference`` if the other ledger has a document with different content.
     func lacking(of documents: [StoredDocument]) async throws -> [StoredDocument] {
@@ -232,7 +232,7 @@ extension LedgerWalk {
         try keys.compactMap { try missing($0, own, in: found) }
     }
 
-    /// The part of a chain that the other ledger lacks. A chain without facts counts as missing: an interrupted copy
+    /// The part of a chain missing in the other ledger. A chain without facts counts as missing: an interrupted copy
     /// leaves such a chain if its documents also belong to a copied chain.
     private static func missing(
         _ key: ChainKey, _ own: LedgerSnapshot, in found: LedgerSnapshot

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks the roots of a ledger when a server starts. A ledger with documents of untrusted roots is refused. The roots
-// are noted for a ledger of a version without such notes.
+// Checks the roots of a ledger when a server starts. A ledger with documents of untrusted roots is refused. A ledger
+// from a version without notes of roots gets these notes.
 
 package import AppStoreModel
 package import AppStoreTrust
@@ -88,7 +88,7 @@ extension Ledger {
         do {
             try await commit(LedgerQuery(found.records.map(LedgerKey.record)), at: now) { $0.note(found) }
         } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
-            // A ledger that cannot be written is served as far as possible. The next start notes the roots.
+            // A read-only or full ledger is served as far as possible. The next start notes the roots.
             return
         }
         knownRoots.insert(found.anchors)

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// Counts the customers who are affected by a change for all subscribers of a product.
+// Counts the customers affected by a change for all subscribers of a product.
 
 extension Ledger {
     /// Counts the active subscriptions of a product that customers bought themselves. An extension for all subscribers

@@ -53,8 +53,7 @@ public enum EventCursorError: Error, Hashable {
 
 /// A period of a ledger in which each number stands for a single event of an app.
 public struct EventEpoch: Hashable, Sendable {
-    /// A text that is unique among the epochs of all ledgers and apps. Empty for the numbers from a version without
-    /// epochs.
+    /// A text unique among the epochs of all ledgers and apps. Empty for the numbers from a version without epochs.
     public var id: String
     /// The greatest number of the epoch whose event is still the same in this ledger; `nil` for the newest epoch.
     public var last: Int64?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The numbers that a ledger keeps in addition to its records. Because of them no number is given twice, and the erased
-/// events are known. A copy of the ledger needs these numbers too.
+/// The numbers that a ledger keeps in addition to its records. They keep the ledger from giving a number twice, and
+/// show which events were erased. A copy of the ledger needs these numbers too.
 public struct HighWaterMarks: Hashable, Sendable {
     /// The greatest number of any customer, including erased customers.
     public var lastCustomer: Int64 = 0

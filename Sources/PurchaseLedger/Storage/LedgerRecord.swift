@@ -51,7 +51,7 @@ public struct RecordKey: Hashable, Sendable {
         self.name = name
     }
 
-    /// The texts by which records are ordered. They are unique to the key.
+    /// The texts by which records are ordered. No two keys have the same texts.
     package var sortKey: [String] {
         let scope: [String] =
             switch owner {
@@ -104,8 +104,8 @@ public struct LedgerRecord: Hashable, Sendable {
     }
 }
 
-/// The error for a decision with a record that exceeds ``LedgerRecord/payloadLimit`` or a limit on entries. No change
-/// was written. The storage is sound, and a retry fails again.
+/// The error for a decision with a record above ``LedgerRecord/payloadLimit`` or a limit on entries. No change was
+/// written. The storage is sound, and a retry fails again.
 public struct RecordSizeError: Error, CustomStringConvertible {
     /// The key of the record.
     public var key: RecordKey

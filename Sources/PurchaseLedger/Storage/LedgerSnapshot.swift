@@ -38,7 +38,7 @@ public struct LedgerQuery: Hashable, Sendable {
 public struct LedgerSnapshot: Sendable {
     /// The query of this snapshot.
     public var query: LedgerQuery
-    /// The chains of the query that exist.
+    /// The existing chains of the query.
     public var chains: [ChainKey: ChainRecord] = [:]
     /// The chain of each transaction. If documents name different chains, for example after a migration, the newest
     /// document decides.
@@ -50,16 +50,15 @@ public struct LedgerSnapshot: Sendable {
     /// An unused number for each id in the query without a customer. A snapshot that is not for a decision may lack
     /// these numbers.
     public var newNumbers: [CustomerID: Int64] = [:]
-    /// The documents of the query that are stored and readable.
+    /// The stored and readable documents of the query.
     public var names: Set<Provenance> = []
-    /// The documents that were stored with each wording of the query, in any order. Wordings without documents are
-    /// missing.
+    /// The documents stored with each wording of the query, in any order. Wordings without documents are missing.
     public var wordings: [WordingKey: [WordedDocument]] = [:]
     /// The stored documents of the query, with their content.
     public var documents: [Provenance: StoredDocument] = [:]
     /// The documents of each chain whose evidence the query names.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// The records of the query that exist, by key.
+    /// The existing records of the query, by key.
     public var records: [RecordKey: LedgerRecord] = [:]
 
     public init(_ query: LedgerQuery) {
@@ -69,7 +68,7 @@ public struct LedgerSnapshot: Sendable {
     /// The customer with an id; `nil` if the id has no customer.
     public func customer(_ id: CustomerID) -> CustomerRecord? { ids[id].flatMap { customers[$0] } }
 
-    /// The loaded chains that a customer owns, ordered by key.
+    /// The loaded chains of a customer, ordered by key.
     public func chains(of customer: Customer) -> [ChainRecord] {
         chains.values.filter { $0.isOwned(by: customer) }.sorted { $0.key < $1.key }
     }

@@ -26,14 +26,14 @@ public protocol LedgerStorage: Sendable {
 
     /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
-    /// After a cursor was returned, no new event appears before the cursor. The events of a chain keep the order of
-    /// their decisions.
+    /// Once a cursor was returned, no new event appears before it. The events of a chain keep the order of their
+    /// decisions.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after the cursor were erased.
     func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage
 
-    /// Erases events that were recorded before an instant, at most `limit`.
+    /// Erases events recorded before an instant, at most `limit`.
     ///
     /// - Returns: The number of erased events.
     func eraseEvents(before: Timestamp, limit: Int) async throws -> Int
@@ -94,8 +94,7 @@ public protocol LedgerStorage: Sendable {
     func statementCount(_ query: LedgerQuery) async throws -> Int
 
     /// Whether every document is still stored, except for documents that were displaced, or erased with their purchase.
-    /// If old documents were removed from a storage to save space, it returns false. Facts without a document are then
-    /// no error.
+    /// False if old documents were removed from the storage to save space. Facts without a document are then no error.
     func keepsAllDocuments() async throws -> Bool
 
     /// The number of documents.

@@ -28,8 +28,8 @@ public struct ChainRecord: Hashable, Sendable {
     public struct Owner: Hashable, Sendable {
         /// The owner.
         public var customer: Customer
-        /// The reason why the chain belongs to the customer. A newer version may have stored a reason that this version
-        /// does not know.
+        /// The reason why the chain belongs to the customer. A newer version may have stored a reason unknown to this
+        /// version.
         public var reason: Open<LinkReason>
 
         public init(_ customer: Customer, _ reason: LinkReason) {
@@ -85,9 +85,9 @@ public struct CustomerRecord: Hashable, Sendable {
 public struct StoredDocument: Hashable, Sendable {
     /// The digest of the document.
     public var id: DocumentDigest
-    /// The kind of the document. A newer version may have stored a kind that this version does not know.
+    /// The kind of the document. A newer version may have stored a kind unknown to this version.
     public var kind: Open<Evidence.Kind>
-    /// The app and environment that the document names.
+    /// The app and environment in the document.
     public var scope: LedgerScope
     /// The time of the signature; `nil` if the document has no such date.
     public var signedDate: Timestamp?

@@ -8,8 +8,7 @@ public struct StorageReport: Sendable {
     public var warnings: [String] = []
     /// Sentences with information that needs no action.
     public var notes: [String] = []
-    /// The reason why other servers cannot be kept from a ledger that permits only a single server; `nil` if they are
-    /// kept from it.
+    /// The reason why other servers cannot be locked out of a ledger for a single server; `nil` if they are locked out.
     public var lockFailure: String?
     /// A text that two storages share if and only if they are the same ledger, whatever their addresses; `nil` if
     /// unknown.

@@ -132,7 +132,7 @@ extension Backfill {
         }
     }
 
-    /// A sentence about the environments that were asked for a transaction.
+    /// A sentence about the environments asked for a transaction.
     private var searched: String {
         switch (reconcilers[.production] == nil, reconcilers[.sandbox] == nil) {
         case (false, false): "Neither production nor the sandbox knows it."

@@ -43,7 +43,7 @@ public final class BackfillLease: Sendable {
     /// Takes the lease of an app.
     ///
     /// - Parameters:
-    ///   - run: A text that is unique to this backfill.
+    ///   - run: A text unique to this backfill.
     ///   - wall: Returns the time of the machine.
     ///   - pause: Waits, and throws if the task is cancelled.
     ///   - onWait: Called with the maximum duration before the wait that shows whether the holder of a lease still

@@ -11,7 +11,7 @@ import PurchaseLedger
 /// it.
 struct HistoryReading {
     let reconciler: Reconciler
-    /// The question about the part that is still to be read.
+    /// The question about the unread part of the history.
     private(set) var question: HistoryQuestion
     private(set) var report: HistoryReport
     /// The transactions of all readings in the same backfill.
@@ -129,9 +129,9 @@ struct HistoryReading {
     }
 }
 
-/// The error if a different reading of the same history is ahead.
+/// The error if a different reading of the same history is already running.
 struct HistoryIsBeingRead: Error {
-    /// The number of the reading that is ahead.
+    /// The number of the other reading.
     let reading: SeenTransactions.Reading
     /// The report of this reading until the error.
     let report: HistoryReport

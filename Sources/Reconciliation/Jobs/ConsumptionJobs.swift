@@ -7,8 +7,7 @@ import PurchaseLedger
 // Answers the App Store's consumption requests with the information that the app has supplied.
 
 extension Reconciler {
-    /// The number of times that a waiting request is polled before its deadline: every 36 minutes, in the sandbox every
-    /// 15 seconds.
+    /// The number of polls of a waiting request before its deadline: every 36 minutes, in the sandbox every 15 seconds.
     private static let polls: Int64 = 20
 
     /// Does a job that answers a consumption request. Without consent, or without the members that Apple requires, no

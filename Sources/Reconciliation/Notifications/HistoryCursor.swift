@@ -30,7 +30,7 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
     public internal(set) var unread: HistoryStretch?
     /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
-    /// The stretches that are still to be re-read; `nil` for none.
+    /// The stretches still to be re-read; `nil` for none.
     var again: [HistoryStretch]?
     /// The ``HistoryStretch/refusals`` of the stretch after ``through``.
     var refusals: Int?
