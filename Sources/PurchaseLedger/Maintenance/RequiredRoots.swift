@@ -115,8 +115,8 @@ extension Ledger {
         return notes
     }
 
-    /// Deletes untrusted roots from the notes of this ledger, after the operator replaced roots. The documents and
-    /// their facts stay.
+    /// Deletes roots from the notes of this ledger, after the operator replaced roots: the untrusted roots, or all
+    /// noted roots if the trusted roots must not be mixed in a ledger. The documents and their facts stay.
     ///
     /// - Returns: The deleted roots. Roots without notes are unknown, and are not returned.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {

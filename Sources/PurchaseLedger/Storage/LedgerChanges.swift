@@ -13,7 +13,7 @@ public struct LedgerChanges: Sendable {
     public var customers: [CustomerRecord] = []
     /// Customers to erase together with their ids.
     public var erasedCustomers: Set<Customer> = []
-    /// Chains whose documents become evidence for a new chain, with the new chain.
+    /// By chain: the new chain for which its documents become evidence.
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []

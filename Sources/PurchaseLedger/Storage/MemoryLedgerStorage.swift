@@ -119,7 +119,7 @@ private struct State {
     var customers: [Customer: CustomerRecord] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
-    /// Each app numbers its own events, after this number.
+    /// The number after which each app numbers its own events.
     var firstEvent: Int64 = 0
     var records: [RecordKey: LedgerRecord] = [:]
 

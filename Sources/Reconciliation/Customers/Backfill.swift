@@ -191,8 +191,8 @@ extension Backfill {
         }
     }
 
-    /// Begins a reading in the customer's environment. An order is in production. Otherwise the App Store's answers
-    /// decide.
+    /// Begins a reading in the customer's environment. An order belongs to production. For a transaction, the App
+    /// Store's answers show the environment.
     private func begun(
         _ question: HistoryQuestion, _ number: SeenTransactions.Reading
     ) async throws -> HistoryReading? {

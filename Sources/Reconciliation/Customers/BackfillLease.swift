@@ -46,7 +46,7 @@ public final class BackfillLease: Sendable {
     ///   - run: A text unique to this backfill.
     ///   - wall: Returns the time of the machine.
     ///   - pause: Waits, and throws if the task is cancelled.
-    ///   - onWait: Called with the maximum duration before the wait that shows whether the holder of a lease still
+    ///   - onWait: Called before a wait, with its maximum duration. The wait shows whether the holder of a lease still
     ///     runs.
     /// - Throws: ``OtherBackfill``; `LedgerStorageError`; errors of `pause`.
     public init(
