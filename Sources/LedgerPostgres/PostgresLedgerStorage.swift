@@ -15,7 +15,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     let feed: EventFeed
     private let clock: ContinuousClock
     private let limits: PostgresLimits
-    private let works: GroupQueue<PendingCommit, LedgerKey>
+    private let queue: GroupQueue<PendingCommit, LedgerKey>
     private let loads: GroupQueue<WaitingLoad, LedgerKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
@@ -133,7 +133,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
                 showsIdentity: showsIdentity)
             let width = max(1, settings.connections)
             let shares = settings.sharesStatements && !isDistributed
-            works = GroupQueue(
+            queue = GroupQueue(
                 width: shares ? Self.commits : width, largest: shares ? Self.maxGroup : 1, clock: clock,
                 on: { pool.loop }, refuse: { $0.fail(Self.overload) })
             loads = GroupQueue(
@@ -185,8 +185,8 @@ extension PostgresLedgerStorage {
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {
         try await withCheckedThrowingContinuation { continuation in
-            let work = PendingCommit(query, decide) { continuation.resume(with: $0) }
-            works.add(work, query.keys, isAlone: !query.keys.allSatisfy(\.isFoldable)) { await self.run($0) }
+            let commit = PendingCommit(query, decide) { continuation.resume(with: $0) }
+            queue.add(commit, query.keys, isAlone: !query.keys.allSatisfy(\.isFoldable)) { await self.run($0) }
         }
     }
 
@@ -237,7 +237,7 @@ extension PostgresLedgerStorage {
             do {
                 let isFirst = conflicts + losses == 0
                 let alone = try await attempt(group, waits, in: pool.epoch, looksAllUp: !isFirst)
-                for work in alone { await run([work]) }
+                for commit in alone { await run([commit]) }
                 return
             } catch let failure as PostgresFailure where group.count > 1 && failure.isTimeout {
                 guard start.duration(to: clock.now) < limits.group else {
@@ -245,7 +245,7 @@ extension PostgresLedgerStorage {
                 }
                 let waits = (limits.readAlone, limits.sharedLock)
                 return await withDiscardingTaskGroup { tasks in
-                    for work in group { tasks.addTask { await self.run([work], waits) } }
+                    for commit in group { tasks.addTask { await self.run([commit], waits) } }
                 }
             } catch  where group.count > 1 && Self.isOfOne(error) {
                 await run(Array(group.prefix(group.count / 2)), waits)

@@ -122,7 +122,7 @@ struct Auditor {
         var open: [String: Request] = [:]
         for occurrence in world.occurrences {
             guard let id = occurrence.transaction?.transactionId else { continue }
-            switch occurrence.notice.type {
+            switch occurrence.topic.type {
             case .refund, .refundDeclined, .refundReversed: open[id] = nil
             case .consumptionRequest:
                 if let known = open[id], occurrence.date.milliseconds - known.first.milliseconds < 86_400_000 {

@@ -9,7 +9,7 @@ import Reconciliation
 import Synchronization
 
 /// The number of customers in a load, and the duration of their purchases.
-public struct LoadPlan: Hashable, Sendable {
+public struct LoadProfile: Hashable, Sendable {
     /// The seed of everything random.
     public var seed: UInt64
     /// The number of customers. Their purchases are evenly spread over the duration. Every tenth customer asks for a
@@ -60,7 +60,7 @@ public struct SimulatedLoad {
     private static let scopes = [AppStoreModel.Environment.production, .sandbox].map {
         LedgerScope(bundleId: "com.example", environment: $0)
     }
-    private let plan: LoadPlan
+    private let plan: LoadProfile
     private let clock = SimulationClock(Timestamp(milliseconds: 1_769_851_800_000))
     private let transport: SimulatedTransport
     private let counter = RequestCounter()
@@ -71,7 +71,7 @@ public struct SimulatedLoad {
     private var report = LoadReport()
 
     /// Prepares a load on an empty storage.
-    public init(_ plan: LoadPlan, on storage: any LedgerStorage) throws {
+    public init(_ plan: LoadProfile, on storage: any LedgerStorage) throws {
         self.plan = plan
         let world = World(seed: plan.seed, catalogue: SimulatedLife.catalogue, now: clock.now)
         let authority = try StoreAuthority.fixture()

@@ -169,7 +169,7 @@ public struct Simulation {
             do {
                 try await audit(day)
                 if day == plan.days - 1 { try await auditDocuments() }
-            } catch let sentence as Finding {
+            } catch let sentence as Violation {
                 throw SimulationFailure(plan: plan, day: day, sentence: sentence.text)
             }
         }
@@ -194,7 +194,7 @@ extension InAppPurchaseKey {
 }
 
 /// A fault in the auditor's words.
-private struct Finding: Error {
+private struct Violation: Error {
     var text: String
 }
 
@@ -389,17 +389,17 @@ extension Simulation {
         }
         let names = try await steadyStorage.load(LedgerQuery(acknowledged.map(LedgerKey.document))).names
         guard names == acknowledged else {
-            throw Finding(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
+            throw Violation(text: "\(acknowledged.subtracting(names).count) acknowledged documents are lost")
         }
-        if let sentence = try await contradiction() { throw Finding(text: sentence) }
+        if let sentence = try await contradiction() { throw Violation(text: sentence) }
     }
 
     /// Derives all facts from the documents again.
     private func auditDocuments() async throws {
         let rebuilt = try await Ledger(storage: steadyStorage).rebuild(by: verifier, at: clock.now)
-        for fault in rebuilt.faults { throw Finding(text: "A document does not verify again: \(fault.error)") }
+        for fault in rebuilt.faults { throw Violation(text: "A document does not verify again: \(fault.error)") }
         for key in rebuilt.differing {
-            throw Finding(text: "\(key.originalTransactionId) has facts other than its documents'")
+            throw Violation(text: "\(key.originalTransactionId) has facts other than its documents'")
         }
     }
 
@@ -415,7 +415,7 @@ extension Simulation {
         let fault = Auditor.fault(
             in: questions, injection.answers, refused: injection.refused, consenting: Set(life.consenting),
             unheard: unheard, isExact: !plan.isUnkind && plan.asks, in: world)
-        if let fault { throw Finding(text: fault) }
+        if let fault { throw Violation(text: fault) }
     }
 
     private mutating func compare(_ name: String, _ expected: Set<String>, in world: World) async throws {
@@ -426,7 +426,7 @@ extension Simulation {
         report.comparisons += 1
         guard found != expected else { return }
         let states = holdings?.subscriptions.map { "\($0.key) \($0.value.status)" }.sorted() ?? []
-        throw Finding(
+        throw Violation(
             text: "\(name) at \(world.now.iso8601) is entitled to \(expected.sorted()), the ledger says "
                 + "\(found.sorted()): \(states)")
     }

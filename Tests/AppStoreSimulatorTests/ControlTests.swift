@@ -44,7 +44,7 @@ import Testing
 
         func types(since first: Int = 0) -> [String] {
             simulator.store.world.occurrences.dropFirst(first).map { occurrence in
-                [occurrence.notice.type.rawValue, occurrence.notice.subtype?.rawValue].compactMap(\.self)
+                [occurrence.topic.type.rawValue, occurrence.topic.subtype?.rawValue].compactMap(\.self)
                     .joined(separator: ".")
             }
         }

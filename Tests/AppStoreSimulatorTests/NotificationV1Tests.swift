@@ -69,10 +69,10 @@ import Testing
                 let types = world.typesV1(of: occurrence)
                 found.formUnion(types)
                 if occurrence.environment == .sandbox {
-                    #expect(Set(types).isDisjoint(with: Self.notInSandbox), "\(occurrence.notice) \(types)")
+                    #expect(Set(types).isDisjoint(with: Self.notInSandbox), "\(occurrence.topic) \(types)")
                 }
                 if occurrence.transaction?.inAppOwnershipType == .familyShared {
-                    #expect(Set(types).isDisjoint(with: Self.notForMembers), "\(occurrence.notice) \(types)")
+                    #expect(Set(types).isDisjoint(with: Self.notForMembers), "\(occurrence.topic) \(types)")
                 }
             }
         }

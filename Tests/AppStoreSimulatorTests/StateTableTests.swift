@@ -139,9 +139,9 @@ import Testing
                 before == .none
                 || [
                     .subscribed, .didRenew, .didChangeRenewalPref, .offerRedeemed,
-                ].contains(occurrence.notice.type)
+                ].contains(occurrence.topic.type)
             states[id] = (State(status), bringsNewPeriod ? transaction : governing)
-            return (event(occurrence.notice, isOlder: transaction != governing), before, State(status), occurrence)
+            return (event(occurrence.topic, isOlder: transaction != governing), before, State(status), occurrence)
         }
     }
 
@@ -169,7 +169,7 @@ import Testing
 
     @Test func `every notification type and subtype but those of seats is emitted`() throws {
         var emitted: Set<String> = []
-        for occurrence in Self.worlds.flatMap(\.occurrences) { emitted.insert(Self.name(occurrence.notice)) }
+        for occurrence in Self.worlds.flatMap(\.occurrences) { emitted.insert(Self.name(occurrence.topic)) }
         let others = [
             "ONE_TIME_CHARGE", "RENEWAL_EXTENSION SUMMARY", "EXTERNAL_PURCHASE_TOKEN UNREPORTED",
             "EXTERNAL_PURCHASE_TOKEN CREATED", "EXTERNAL_PURCHASE_TOKEN ACTIVE_TOKEN_REMINDER", "RESCIND_CONSENT",
@@ -179,11 +179,11 @@ import Testing
         #expect(Seeds.isOptimised ? emitted == all : emitted.isSubset(of: all), "\(emitted.symmetricDifference(all))")
     }
 
-    private static func name(_ notice: Notice) -> String {
+    private static func name(_ notice: NotificationTopic) -> String {
         ([notice.type.rawValue] + [notice.subtype?.rawValue].compactMap(\.self)).joined(separator: " ")
     }
 
-    private static func event(_ notice: Notice, isOlder: Bool) -> String {
+    private static func event(_ notice: NotificationTopic, isOlder: Bool) -> String {
         switch notice.type {
         case .refund, .refundReversed: "\(name(notice)) of \(isOlder ? "an older" : "the governing") transaction"
         default: name(notice)

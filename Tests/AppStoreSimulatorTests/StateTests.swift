@@ -68,7 +68,7 @@ import Testing
         #expect(answer["completeDate"]?.integer == fixture.store.world.now.milliseconds)
         #expect(fixture.store.world.subscriptions[chain]?.extensions.count == 1)
         #expect(fixture.store.world.subscriptions[chain]?.end ?? end > end)
-        let types = fixture.store.world.occurrences.suffix(2).map(\.notice.type)
+        let types = fixture.store.world.occurrences.suffix(2).map(\.topic.type)
         #expect(types == [.renewalExtended, .renewalExtension])
         let again = try fixture.call(Self.mass, body, in: environment)
         fixture.wait(minutes: 3)

@@ -34,7 +34,7 @@ import Testing
             let answer = chain.subscription(Catalogue(), at: occurrence.date)?.status
             #expect(
                 answer?.number == status.rawValue,
-                "Seed \(seed), \(id), \(occurrence.notice) of \(occurrence.date.iso8601): \(String(describing: answer))"
+                "Seed \(seed), \(id), \(occurrence.topic) of \(occurrence.date.iso8601): \(String(describing: answer))"
             )
         }
     }

@@ -50,7 +50,7 @@ import Testing
         for part in evidence.parts {
             let packed = try PackedDocument.pack(part) { _ in true }
             parts[.document(part.provenance)] = packed.content
-            parts.merge(packed.pieces) { first, _ in first }
+            parts.merge(packed.sharedBlobs) { first, _ in first }
         }
         return (evidence, content, parts)
     }

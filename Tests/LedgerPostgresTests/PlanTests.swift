@@ -64,7 +64,9 @@ import Testing
         }
         var readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
         for name in names {
-            readSet.dependencies.formUnion([.part(.document(name)), .part(.piece(Array(name.digest.bytes.prefix(16))))])
+            readSet.dependencies.formUnion([
+                .part(.document(name)), .part(.sharedBlob(Array(name.digest.bytes.prefix(16)))),
+            ])
         }
         readSet.keys.formUnion((0..<count).map { .evidence(ChainKey("\($0)", in: scope)) })
         // There are no chains, so that their table is read whole.

@@ -45,7 +45,7 @@ import Testing
     @Test func `while customers buy without a pause nothing piles up, and no more than one request a worker is open`()
         async throws
     {
-        var plan = LoadPlan(seed: 1, customers: 200, seconds: 2400)
+        var plan = LoadProfile(seed: 1, customers: 200, seconds: 2400)
         plan.step = 20
         var load = try SimulatedLoad(plan, on: MemoryLedgerStorage())
         let report = try await load.run()

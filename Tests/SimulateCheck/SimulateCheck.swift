@@ -62,7 +62,7 @@ struct SimulateCheck: AsyncParsableCommand {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         // The system clears temporary files that stay.
         defer { try? FileManager.default.removeItem(at: folder) }
-        let plan = LoadPlan(seed: seed, customers: 72_000, seconds: 7200)
+        let plan = LoadProfile(seed: seed, customers: 72_000, seconds: 7200)
         let storage = try SQLiteLedgerStorage(path: folder.appendingPathComponent("ledger.sqlite").path)
         var simulated = try SimulatedLoad(plan, on: storage)
         let report = try await simulated.run()

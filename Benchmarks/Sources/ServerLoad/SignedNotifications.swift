@@ -48,7 +48,7 @@ struct SimulatedStore: Sendable {
         let known = count * 5 / 6
         var world = try Self.world(of: known)
         // Those of many customers come in no order.
-        let before = world.occurrences.filter { $0.notice.type == .subscribed }.shuffled(using: &random)
+        let before = world.occurrences.filter { $0.topic.type == .subscribed }.shuffled(using: &random)
         var stream = try Self.later(known, in: &world)
         let new = try (0..<count - known + count / 3).map { try Self.subscribe(known + $0, in: &world) }
         stream += new.prefix(count - known)
@@ -92,9 +92,9 @@ struct SimulatedStore: Sendable {
         world.advance(to: Timestamp(milliseconds: now.milliseconds - 86_400_000))
         return world.occurrences.dropFirst(first).filter { occurrence in
             switch occurrence.customer.flatMap({ Int($0) }).map({ $0 % 5 }) {
-            case 3: occurrence.notice.type == .didChangeRenewalStatus
-            case 4: occurrence.notice.type == .expired
-            default: occurrence.notice.type == .didRenew
+            case 3: occurrence.topic.type == .didChangeRenewalStatus
+            case 4: occurrence.topic.type == .expired
+            default: occurrence.topic.type == .didRenew
             }
         }
     }

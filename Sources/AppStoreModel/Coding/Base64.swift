@@ -48,8 +48,8 @@ package enum Base64 {
                     }
                     count = blocks * 4
                     let last = (0..<rest).reduce(0) { $0 | Int(bytes[blocks * 3 + $1]) << (16 - 8 * $1) }
-                    for place in 0..<(rest == 0 ? 0 : rest + 1) {
-                        text[count] = letters[last >> (18 - 6 * place) & 63]
+                    for index in 0..<(rest == 0 ? 0 : rest + 1) {
+                        text[count] = letters[last >> (18 - 6 * index) & 63]
                         count += 1
                     }
                 }
@@ -75,10 +75,10 @@ package enum Base64 {
     private static func table(_ alphabet: String) -> [UInt32] {
         var table = [UInt32](repeating: notInAlphabet, count: 4 * 256)
         for (bits, character) in zip(UInt32(0)..., alphabet.utf8) {
-            let places = [
+            let patterns = [
                 bits << 2, bits >> 4 | (bits & 0x0f) << 12, (bits >> 2) << 8 | (bits & 0x03) << 22, bits << 16,
             ]
-            for (place, bits) in places.enumerated() { table[place * 256 + Int(character)] = bits }
+            for (index, bits) in patterns.enumerated() { table[index * 256 + Int(character)] = bits }
         }
         return table
     }
@@ -90,7 +90,7 @@ package enum Base64 {
         guard rest != 1 else { return nil }
         let last = text.suffix(rest).enumerated().reduce(0) { $0 | table[$1.offset * 256 + Int($1.element)] }
         guard last < notInAlphabet, var bytes = decode(blocks: text.dropLast(rest), table) else { return nil }
-        for place in 0..<max(0, rest - 1) { bytes.append(UInt8(truncatingIfNeeded: last >> (place * 8))) }
+        for index in 0..<max(0, rest - 1) { bytes.append(UInt8(truncatingIfNeeded: last >> (index * 8))) }
         return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
     }
 

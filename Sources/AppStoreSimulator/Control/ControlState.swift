@@ -78,7 +78,7 @@ struct CustomerState: Encodable {
     var canPay: Bool
     var asksToBuy: Bool
     var family: [String]
-    var subscriptions: [SubscriptionState]
+    var subscriptions: [SubscriptionChainState]
     var purchases: [TransactionState]
     /// Products that wait for a parent's approval.
     var waiting: [String]
@@ -95,7 +95,7 @@ struct CustomerState: Encodable {
         asksToBuy = customer.asksToBuy
         family = customer.family
         subscriptions = customer.subscriptions.compactMap { id in
-            world.subscriptions[id].map { SubscriptionState(id, $0, in: world) }
+            world.subscriptions[id].map { SubscriptionChainState(id, $0, in: world) }
         }
         purchases = customer.purchases.compactMap { id in
             world.purchases[id].map { TransactionState($0, in: world) }
@@ -105,7 +105,7 @@ struct CustomerState: Encodable {
 }
 
 /// A subscription with its transactions.
-struct SubscriptionState: Encodable {
+struct SubscriptionChainState: Encodable {
     var originalTransactionId: String
     var productId: String?
     var status: String
@@ -199,8 +199,8 @@ struct NotificationState: Encodable {
     init(_ occurrence: Occurrence) {
         notificationUUID = occurrence.id
         date = occurrence.date.iso8601
-        type = occurrence.notice.type.rawValue
-        subtype = occurrence.notice.subtype?.rawValue
+        type = occurrence.topic.type.rawValue
+        subtype = occurrence.topic.subtype?.rawValue
         customer = occurrence.customer
         transactionId = occurrence.transaction?.transactionId
     }

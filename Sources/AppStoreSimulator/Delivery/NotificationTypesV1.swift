@@ -15,7 +15,7 @@ extension World {
     }
 
     private func counterpartsV1(of occurrence: Occurrence) -> [NotificationTypeV1] {
-        switch (occurrence.notice.type, occurrence.notice.subtype) {
+        switch (occurrence.topic.type, occurrence.topic.subtype) {
         case (.subscribed, .initialBuy): [.initialBuy]
         // A customer who comes back to the same product has turned renewal on again.
         case (.subscribed, .resubscribe) where isReturn(occurrence): [.didChangeRenewalStatus]

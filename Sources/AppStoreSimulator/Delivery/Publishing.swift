@@ -23,7 +23,7 @@ extension SimulatedStore {
         published = world.occurrenceCount
         for occurrence in new where notificationURLs[occurrence.environment] != nil {
             // Apple sends test notifications in version 2 to each URL.
-            if notificationVersions[occurrence.environment] == .one, occurrence.notice.type != .test {
+            if notificationVersions[occurrence.environment] == .one, occurrence.topic.type != .test {
                 publishV1(occurrence)
             } else {
                 try publishV2(occurrence)
@@ -58,8 +58,8 @@ extension SimulatedStore {
             if isNew { payload.unknownMembers.members.append(Self.unknownMember) }
         }
         outbox.add(
-            occurrence, id: occurrence.id, type: occurrence.notice.type.rawValue,
-            subtype: occurrence.notice.subtype?.rawValue, .signed(payload), due: firstAttempt(of: occurrence))
+            occurrence, id: occurrence.id, type: occurrence.topic.type.rawValue,
+            subtype: occurrence.topic.subtype?.rawValue, .signed(payload), due: firstAttempt(of: occurrence))
         if random.decides(faults.unknownTypes) { try publishCopy(of: occurrence, type: Self.unknownType) }
         if random.decides(faults.unknownSubtypes) { try publishCopy(of: occurrence, subtype: Self.unknownSubtype) }
     }
@@ -68,7 +68,7 @@ extension SimulatedStore {
     /// and renewal info are valid. A server that reads them despite the unknown type loses no data.
     private mutating func publishCopy(of occurrence: Occurrence, type: String? = nil, subtype: String? = nil) throws {
         let id = String(uuidOf: random.bytes(16))
-        let type = type ?? occurrence.notice.type.rawValue
+        let type = type ?? occurrence.topic.type.rawValue
         let payload = try signer.notification(occurrence, from: world.catalogue) { payload in
             payload.notificationUUID = id
             payload.notificationType = Open(rawValue: type)

@@ -71,8 +71,8 @@ public struct WorldSigner: Sendable {
         changed change: (inout ResponseBodyV2DecodedPayload) throws -> Void = { _ in }
     ) throws -> String {
         var payload = ResponseBodyV2DecodedPayload()
-        payload.notificationType = Open(occurrence.notice.type)
-        payload.subtype = occurrence.notice.subtype.map { Open($0) }
+        payload.notificationType = Open(occurrence.topic.type)
+        payload.subtype = occurrence.topic.subtype.map { Open($0) }
         payload.notificationUUID = occurrence.id
         payload.version = "2.0"
         payload.signedDate = occurrence.date
@@ -102,7 +102,7 @@ public struct WorldSigner: Sendable {
         data.signedTransactionInfo = try occurrence.transaction.map { try sign($0, at: occurrence.date) }
         data.signedRenewalInfo = try occurrence.renewal.map { try sign($0, at: occurrence.date) }
         data.status = occurrence.status.map { Open($0) }
-        data.consumptionRequestReason = occurrence.notice.reason.map { Open($0) }
+        data.consumptionRequestReason = occurrence.topic.reason.map { Open($0) }
         return data
     }
 }

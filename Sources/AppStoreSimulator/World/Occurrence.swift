@@ -13,7 +13,7 @@ public struct Occurrence: Hashable, Sendable {
     /// Production or sandbox.
     public let environment: Environment
     /// The type and subtype of the event's notification.
-    public let notice: Notice
+    public let topic: NotificationTopic
     /// The content of the event's notification.
     public let subject: Subject
 
@@ -53,7 +53,7 @@ public struct Occurrence: Hashable, Sendable {
 }
 
 /// The type of a notification of the App Store, version 2.
-public struct Notice: Hashable, Sendable {
+public struct NotificationTopic: Hashable, Sendable {
     /// `notificationType`.
     public let type: NotificationTypeV2
     /// `subtype`.

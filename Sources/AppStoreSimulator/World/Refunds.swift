@@ -61,33 +61,34 @@ extension SubscriptionChain {
     /// changes only its transaction.
     mutating func refund(
         _ transactionId: String, _ refund: Refund, at now: Timestamp
-    ) throws(ImpossibleEvent) -> Notice {
+    ) throws(ImpossibleEvent) -> NotificationTopic {
         let index = try index(of: transactionId)
         guard transactions[index].canBeRefunded(refund), sharedFrom == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) cannot be refunded")
         }
         transactions[index].refund(refund, at: now)
         if index == transactions.count - 1 { endRevoked() }
-        return Notice(.refund)
+        return NotificationTopic(.refund)
     }
 
     /// Reverses a refund: REFUND_REVERSED. The renewal date stays.
-    mutating func reverseRefund(_ transactionId: String, at now: Timestamp) throws(ImpossibleEvent) -> Notice {
+    mutating func reverseRefund(_ transactionId: String, at now: Timestamp) throws(ImpossibleEvent) -> NotificationTopic
+    {
         let index = try index(of: transactionId)
         guard transactions[index].revocationDate != nil, sharedFrom == nil else {
             throw ImpossibleEvent(description: "Transaction \(transactionId) is not refunded")
         }
         transactions[index].reverseRefund()
         if index == transactions.count - 1 { state = now < end ? .active : .expired }
-        return Notice(.refundReversed)
+        return NotificationTopic(.refundReversed)
     }
 
     /// Revokes a family member's access: REVOKE.
-    mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> Notice {
+    mutating func revokeSharing(at now: Timestamp) throws(ImpossibleEvent) -> NotificationTopic {
         guard sharedFrom != nil else { throw impossible("lose what a family shares") }
         if current.revocationDate == nil { current.revokeSharing(at: now) }
         endRevoked()
-        return Notice(.revoke)
+        return NotificationTopic(.revoke)
     }
 
     private mutating func endRevoked() {

@@ -20,58 +20,60 @@ extension SubscriptionChain {
     /// The customer comes back after the end, to any plan of the group: SUBSCRIBED, RESUBSCRIBE.
     mutating func resubscribe(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
-    ) throws(ImpossibleEvent) -> Notice {
+    ) throws(ImpossibleEvent) -> NotificationTopic {
         guard let plan = sale.product.plan, !isRunning || isInRetry else { throw impossible("resubscribe") }
         let gap = now.milliseconds - end.milliseconds
         if gap >= speed.ignoredGap { renewal.recentSubscriptionStartDate = now }
         add(sale, plan, ids, .purchase, from: now, speed)
-        return Notice(.subscribed, .resubscribe)
+        return NotificationTopic(.subscribed, .resubscribe)
     }
 
     /// The App Store charged for the next period, at most a day before the period begins: DID_RENEW.
-    mutating func renew(_ sale: Sale, _ ids: TransactionIds, _ speed: RenewalSpeed) throws(ImpossibleEvent) -> Notice {
+    mutating func renew(
+        _ sale: Sale, _ ids: TransactionIds, _ speed: RenewalSpeed
+    ) throws(ImpossibleEvent) -> NotificationTopic {
         guard let plan = sale.product.plan, state == .active, isRenewing else { throw impossible("renew") }
         add(sale, plan, ids, .renewal, from: end, speed)
-        return Notice(.didRenew)
+        return NotificationTopic(.didRenew)
     }
 
     /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays. After the
     /// grace period, the new period begins at the time of the charge.
     mutating func recover(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
-    ) throws(ImpossibleEvent) -> Notice {
+    ) throws(ImpossibleEvent) -> NotificationTopic {
         guard let plan = sale.product.plan, isInGrace || isInRetry else { throw impossible("recover") }
         let start = isInGrace ? end : now
         if now.milliseconds - end.milliseconds >= speed.ignoredGap { renewal.recentSubscriptionStartDate = now }
         add(sale, plan, ids, .renewal, from: start, speed)
-        return Notice(.didRenew, .billingRecovery)
+        return NotificationTopic(.didRenew, .billingRecovery)
     }
 
     /// The charge for the next period failed: DID_FAIL_TO_RENEW, with GRACE_PERIOD if a grace period begins. A further
     /// failure changes nothing.
     mutating func failToRenew(
         graceUntil grace: Timestamp?, retryUntil retry: Timestamp
-    ) throws(ImpossibleEvent) -> Notice {
-        if isInGrace { return Notice(.didFailToRenew, .gracePeriod) }
-        if isInRetry { return Notice(.didFailToRenew) }
+    ) throws(ImpossibleEvent) -> NotificationTopic {
+        if isInGrace { return NotificationTopic(.didFailToRenew, .gracePeriod) }
+        if isInRetry { return NotificationTopic(.didFailToRenew) }
         guard state == .active, isRenewing else { throw impossible("fail to renew") }
         renewal.isInBillingRetryPeriod = true
         renewal.expirationIntent = Open(.billingError)
         renewal.gracePeriodExpiresDate = grace
         renewal.eligibleWinBackOfferIds = nil
         state = grace.map { .grace(until: $0) } ?? .retry(until: retry)
-        return Notice(.didFailToRenew, grace == nil ? nil : .gracePeriod)
+        return NotificationTopic(.didFailToRenew, grace == nil ? nil : .gracePeriod)
     }
 
     /// The grace period is over, and the charge still fails: GRACE_PERIOD_EXPIRED.
-    mutating func endGrace(retryUntil retry: Timestamp) throws(ImpossibleEvent) -> Notice {
+    mutating func endGrace(retryUntil retry: Timestamp) throws(ImpossibleEvent) -> NotificationTopic {
         guard isInGrace else { throw impossible("end a grace period") }
         state = .retry(until: retry)
-        return Notice(.gracePeriodExpired)
+        return NotificationTopic(.gracePeriodExpired)
     }
 
     /// The subscription ends: EXPIRED.
-    mutating func expire(_ intent: ExpirationIntent) throws(ImpossibleEvent) -> Notice {
+    mutating func expire(_ intent: ExpirationIntent) throws(ImpossibleEvent) -> NotificationTopic {
         let isPossible =
             switch intent {
             case .noConsentToPriceIncrease, .productNotAvailable: state == .active
@@ -84,12 +86,12 @@ extension SubscriptionChain {
             .customerCancelled: .voluntary, .billingError: .billingRetry, .noConsentToPriceIncrease: .priceIncrease,
             .productNotAvailable: .productNotForSale,
         ]
-        return Notice(.expired, subtypes[intent])
+        return NotificationTopic(.expired, subtypes[intent])
     }
 
     /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In the grace and retry periods
     /// the subscription ends at once. A commitment continues to its last month. After the end, nothing changes.
-    mutating func cancel() throws(ImpossibleEvent) -> Notice {
+    mutating func cancel() throws(ImpossibleEvent) -> NotificationTopic {
         let isOff = !isRenewing || commitment?.isRenewing == false
         guard state != .active || !isOff else { throw impossible("cancel") }
         if isInGrace || isInRetry {
@@ -101,16 +103,16 @@ extension SubscriptionChain {
         } else {
             renewal.autoRenewStatus = Open(.off)
         }
-        return Notice(.didChangeRenewalStatus, .autoRenewDisabled)
+        return NotificationTopic(.didChangeRenewalStatus, .autoRenewDisabled)
     }
 
     /// The customer turns renewal on again: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_ENABLED.
-    mutating func resume() throws(ImpossibleEvent) -> Notice {
+    mutating func resume() throws(ImpossibleEvent) -> NotificationTopic {
         guard state == .active, !isRenewing || commitment?.isRenewing == false else { throw impossible("resume") }
         renewal.autoRenewStatus = Open(.on)
         commitment?.isRenewing = true
         renewal.commitmentInfo = commitment?.renewalInfo
-        return Notice(.didChangeRenewalStatus, .autoRenewEnabled)
+        return NotificationTopic(.didChangeRenewalStatus, .autoRenewEnabled)
     }
 
     /// The customer moves at once to a plan of a higher level, or of the same level and length:
@@ -118,11 +120,11 @@ extension SubscriptionChain {
     /// transaction.
     mutating func upgrade(
         to sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
-    ) throws(ImpossibleEvent) -> Notice {
+    ) throws(ImpossibleEvent) -> NotificationTopic {
         guard let plan = sale.product.plan, isRunning else { throw impossible("upgrade") }
         current.isUpgraded = true
         add(sale, plan, ids, .purchase, from: now, speed)
-        return Notice(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, .upgrade)
+        return NotificationTopic(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, .upgrade)
     }
 
     /// The customer moves to a different plan with the next renewal: DID_CHANGE_RENEWAL_PREF, DOWNGRADE. If the
@@ -130,7 +132,7 @@ extension SubscriptionChain {
     /// the present plan.
     ///
     /// A commitment changes its plan when the commitment ends.
-    mutating func changeNextPlan(to sale: Sale) throws(ImpossibleEvent) -> Notice {
+    mutating func changeNextPlan(to sale: Sale) throws(ImpossibleEvent) -> NotificationTopic {
         guard isRunning else { throw impossible("change the next plan") }
         guard !isRenewing || sale.offer != nil || renewal.autoRenewProductId != sale.product.id else {
             throw impossible("be bought again: its next plan is \(sale.product.id) already")
@@ -148,12 +150,12 @@ extension SubscriptionChain {
             renewal.priceIncreaseStatus = isPresentPlan ? priceIncreaseStatus : nil
         }
         let subtype: NotificationSubtype? = isPresentPlan ? nil : .downgrade
-        return Notice(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, subtype)
+        return NotificationTopic(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, subtype)
     }
 
     /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING. Without the need for consent, the App
     /// Store informs the customer: PRICE_INCREASE, ACCEPTED.
-    mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> Notice {
+    mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> NotificationTopic {
         guard isRunning, isRenewing, renewsPresentPlan, commitment == nil else {
             throw impossible("increase the price of the next period")
         }
@@ -161,32 +163,32 @@ extension SubscriptionChain {
         askedPrice = price
         priceIncreaseStatus = Open(.pending)
         renewal.priceIncreaseStatus = priceIncreaseStatus
-        return Notice(.priceIncrease, .pending)
+        return NotificationTopic(.priceIncrease, .pending)
     }
 
     /// The customer agrees to the higher price: PRICE_INCREASE, ACCEPTED.
-    mutating func consent() throws(ImpossibleEvent) -> Notice {
+    mutating func consent() throws(ImpossibleEvent) -> NotificationTopic {
         guard isRunning, lacksConsent, let askedPrice else { throw impossible("consent to a price increase") }
         return agree(to: askedPrice)
     }
 
-    private mutating func agree(to price: Int64) -> Notice {
+    private mutating func agree(to price: Int64) -> NotificationTopic {
         askedPrice = nil
         agreedPrice = price
         priceIncreaseStatus = Open(.agreed)
         renewal.priceIncreaseStatus = priceIncreaseStatus
         // The price of an offer stays. The new price applies after the offer.
         if offerOfNextRenewal == nil { renewal.renewalPrice = price }
-        return Notice(.priceIncrease, .accepted)
+        return NotificationTopic(.priceIncrease, .accepted)
     }
 
     /// The developer moves the end of the running period: RENEWAL_EXTENDED.
-    mutating func extend(until end: Timestamp, at now: Timestamp) throws(ImpossibleEvent) -> Notice {
+    mutating func extend(until end: Timestamp, at now: Timestamp) throws(ImpossibleEvent) -> NotificationTopic {
         guard state == .active, end > self.end else { throw impossible("extend") }
         current.expiresDate = end
         renewal.renewalDate = end
         extensions.append(now)
-        return Notice(.renewalExtended)
+        return NotificationTopic(.renewalExtended)
     }
 
     /// The app sets its account of the customer after the purchase; see Set App Account Token.

@@ -191,21 +191,23 @@ extension World {
     /// - Parameter transaction: The id of the transaction in the notification; `nil` for the newest transaction.
     mutating func change(
         _ id: String, about transaction: String? = nil,
-        _ event: (inout SubscriptionChain) throws(ImpossibleEvent) -> Notice
+        _ event: (inout SubscriptionChain) throws(ImpossibleEvent) -> NotificationTopic
     ) throws(ImpossibleEvent) {
         var chain = try subscription(id)
-        let notice = try event(&chain)
+        let topic = try event(&chain)
         enter(chain, id, of: owners[id] ?? "")
-        occur(notice, of: id, chain, about: transaction)
-        followPurchaser(id, chain, after: notice)
+        occur(topic, of: id, chain, about: transaction)
+        followPurchaser(id, chain, after: topic)
     }
 
     /// Records a notification about a subscription.
-    mutating func occur(_ notice: Notice, of id: String, _ chain: SubscriptionChain, about transaction: String? = nil) {
+    mutating func occur(
+        _ topic: NotificationTopic, of id: String, _ chain: SubscriptionChain, about transaction: String? = nil
+    ) {
         let transaction = chain.transactions.last { $0.transactionId == transaction } ?? chain.current
         let customer = owners[id].flatMap { customers[$0] }
         occur(
-            notice, .subscription(transaction, chain.renewal, chain.state.status), of: customer?.name,
+            topic, .subscription(transaction, chain.renewal, chain.state.status), of: customer?.name,
             in: customer?.environment ?? .production)
     }
 
@@ -230,7 +232,7 @@ extension World {
 
     /// Records an event with its notification.
     mutating func occur(
-        _ notice: Notice, _ subject: Occurrence.Subject, of name: String?, in environment: Environment
+        _ topic: NotificationTopic, _ subject: Occurrence.Subject, of name: String?, in environment: Environment
     ) {
         // A server cannot order two documents with equal signing dates. The real App Store's clock always moves on, so
         // a world's clock moves by a millisecond too, even if the clock stands still otherwise.
@@ -240,6 +242,6 @@ extension World {
         occurrences.append(
             Occurrence(
                 date: now, id: identifiers.uuid(.notification), customer: name, environment: environment,
-                notice: notice, subject: subject))
+                topic: topic, subject: subject))
     }
 }

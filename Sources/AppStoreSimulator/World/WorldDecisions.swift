@@ -114,7 +114,7 @@ extension World {
                 try extend(id, days: days)
                 succeeded += 1
             } catch {
-                notify(Notice(.renewalExtension, .failure), ofTransaction: id)
+                notify(NotificationTopic(.renewalExtension, .failure), ofTransaction: id)
                 failed += 1
             }
         }
@@ -126,7 +126,7 @@ extension World {
         summary.storefrontCountryCodes = countries
         summary.succeededCount = succeeded
         summary.failedCount = failed
-        occur(Notice(.renewalExtension, .summary), .summary(summary), of: nil, in: environment)
+        occur(NotificationTopic(.renewalExtension, .summary), .summary(summary), of: nil, in: environment)
         return summary
     }
 

@@ -60,7 +60,7 @@ extension World {
         shared.belong(to: customer)
         enter(shared, of: member)
         sharedPurchases[id] = purchase.transactionId
-        occur(Notice(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
+        occur(NotificationTopic(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
     }
 
     /// Gives a member a subscription that follows the purchaser's: SUBSCRIBED, INITIAL_BUY. If the member had such a
@@ -76,14 +76,14 @@ extension World {
         shared.addCopy(of: chain.current, ids, originalId: own, for: customer)
         shared.renewal = chain.renewal.copy(originalId: own, for: customer)
         enter(shared, own, of: member)
-        occur(Notice(.subscribed, before == nil ? .initialBuy : .resubscribe), of: own, shared)
+        occur(NotificationTopic(.subscribed, before == nil ? .initialBuy : .resubscribe), of: own, shared)
     }
 
     /// Updates the family's subscriptions after an event of the purchaser's subscription.
     ///
     /// Members get notifications about periods, failed charges and ends. The purchaser's own decisions (renewal, next
     /// plan, consent) change a member's renewal info without a notification. The next notification shows them.
-    mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after notice: Notice) {
+    mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after topic: NotificationTopic) {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
             let shared = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
@@ -92,24 +92,25 @@ extension World {
             {
                 share(chain, id, with: member)
             } else if let shared, var own = subscriptions[shared], let customer = customers[member], own.isRunning {
-                follow(&own, chain, notice, customer, shared)
+                follow(&own, chain, topic, customer, shared)
             }
         }
     }
 
     private mutating func follow(
-        _ own: inout SubscriptionChain, _ chain: SubscriptionChain, _ notice: Notice, _ customer: StoreCustomer,
+        _ own: inout SubscriptionChain, _ chain: SubscriptionChain, _ topic: NotificationTopic,
+        _ customer: StoreCustomer,
         _ id: String
     ) {
         let hasNewPeriod = own.followed != chain.current.transactionId
         if chain.state == .revoked || hasNewPeriod && !isShareable(chain.current) {
             // A revoked subscription stays revoked.
-            guard let notice = try? own.revokeSharing(at: now) else { return }
+            guard let topic = try? own.revokeSharing(at: now) else { return }
             enter(own, id, of: customer.name)
-            return occur(notice, of: id, own)
+            return occur(topic, of: id, own)
         }
         if hasNewPeriod {
-            let isUpgrade = notice.subtype == .upgrade
+            let isUpgrade = topic.subtype == .upgrade
             if isUpgrade { own.current.isUpgraded = true }
             let ids = newIds(chain.current.environment)
             own.addCopy(of: chain.current, ids, originalId: id, for: customer)
@@ -119,32 +120,32 @@ extension World {
         own.state = chain.state
         own.renewal = chain.renewal.copy(originalId: id, for: customer)
         enter(own, id, of: customer.name)
-        if let notice = Self.membersNotice(notice, hasNewPeriod, chain.state) { occur(notice, of: id, own) }
+        if let topic = Self.membersTopic(topic, hasNewPeriod, chain.state) { occur(topic, of: id, own) }
     }
 
     /// The member's notification after an event of the purchaser's subscription; `nil` for no notification.
-    private static func membersNotice(
-        _ notice: Notice, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
-    ) -> Notice? {
+    private static func membersTopic(
+        _ topic: NotificationTopic, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
+    ) -> NotificationTopic? {
         // The purchaser may end the subscription by turning renewal off. A member has not turned renewal off, and so
         // gets EXPIRED.
-        if state == .expired { return notice.type == .expired ? notice : Notice(.expired, .voluntary) }
+        if state == .expired { return topic.type == .expired ? topic : NotificationTopic(.expired, .voluntary) }
         let silent: [NotificationTypeV2] = [
             .didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed, .refundDeclined, .consumptionRequest,
         ]
         let isPurchasersChoice =
-            [.didChangeRenewalPref, .offerRedeemed].contains(notice.type) && !hasNewPeriod
-        return silent.contains(notice.type) || isPurchasersChoice ? nil : notice
+            [.didChangeRenewalPref, .offerRedeemed].contains(topic.type) && !hasNewPeriod
+        return silent.contains(topic.type) || isPurchasersChoice ? nil : topic
     }
 
     private mutating func revokeShares(of purchaser: String, from member: String) {
         for id in subscriptions(of: member) {
             // A revoked subscription stays revoked.
             guard var chain = subscriptions[id], let source = chain.sharedFrom,
-                customer(ofTransaction: source)?.name == purchaser, let notice = try? chain.revokeSharing(at: now)
+                customer(ofTransaction: source)?.name == purchaser, let topic = try? chain.revokeSharing(at: now)
             else { continue }
             enter(chain, id, of: member)
-            occur(notice, of: id, chain)
+            occur(topic, of: id, chain)
         }
         for id in customers[member]?.purchases ?? [] {
             guard let source = sharedPurchases[id], customer(ofTransaction: source)?.name == purchaser else { continue }
@@ -157,7 +158,9 @@ extension World {
         guard var purchase = purchases[id], purchase.revocationDate == nil else { return }
         purchase.revokeSharing(at: now)
         enter(purchase, of: member)
-        occur(Notice(.revoke), .purchase(purchase), of: member, in: customers[member]?.environment ?? .production)
+        occur(
+            NotificationTopic(.revoke), .purchase(purchase), of: member,
+            in: customers[member]?.environment ?? .production)
     }
 
     /// The family's transactions of a purchase, each with its member.

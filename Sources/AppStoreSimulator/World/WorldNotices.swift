@@ -10,7 +10,7 @@ extension World {
     /// - Returns: `notificationUUID` of the notification.
     @discardableResult
     public mutating func sendTestNotification(in environment: Environment) -> String {
-        occur(Notice(.test), .nothing, of: nil, in: environment)
+        occur(NotificationTopic(.test), .nothing, of: nil, in: environment)
         return occurrences.last?.id ?? ""
     }
 
@@ -18,7 +18,7 @@ extension World {
     public mutating func rescindConsent(of name: String) throws(ImpossibleEvent) {
         let customer = try customer(name)
         guard let app = appTransaction(of: name) else { return }
-        occur(Notice(.rescindConsent), .app(app), of: name, in: customer.environment)
+        occur(NotificationTopic(.rescindConsent), .app(app), of: name, in: customer.environment)
     }
 
     /// The app gets a token for a customer's purchases outside the App Store: EXTERNAL_PURCHASE_TOKEN, CREATED.
@@ -38,7 +38,9 @@ extension World {
         token.tokenType = "SERVICES"
         let id = token.externalPurchaseId ?? ""
         externalTokens[id] = ExternalToken(token: token, customer: name)
-        occur(Notice(.externalPurchaseToken, .created), .externalPurchase(token), of: name, in: customer.environment)
+        occur(
+            NotificationTopic(.externalPurchaseToken, .created), .externalPurchase(token), of: name,
+            in: customer.environment)
         agenda.add(now.adding(days: 10), .unreportedToken, id)
         agenda.add(now.adding(months: 1), .tokenReminder, id)
         return id
@@ -51,7 +53,7 @@ extension World {
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {
         guard let token = externalTokens[id], let customer = customers[token.customer] else { return }
         occur(
-            Notice(.externalPurchaseToken, subtype), .externalPurchase(token.token), of: customer.name,
+            NotificationTopic(.externalPurchaseToken, subtype), .externalPurchase(token.token), of: customer.name,
             in: customer.environment)
         guard subtype == .activeTokenReminder, token.reminders < Self.reminders else { return }
         externalTokens[id]?.reminders += 1
@@ -82,30 +84,30 @@ extension World {
 extension SubscriptionChain {
     mutating func applyAdvancedCommerce(
         _ change: World.AdvancedCommerceChange, request: String
-    ) -> Notice {
+    ) -> NotificationTopic {
         var transaction = current.advancedCommerceInfo ?? AdvancedCommerceTransactionInfo()
         var info = renewal.advancedCommerceInfo ?? AdvancedCommerceRenewalInfo()
-        let notice: Notice
+        let topic: NotificationTopic
         switch change {
         case .metadata(let displayName):
             var descriptors = info.descriptors ?? AdvancedCommerceDescriptors()
             descriptors.displayName = displayName
             info.descriptors = descriptors
             transaction.descriptors = descriptors
-            notice = Notice(.metadataUpdate)
+            topic = NotificationTopic(.metadataUpdate)
         case .price(let price):
             renewal.renewalPrice = price
             agreedPrice = price
-            notice = Notice(.priceChange)
+            topic = NotificationTopic(.priceChange)
         case .migration(let taxCode):
             info.taxCode = taxCode
             transaction.taxCode = taxCode
-            notice = Notice(.migration)
+            topic = NotificationTopic(.migration)
         }
         info.requestReferenceId = request
         transaction.requestReferenceId = request
         current.advancedCommerceInfo = transaction
         renewal.advancedCommerceInfo = info
-        return notice
+        return topic
     }
 }

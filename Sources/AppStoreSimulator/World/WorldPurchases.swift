@@ -108,7 +108,7 @@ extension World {
         let id = newIds(Open(sale.environment)).transactionId
         let transaction = sale.transaction(id, original: nil, reason: .purchase, from: now, until: nil)
         enter(transaction, of: name)
-        occur(Notice(.oneTimeCharge), .purchase(transaction), of: name, in: sale.environment)
+        occur(NotificationTopic(.oneTimeCharge), .purchase(transaction), of: name, in: sale.environment)
         if sale.product.isFamilyShareable, sale.ownership == .purchased {
             for member in customers[name]?.family ?? [] { share(transaction, with: member) }
         }
@@ -119,7 +119,7 @@ extension World {
         let ids = newIds(Open(sale.environment))
         let id = ids.transactionId
         enter(try SubscriptionChain(sale, ids, at: now, speed(in: sale.environment)), id, of: name)
-        try change(id) { _ in Notice(.subscribed, .initialBuy) }
+        try change(id) { _ in NotificationTopic(.subscribed, .initialBuy) }
         return id
     }
 

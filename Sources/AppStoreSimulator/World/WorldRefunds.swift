@@ -21,7 +21,7 @@ extension World {
             throw ImpossibleEvent(description: "The sandbox declines only a refund for the reason OTHER")
         }
         refundRequests[transactionId] = RefundRequest(reason: reason, declines: declines)
-        notify(Notice(.consumptionRequest, reason: reason), ofTransaction: transactionId)
+        notify(NotificationTopic(.consumptionRequest, reason: reason), ofTransaction: transactionId)
         if transaction.environment != .production {
             agenda.add(now.adding(minutes: 5), .refundDecision, transactionId)
         }
@@ -32,7 +32,7 @@ extension World {
         guard let request = refundRequests[transactionId] else {
             throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
         }
-        notify(Notice(.consumptionRequest, reason: request.reason), ofTransaction: transactionId)
+        notify(NotificationTopic(.consumptionRequest, reason: request.reason), ofTransaction: transactionId)
     }
 
     /// The App Store declines the customer's refund request: REFUND_DECLINED.
@@ -40,7 +40,7 @@ extension World {
         guard refundRequests.removeValue(forKey: transactionId) != nil else {
             throw ImpossibleEvent(description: "No refund of transaction \(transactionId) is requested")
         }
-        notify(Notice(.refundDeclined), ofTransaction: transactionId)
+        notify(NotificationTopic(.refundDeclined), ofTransaction: transactionId)
     }
 
     /// The App Store refunds a transaction: REFUND. Family members lose their shares: REVOKE.
@@ -53,7 +53,7 @@ extension World {
             purchase.refund(refund, at: now)
             refundRequests[transactionId] = nil
             enter(purchase, of: name)
-            notify(Notice(.refund), ofTransaction: transactionId)
+            notify(NotificationTopic(.refund), ofTransaction: transactionId)
             for share in shares(of: transactionId) { revokeShare(share.id, from: share.member) }
         } else {
             let id = try subscription(ofTransaction: transactionId)
@@ -76,7 +76,7 @@ extension World {
             }
             purchase.reverseRefund()
             enter(purchase, of: name)
-            notify(Notice(.refundReversed), ofTransaction: transactionId)
+            notify(NotificationTopic(.refundReversed), ofTransaction: transactionId)
         } else {
             let id = try subscription(ofTransaction: transactionId)
             try change(id, about: transactionId) { chain throws(ImpossibleEvent) in
@@ -110,11 +110,11 @@ extension World {
     }
 
     /// Records a notification without a change of state.
-    mutating func notify(_ notice: Notice, ofTransaction id: String) {
+    mutating func notify(_ topic: NotificationTopic, ofTransaction id: String) {
         if let chain = chain(ofTransaction: id), let original = chain.current.originalTransactionId {
-            occur(notice, of: original, chain, about: id)
+            occur(topic, of: original, chain, about: id)
         } else if let purchase = purchases[id], let customer = customer(ofTransaction: id) {
-            occur(notice, .purchase(purchase), of: customer.name, in: customer.environment)
+            occur(topic, .purchase(purchase), of: customer.name, in: customer.environment)
         }
     }
 }

@@ -78,9 +78,9 @@ extension World {
         guard let intent else { return try fail(id, chain) }
         let offers = intent == .customerCancelled ? winBackOffers(of: chain) : nil
         try change(id) { chain throws(ImpossibleEvent) in
-            let notice = try chain.expire(intent)
+            let topic = try chain.expire(intent)
             chain.renewal.eligibleWinBackOfferIds = offers
-            return notice
+            return topic
         }
     }
 

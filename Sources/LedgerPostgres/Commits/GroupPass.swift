@@ -42,7 +42,7 @@ extension [LedgerQuery] {
 /// A pass over a batch, which runs the decision of each commit in turn. If a decision needs more records, the storage
 /// loads the whole read set again, and runs a further pass.
 struct GroupPass {
-    private let works: [PendingCommit]
+    private let commits: [PendingCommit]
     private let loaded: ReadSet
     private(set) var queries: [LedgerQuery]
     private(set) var draft: GroupDraft
@@ -58,8 +58,8 @@ struct GroupPass {
     /// - Parameters:
     ///   - queries: The known read set of each commit.
     ///   - readSet: The loaded keys, including keys without a record.
-    init(_ works: [PendingCommit], _ queries: [LedgerQuery], _ readSet: ReadSet, _ records: LoadedRecords) {
-        self.works = works
+    init(_ commits: [PendingCommit], _ queries: [LedgerQuery], _ readSet: ReadSet, _ records: LoadedRecords) {
+        self.commits = commits
         self.queries = queries
         loaded = readSet
         draft = GroupDraft(records)
@@ -68,27 +68,27 @@ struct GroupPass {
     /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     mutating func decide(numbers: [CustomerID: Int64]) {
-        for index in works.indices {
+        for index in commits.indices {
             do {
                 try decide(index, numbers)
             } catch {
                 // The error may depend on earlier changes of the batch, so it is reported only after the commit.
-                let work = works[index]
+                let commit = commits[index]
                 draft.add(LedgerChanges(), writing: [], reading: readSet(of: index))
-                answers.append { work.fail(error) }
+                answers.append { commit.fail(error) }
             }
         }
     }
 
     private mutating func decide(_ index: Int, _ numbers: [CustomerID: Int64]) throws {
-        switch try works[index].decide(try LedgerSnapshot(queries[index], draft.after, numbers: numbers)) {
+        switch try commits[index].decide(try LedgerSnapshot(queries[index], draft.after, numbers: numbers)) {
         case .load(let more):
             queries[index] = queries[index].union(more)
             needs.keys.formUnion(queries[index].keys)
             isComplete = false
         case .commit(let changes, let answer):
             let written = changes.keys
-            guard works.count == 1 || written.allSatisfy(\.isFoldable) else { return alone.append(works[index]) }
+            guard commits.count == 1 || written.allSatisfy(\.isFoldable) else { return alone.append(commits[index]) }
             let needed = CommitPlan.needs(of: changes, written, draft.after)
             needs.formUnion(needed)
             isComplete = isComplete && loaded.contains(needed)

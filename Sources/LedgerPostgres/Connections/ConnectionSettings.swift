@@ -64,7 +64,7 @@ public struct PostgresSettings: Sendable {
 
 extension PostgresSettings {
     /// The name and the hosts of the database, for messages. Contains neither the user nor a secret.
-    public var place: String {
+    public var displayName: String {
         // The text only completes messages about other errors, so an unparseable address is no error here.
         guard let given = try? PostgresConnection.parameters(of: address) else { return "a PostgreSQL database" }
         let environment = PostgresConnection.defaults

@@ -30,7 +30,7 @@ extension LoadPlan {
             loaded.evidence[key] = try rows.map { row in
                 let name = try row.name()
                 loaded.homes?[name] = key.name
-                let also = try row.texts().compactMap { ChainName.key($0, key.scope.bundleId) }
+                let also = try row.texts().compactMap { HomeChainName.key($0, key.scope.bundleId) }
                 return DocumentReference(name, about: Set(also + [key]))
             }
         }
@@ -53,7 +53,7 @@ extension LoadPlan {
             loaded.subjects[location] = try rows.map { row in
                 let chain = try row.next(String?.self)
                 let scope = try row.scope()
-                let also = try row.texts().compactMap { ChainName.key($0, scope.bundleId) }
+                let also = try row.texts().compactMap { HomeChainName.key($0, scope.bundleId) }
                 return Set(also + [chain.map { ChainKey($0, in: scope) }].compactMap(\.self))
             }.first
         }
@@ -106,11 +106,11 @@ extension CommitPlan {
         let chains = new.chains.sorted()
         if isStored {
             // The update also locks the document until the commit.
-            for chain in chains { add(Self.addChain, location.key + [.text(ChainName.text(chain))]) }
+            for chain in chains { add(Self.addChain, location.key + [.text(HomeChainName.text(chain))]) }
             if new.evidence.parts.isEmpty { pin(new.evidence, unless: new.wordingKey) }
         } else {
             insert(new)
-            if chains.count > 1 { add(Self.setChains, location.key + [.texts(chains.map(ChainName.text))]) }
+            if chains.count > 1 { add(Self.setChains, location.key + [.texts(chains.map(HomeChainName.text))]) }
             if chains.count == 1, chains[0].name == location.home { return }
         }
         for chain in chains { mention(location, for: chain) }
@@ -147,7 +147,7 @@ extension CommitPlan {
     /// Moves the evidence of a chain to a different chain.
     mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
         let scope = PostgresValue.integer(scopes.scope(old.scope))
-        let names = [old, new].map { PostgresValue.text(ChainName.text($0)) }
+        let names = [old, new].map { PostgresValue.text(HomeChainName.text($0)) }
         for (location, _) in locations(of: [old], documents) {
             add(Self.moveChain, location.key + [.text(old.name), scope, .text(new.name)] + names)
             mention(location, for: new)
@@ -174,7 +174,7 @@ extension CommitPlan {
         for (location, keys) in locations {
             for key in keys {
                 let scope = PostgresValue.integer(scopes.scope(key.scope))
-                add(Self.removeChain, location.key + [.text(key.name), scope, .text(ChainName.text(key))])
+                add(Self.removeChain, location.key + [.text(key.name), scope, .text(HomeChainName.text(key))])
             }
         }
         for key in keys.sorted() { removeMentions(of: key) }
@@ -183,7 +183,7 @@ extension CommitPlan {
 }
 
 /// The name of a chain in `documents.also`: its environment, a space, and its id.
-private enum ChainName {
+private enum HomeChainName {
     static func text(_ key: ChainKey) -> String { "\(key.scope.environment.rawValue) \(key.name)" }
 
     /// - Parameter bundleId: The app of the document.

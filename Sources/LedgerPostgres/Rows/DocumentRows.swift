@@ -121,7 +121,7 @@ extension LoadPlan {
     mutating func load(_ part: PartName) {
         let statement =
             switch part {
-            case .piece(let digest):
+            case .sharedBlob(let digest):
                 PostgresStatement("SELECT content FROM quittance.pieces WHERE digest = $1", [.bytes(digest)])
             case .document(let name):
                 name.statement("SELECT content FROM quittance.documents", at: homes?[name])
@@ -237,12 +237,12 @@ extension CommitPlan {
         """
     }
 
-    /// Packs new documents, and inserts missing pieces. No server caches the stored pieces, because a standby that
-    /// takes over may lack some. Citus stores plain documents, because the insertion of a piece would lock the table of
-    /// pieces on all nodes.
+    /// Packs new documents, and inserts missing shared blobs. No server caches the stored blobs, because a standby that
+    /// takes over may lack some. Citus stores plain documents, because the insertion of a blob would lock the table of
+    /// blobs on all nodes.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
         guard !isDistributed else { return }
-        var pieces: [PartName: [UInt8]] = [:]
+        var sharedBlobs: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in
                 // A token stored earlier may have a different signature.
@@ -252,10 +252,10 @@ extension CommitPlan {
                     && token.provenance.quarter == name.quarter
             }
             contents[name] = packed.content
-            pieces.merge(packed.pieces) { first, _ in first }
+            sharedBlobs.merge(packed.sharedBlobs) { first, _ in first }
         }
-        let named = pieces.compactMap { piece, content -> (digest: [UInt8], content: [UInt8])? in
-            guard case .piece(let digest) = piece else { return nil }
+        let named = sharedBlobs.compactMap { name, content -> (digest: [UInt8], content: [UInt8])? in
+            guard case .sharedBlob(let digest) = name else { return nil }
             return (digest, content)
         }
         for (digest, content) in named.sorted(by: { $0.digest.lexicographicallyPrecedes($1.digest) }) {

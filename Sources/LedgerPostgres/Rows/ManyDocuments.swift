@@ -31,7 +31,7 @@ extension LoadPlan {
         }
     }
 
-    private static let pieces = RowStatement.reading([.bytes]) { digests in
+    private static let sharedBlobs = RowStatement.reading([.bytes]) { digests in
         """
         SELECT wanted.digest, content FROM \(digests) AS wanted (digest), LATERAL (
             SELECT content FROM quittance.pieces WHERE pieces.digest = wanted.digest OFFSET 0) AS found
@@ -47,12 +47,12 @@ extension LoadPlan {
 
     /// Loads the parts that packed documents name.
     mutating func load(_ parts: Set<PartName>) {
-        let digests = parts.compactMap { if case .piece(let digest) = $0 { digest } else { nil } }
+        let digests = parts.compactMap { if case .sharedBlob(let digest) = $0 { digest } else { nil } }
         let names = parts.compactMap { if case .document(let name) = $0 { name } else { nil } }
         if !digests.isEmpty {
-            add(Self.pieces.statement(digests.map { [.bytes($0)] })) { rows, loaded in
+            add(Self.sharedBlobs.statement(digests.map { [.bytes($0)] })) { rows, loaded in
                 for (digest, content) in try rows.map({ (try $0.next([UInt8].self), try $0.next([UInt8].self)) }) {
-                    loaded.parts[.piece(digest)] = content
+                    loaded.parts[.sharedBlob(digest)] = content
                 }
             }
         }

@@ -7,23 +7,23 @@ import PurchaseLedger
 /// The name of a part with a row of its own, as packed documents contain the name.
 enum PartName: BlobName {
     /// A header or a certificate in the table `pieces`, named by the first 16 bytes of its digest.
-    case piece([UInt8])
+    case sharedBlob([UInt8])
     /// A token in the table `documents`.
     case document(Provenance)
 
     /// The length of a piece's name in bytes. Collisions are infeasible, and the document's digest would expose one.
-    private static let pieceLength = 16
+    private static let sharedBlobLength = 16
     private static let dateLength = 8
     private static let digestLength = 32
 
-    init(piece bytes: ArraySlice<UInt8>) {
-        self = .piece(Array(DocumentDigest(bytes).bytes.prefix(Self.pieceLength)))
+    init(sharedBlob bytes: ArraySlice<UInt8>) {
+        self = .sharedBlob(Array(DocumentDigest(bytes).bytes.prefix(Self.sharedBlobLength)))
     }
 
     init(from reader: inout BlobReader) throws {
         let bytes = Array(try reader.bytes(try reader.count()))
-        if bytes.count == Self.pieceLength {
-            self = .piece(bytes)
+        if bytes.count == Self.sharedBlobLength {
+            self = .sharedBlob(bytes)
         } else if bytes.count == Self.dateLength + Self.digestLength,
             let digest = DocumentDigest(bytes: bytes.dropFirst(Self.dateLength))
         {
@@ -36,7 +36,7 @@ enum PartName: BlobName {
 
     func append(to bytes: inout [UInt8]) {
         switch self {
-        case .piece(let name):
+        case .sharedBlob(let name):
             bytes.append(count: name.count)
             bytes += name
         case .document(let name):
@@ -48,25 +48,25 @@ enum PartName: BlobName {
 
 /// The stored form of documents, in which shared parts are stored once.
 enum PackedDocument {
-    /// The content of a row of `documents`, and the pieces to store with the row.
+    /// The content of a row of `documents`, and the shared blobs to store with the row.
     ///
     /// - Parameter isStored: Whether a token of the document is stored byte for byte, so that the content can omit the
     ///   token. The name of a token does not suffice, because the name does not cover the signature.
     static func pack(
         _ evidence: Evidence, isStored: (Evidence) -> Bool
-    ) throws -> (content: [UInt8], pieces: [PartName: [UInt8]]) {
+    ) throws -> (content: [UInt8], sharedBlobs: [PartName: [UInt8]]) {
         // An omitted token must not contain tokens, so a read takes a bounded number of steps.
         let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0) }
         let codec = DocumentCodec(evidence.document, evidence.jws) { token in
             parts.contains { token.isSame(as: $0.document[...]) }
         }
-        let plain = (content: DocumentCodec.plain(evidence.document), pieces: [PartName: [UInt8]]())
+        let plain = (content: DocumentCodec.plain(evidence.document), sharedBlobs: [PartName: [UInt8]]())
         guard let codec else { return plain }
         let tokens = codec.tokens.compactMap { token in
             parts.first { token.bytes.isSame(as: $0.document[...]) }.map { PartName.document($0.provenance) }
         }
         guard tokens.count == codec.tokens.count else { return plain }
-        let shared = codec.sharedBlobs.map { (name: PartName(piece: $0.bytes), bytes: Array($0.bytes)) }
+        let shared = codec.sharedBlobs.map { (name: PartName(sharedBlob: $0.bytes), bytes: Array($0.bytes)) }
         let content = try codec.encoded(shared.map(\.name) + tokens)
         guard content.count < evidence.document.count else { return plain }
         return (content, Dictionary(shared.map { ($0.name, $0.bytes) }) { first, _ in first })

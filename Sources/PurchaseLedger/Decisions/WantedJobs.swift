@@ -12,7 +12,7 @@ extension SubscriptionState.Status {
     ///   than a minute for the announcement.
     /// - `billingGrace`, `billingRetry`: The App Store may charge again at any time. The notification history reports a
     ///   charge too, so a question per day suffices.
-    public var patience: Duration? {
+    public var questionDelay: Duration? {
         switch self {
         case .stale: .seconds(60)
         case .billingGrace, .billingRetry: .seconds(86_400)
@@ -30,9 +30,11 @@ extension LedgerDraft {
     /// subscription.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
-        guard asksAppStore(about: scope), let patience = record.report?.state.status.known?.patience else { return }
+        guard asksAppStore(about: scope), let questionDelay = record.report?.state.status.known?.questionDelay else {
+            return
+        }
         let id = Job.ID(.subscriptionStatus, record.key.name, in: scope)
-        put(Job(id, dueAt: instant.advanced(by: patience)))
+        put(Job(id, dueAt: instant.advanced(by: questionDelay)))
     }
 
     /// Processes a notification about consumption or a refund. For a consumption request, stores a job to answer the

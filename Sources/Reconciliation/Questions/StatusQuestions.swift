@@ -57,7 +57,7 @@ extension Reconciler {
 
     /// Whether the passage of time alone may have made the state of a subscription wrong.
     private func isUncertain(_ key: ChainKey) async throws -> Bool {
-        try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.patience != nil
+        try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.questionDelay != nil
     }
 
     /// Asks for the states of all subscriptions of a chain's customer, and records the answer.

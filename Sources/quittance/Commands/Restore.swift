@@ -73,7 +73,7 @@ struct Restore: AsyncParsableCommand {
             throw ValidationError("There is no backup at \(backup).")
         }
         try await endingOnDamage {
-            let target = try SQLiteLedgerPlace(path)
+            let target = try SQLiteLedgerFiles(path)
             defer { target.release() }
             guard URL(fileURLWithPath: backup).resolvingSymlinksInPath().path != target.path else {
                 throw ValidationError("\(backup) is the ledger itself: pass a backup.")
@@ -86,7 +86,7 @@ struct Restore: AsyncParsableCommand {
     }
 
     private func restore(
-        _ backup: String, to target: SQLiteLedgerPlace, _ composition: Composition, _ verifier: AppStoreVerifier
+        _ backup: String, to target: SQLiteLedgerFiles, _ composition: Composition, _ verifier: AppStoreVerifier
     ) async throws {
         let copy = try PartialFile(beside: target.path)
         defer { copy.remove() }

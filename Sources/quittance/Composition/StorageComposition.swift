@@ -79,7 +79,7 @@ extension Composition {
     var ledgerName: String {
         get throws {
             #if PostgreSQL
-            if case .postgresql(let uri) = configuration.database { return PostgresSettings(uri).place }
+            if case .postgresql(let uri) = configuration.database { return PostgresSettings(uri).displayName }
             #endif
             return "sqlite:" + URL(fileURLWithPath: try ledgerFile()).standardizedFileURL.path
         }

@@ -4,7 +4,7 @@ import Foundation
 import PurchaseLedger
 
 /// The place of a ledger's file. A lock keeps servers from using the ledger while the file is replaced.
-public final class SQLiteLedgerPlace {
+public final class SQLiteLedgerFiles {
     /// The path of the ledger. The file need not exist.
     public let path: String
     private let lock: ServerLock
