@@ -73,7 +73,8 @@ private enum DueSearch {
         _ lanes: [RecordLane], _ scopes: ScopeNumbers, at now: Timestamp, limit: Int
     ) -> [PostgresStatement] {
         let names = lanes.map { "\($0.kind.rawValue) \(scopes.owner($0.owner))" }
-        let most = min(Self.maxOnNodes, limit.multipliedReportingOverflow(by: lanes.count).partialValue)
+        let product = limit.multipliedReportingOverflow(by: lanes.count)
+        let most = product.overflow ? Self.maxOnNodes : min(Self.maxOnNodes, product.partialValue)
         return [
             PostgresStatement(records, [.texts(names), now.parameter, max(0, most).parameter]),
             PostgresStatement(chains, [now.parameter]),

@@ -143,9 +143,9 @@ package struct Housekeeping: Service {
         // The clock is read before the judge is asked. The judge then detects an error in this time.
         let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
+        interval.begin()
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
         try await eraseEvents(before: time.advanced(by: .zero - eventRetention))
-        interval.begin()
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
