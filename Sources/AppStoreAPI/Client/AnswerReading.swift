@@ -2,14 +2,14 @@
 
 import AppStoreModel
 
-// Reads an answer: what Apple returned, or why it refused.
+// Reading of Apple's answers: the returned contents, or the reason of a refusal.
 
 extension Endpoint {
-    // Called by asynchronous functions; see "Synchronous inside" in ARCHITECTURE.md.
+    // Asynchronous functions call this function; see "Synchronous inside" in ARCHITECTURE.md.
 
-    /// The answer's contents.
+    /// Decodes the contents of an answer.
     ///
-    /// - Parameter now: When the answer arrived.
+    /// - Parameter now: The time when the answer arrived.
     @inline(never)
     func contents(
         of answer: APIAnswer, from environment: Environment, at now: Timestamp
@@ -36,8 +36,9 @@ extension Endpoint {
         return try read(answer)
     }
 
-    /// Why the request failed. A status alone is nobody's word: a proxy answers with 403, 404, 407 or 413 too. Apple
-    /// refuses some malformed requests without a number, which are then repeated in vain, a bounded number of times.
+    /// Returns the reason of a failed request. The status alone does not prove that the answer is Apple's: a proxy
+    /// answers with 403, 404, 407 or 413 too. Apple refuses some malformed requests without a number. The client
+    /// repeats these requests in vain, a bounded number of times.
     private func refusal(_ answer: APIAnswer, at now: Timestamp) -> AppStoreAPIError {
         let number = answer.errorCode
         var error: AppStoreAPIError
@@ -54,7 +55,7 @@ extension Endpoint {
                 "'\(name)' was answered with HTTP status \(answer.status), and not in Apple's form, as by a proxy.")
         default: error = .init(.malformedAnswer, "'\(name)' was answered with HTTP status \(answer.status).")
         }
-        // What somebody else says about the time decides nothing either.
+        // A `Retry-After` header is ignored without Apple's number, because a proxy may have sent the header.
         guard let number else { return error }
         error.take(number, from: errors)
         if answer.status == 429 || answer.status >= 500 {
@@ -65,7 +66,7 @@ extension Endpoint {
 }
 
 extension AppStoreAPIError {
-    /// Takes over Apple's number, and says what it means.
+    /// Takes over Apple's number, and adds the number and its name to the message.
     fileprivate mutating func take(_ number: Int64, from list: ErrorList) {
         var name: String?
         switch list {

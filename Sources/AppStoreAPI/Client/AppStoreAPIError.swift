@@ -2,32 +2,36 @@
 
 public import AppStoreModel
 
-/// Why a call of Apple's servers has no answer.
+/// The reason of a failed call of Apple's servers.
 public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
-    /// What went wrong, for programs.
+    /// The kind of failure, for programs.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
-        /// The environment has no server or not this endpoint, or the client does not use it. Nothing was sent.
+        /// The environment has no server or lacks this endpoint, or the client does not use the environment. Nothing
+        /// was sent.
         case noServer
-        /// The request has an unusable id. Nothing was sent.
+        /// The request has an unusable id or an unwritable body. Nothing was sent.
         case invalidRequest
         /// The rate limit leaves no room before the deadline. Nothing was sent; see ``AppStoreAPIError/retryAt``.
         case overBudget
-        /// Apple refused the bearer token (401), and a new one too: the key, its issuer or the app's bundle id is
-        /// wrong, or the key is revoked. A production server also refuses an app that has never been in the App Store.
+        /// Apple refused the bearer token (401), and then a new token too. The key, its issuer or the app's bundle id
+        /// is wrong, or the key is revoked. A production server also refuses an app that has never been in the App
+        /// Store.
         case credentials
         /// Apple refused the request because of the rate limit (4290000).
         case rateLimited
-        /// Apple refused the request; see ``AppStoreAPIError/errorCode``, which every refusal of Apple's has.
+        /// Apple refused the request. Each of Apple's refusals has a number: ``AppStoreAPIError/errorCode`` or
+        /// ``AppStoreAPIError/advancedCommerceErrorCode``.
         case refused
-        /// Apple's server failed (5xx), or a server on the way answered in its place: a status 4xx without a number of
-        /// Apple's.
+        /// Apple's server failed (5xx), or an intermediate server answered in its place: a status 4xx without Apple's
+        /// number.
         case unavailable
-        /// There is no connection, or it broke.
+        /// No connection was possible, or the connection broke.
         case unreachable
-        /// There was no answer in time.
+        /// No answer arrived in time.
         case timedOut
-        /// The answer is too long, no JSON, of another status than documented, or lacks what it must have.
+        /// The answer is too long, is not JSON, lacks a required member, or has another status than the documented
+        /// status.
         case malformedAnswer
         /// A list of pages does not end.
         case endlessPages
@@ -35,24 +39,25 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         case cancelled
     }
 
-    /// What went wrong, for programs.
+    /// The kind of failure, for programs.
     public var code: Code
-    /// What went wrong, for people: a sentence without ids, tokens and keys.
+    /// A description of the failure, for people: a sentence without ids, tokens and keys.
     public var message: String
-    /// After a refused bearer token, what the operator should compare, as sentences: with the ids of key, issuer and
-    /// app, none of which is secret, and how far this machine's clock is wrong. `nil` after any other error.
+    /// After a refused bearer token, sentences about possible causes for the operator. They name the ids of the key,
+    /// the issuer and the app, none of which is secret, and the error of this machine's clock. `nil` after any other
+    /// error.
     public var causes: String?
-    /// The environment that was called; `nil` if none was.
+    /// The environment of the call; `nil` if none was called.
     public var environment: Environment?
-    /// The HTTP status; `nil` if there was no answer.
+    /// The HTTP status; `nil` if no answer arrived.
     public var status: Int?
-    /// Apple's number, of the App Store Server API and Retention Messaging.
+    /// Apple's error number in the App Store Server API and Retention Messaging.
     public var errorCode: Open<APIErrorCode>?
-    /// Apple's number, of the Advanced Commerce API.
+    /// Apple's error number in the Advanced Commerce API.
     public var advancedCommerceErrorCode: Open<AdvancedCommerceErrorCode>?
-    /// The earliest time at which the same call may succeed, if it is known.
+    /// The earliest time at which the same call may succeed; `nil` if unknown.
     public var retryAt: Timestamp?
-    /// Whether production refused the bearer token and the sandbox accepted it, so that the key is not wrong for all.
+    /// Whether production refused the bearer token and the sandbox accepted it. The key is then valid in the sandbox.
     package var isAcceptedBySandbox = false
 
     /// Creates an error.
@@ -78,16 +83,16 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
             || advancedCommerceErrorCode?.known?.isRetryable == true
     }
 
-    /// Whether the error has a number, by which Apple's own servers are known.
+    /// Whether the error has a number. Only Apple's own servers send numbers.
     var hasNumber: Bool { errorCode != nil || advancedCommerceErrorCode != nil }
 
-    /// Whether Apple refused the bearer token. A key that does not sign has no token.
+    /// Whether Apple refused the bearer token. An error without a status means that the key could not sign a token.
     var isRefusalOfToken: Bool { code == .credentials && status != nil }
 
-    /// Whether no answer arrived, so that nobody knows if Apple carried out the request.
+    /// Whether no answer arrived, so that the client does not know if Apple carried out the request.
     var isSilence: Bool { code == .unreachable || code == .timedOut }
 
-    /// Whether Apple does not know the transaction id in this environment.
+    /// Whether the transaction id is unknown to Apple in this environment.
     package var isUnknownTransaction: Bool {
         errorCode == .transactionIdNotFound || errorCode == .originalTransactionIdNotFound
     }

@@ -3,33 +3,34 @@
 public import AppStoreModel
 import Synchronization
 
-/// Asks Apple's servers about one app: the App Store Server API, Retention Messaging and the Advanced Commerce API.
+/// A client of Apple's servers for one app: the App Store Server API, Retention Messaging and the Advanced Commerce
+/// API.
 ///
-/// A client signs requests, keeps Apple's rate limits, and repeats what failed for a passing reason. It verifies
-/// nothing: what is signed in an answer is a text like any other until an `AppStoreVerifier` has seen it. It has no
-/// clock, no randomness and no sockets of its own.
+/// A client signs requests, keeps Apple's rate limits, and retries transient failures. The client verifies nothing:
+/// signed data in an answer stays untrusted text until an `AppStoreVerifier` has verified it. The client has no clock,
+/// no randomness and no sockets of its own.
 public final class AppStoreClient: Sendable {
-    /// The longest time of a call with all its attempts and pauses, if the caller names none: two attempts that time
-    /// out, and a little.
+    /// The maximum duration of a call with all its attempts and pauses, if the caller gives none. The time suffices for
+    /// two attempts that time out and their pause.
     public static let deadline = Duration.seconds(75)
 
-    /// The longest time until an answer has arrived, as in Apple's own client.
+    /// The timeout of one request, until its answer has arrived. Apple's own client uses the same timeout.
     public static let requestTimeout = Duration.seconds(30)
 
-    /// The most attempts of a call. The pauses between them add up to 15 seconds at most.
+    /// The maximum number of attempts per call. The pauses between attempts add up to 15 seconds at most.
     package static let attempts = 5
 
-    /// The longest pause before the second attempt, in milliseconds, if Apple names no time. It doubles with each
-    /// attempt.
+    /// The maximum pause before the second attempt, in milliseconds, if Apple gives no time. The maximum doubles with
+    /// each attempt.
     package static let firstPause: Int64 = 1000
 
-    /// How long a client remembers that production refuses its token and the sandbox does not.
+    /// The duration for which a client remembers that production refuses its token and the sandbox accepts it.
     package static let refusalRetention = Duration.seconds(3600)
 
     private let transport: any AppStoreTransport
     private let environments: Set<Environment>
     private let bundleId: String
-    /// How much of Apple's rate limits it uses, in percent.
+    /// The used share of Apple's rate limits, in percent.
     package let share: Int
     private let now: @Sendable () -> Timestamp
     private let sleep: @Sendable (Duration) async throws -> Void
@@ -39,10 +40,11 @@ public final class AppStoreClient: Sendable {
         var token: BearerToken
         var budget: RequestBudget
         var random: any RandomNumberGenerator & Sendable
-        /// When production refused the token that the sandbox accepted. Never, if production has accepted the key.
+        /// The time when production refused a token that the sandbox accepted. `nil` if production has ever accepted
+        /// the key.
         var refusedByProduction: Timestamp?
         var isAcceptedByProduction = false
-        /// How many answers of Apple's there were.
+        /// The number of Apple's answers by environment.
         var answers: [Environment: Int] = [:]
     }
 
@@ -51,9 +53,9 @@ public final class AppStoreClient: Sendable {
     /// - Parameters:
     ///   - bundleId: The app.
     ///   - key: An In-App Purchase key of the app's account.
-    ///   - environments: Those to ask: production, sandbox or both. The others have no server.
-    ///   - share: How much of Apple's rate limits to use, from 1 to 100 percent, if other programs ask about the same
-    ///     app.
+    ///   - environments: The environments to call: production, sandbox or both. Other environments have no server.
+    ///   - share: The share of Apple's rate limits to use, from 1 to 100 percent. Use less than 100 if other programs
+    ///     call Apple about the same app.
     ///   - now: Returns the time of the wall clock.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Spreads the pauses before attempts.
@@ -81,10 +83,10 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// How many answers of Apple's there were in an environment. Refusals of the key and of the rate do not count.
+    /// The number of Apple's answers in an environment. Refusals of the key or because of the rate limit do not count.
     package func answers(in environment: Environment) -> Int { state.withLock { $0.answers[environment, default: 0] } }
 
-    /// How long to wait until the time that an error names; `nil` if it names none.
+    /// The remaining duration until the retry time of an error; `nil` if the error has no retry time.
     package func pause(after error: AppStoreAPIError) -> Duration? {
         error.retryAt.map { max(.zero, now().duration(to: $0)) }
     }
@@ -94,9 +96,9 @@ public final class AppStoreClient: Sendable {
     /// Calls an endpoint of one environment.
     ///
     /// - Parameters:
-    ///   - environment: Production or sandbox. Any other throws `noServer`.
-    ///   - limit: The longest time with all attempts and pauses. A call that would have to wait longer, for its
-    ///     turn within the rate limit or for Apple, throws with ``AppStoreAPIError/retryAt`` instead.
+    ///   - environment: Production or sandbox. Any other environment throws `noServer`.
+    ///   - limit: The maximum duration with all attempts and pauses. If the rate limit or Apple requires a longer wait,
+    ///     the call throws with ``AppStoreAPIError/retryAt``.
     public func send<Answer>(
         _ endpoint: Endpoint<Answer>, to environment: Environment, within limit: Duration = deadline
     ) async throws(AppStoreAPIError) -> Answer {
@@ -108,7 +110,8 @@ public final class AppStoreClient: Sendable {
             do throws(AppStoreAPIError) {
                 return try await attempted(endpoint, environment, until: end)
             } catch  where error.isRefusalOfToken && !hasNewToken {
-                // Apple refuses a good token now and then, and one that a wrong clock made. It has done nothing.
+                // Apple refuses a valid token now and then, and any token dated by a wrong clock. Apple has not carried
+                // out the refused request, so a retry is safe.
                 hasNewToken = true
             } catch {
                 guard attempt < Self.attempts, endpoint.repetition.allows(error) else { throw error }
@@ -168,7 +171,7 @@ public final class AppStoreClient: Sendable {
     @inline(never)
     private func authorized<Answer>(_ endpoint: Endpoint<Answer>) throws(AppStoreAPIError) -> APIRequest {
         let now = now()
-        // The error of the library says nothing else, and may contain parts of the key.
+        // The library's error gives no other reason, and may contain parts of the key.
         guard let token = try? state.withLock({ try $0.token.text(at: now) }) else {
             throw AppStoreAPIError(.credentials, "The key does not sign.")
         }
@@ -195,7 +198,8 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// An answer of production that is Apple's proves that the key is right there, whatever it refuses later.
+    /// If production gives an answer that is Apple's, the key is valid there. Later refusals do not change this
+    /// conclusion.
     private func noteAcceptance(in environment: Environment) {
         guard environment == .production else { return }
         state.withLock { state in
@@ -211,7 +215,7 @@ public final class AppStoreClient: Sendable {
         ).sentences
     }
 
-    /// What a refusal means for the requests after it.
+    /// Applies a refusal to later requests: a new token, or a pause for the rate limit.
     private func learn<Answer>(
         from error: AppStoreAPIError, _ endpoint: Endpoint<Answer>, _ environment: Environment
     ) {
@@ -225,7 +229,7 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// Waits before another attempt, or throws the error if there is no time for it.
+    /// Waits before the next attempt, or throws the error if too little time is left.
     private func pause(
         after error: AppStoreAPIError, _ attempt: Int, until end: Timestamp
     ) async throws(AppStoreAPIError) {
@@ -248,7 +252,7 @@ public final class AppStoreClient: Sendable {
 
 // MARK: - Either environment
 
-/// An answer with the environment that gave it.
+/// An answer, and the environment that gave it.
 public struct Found<Answer: Sendable>: Sendable {
     /// The answer.
     public var answer: Answer
@@ -257,16 +261,16 @@ public struct Found<Answer: Sendable>: Sendable {
 }
 
 extension AppStoreClient {
-    /// Calls an endpoint of the environment that knows the transaction: production, and if it does not know it
-    /// (4040010), the sandbox.
+    /// Calls an endpoint in the environment that knows the transaction. The client asks production first. If production
+    /// does not know the transaction (4040010), the client asks the sandbox.
     ///
-    /// If production refuses the token, the sandbox is asked: production refuses apps that have never been in the App
-    /// Store. If the sandbox accepts the token, and production has never accepted it, the sandbox is asked first for an
-    /// hour. That the sandbox does not know a transaction is then no proof: production is asked after all, and if it
-    /// refuses the token, the error is `credentials`. Do not grant what only the sandbox knows to customers in
-    /// production.
+    /// If production refuses the token, the client asks the sandbox too, because production refuses apps that have
+    /// never been in the App Store. If the sandbox accepts the token, and production has never accepted the key, the
+    /// client asks the sandbox first for an hour. If the sandbox then does not know a transaction, the client still
+    /// asks production. If production refuses the token again, the error is `credentials`. Do not grant sandbox
+    /// purchases to customers in production.
     ///
-    /// - Parameter limit: The longest time in both environments with all attempts and pauses.
+    /// - Parameter limit: The maximum duration in both environments with all attempts and pauses.
     public func find<Answer>(
         _ endpoint: Endpoint<Answer>, within limit: Duration = deadline
     ) async throws(AppStoreAPIError) -> Found<Answer> {
@@ -321,12 +325,12 @@ extension AppStoreClient {
             return try await found(endpoint, in: .production, until: end)
         } catch {
             if error.code == .credentials { throw endpoint.error(of: error, sandbox: refusal) }
-            // An environment that refuses the token may know the transaction that the other one does not.
+            // The environment that refuses the token may know a transaction that the other environment does not know.
             throw error.isUnknownTransaction ? refusal : error
         }
     }
 
-    /// Production refused the token, and the sandbox accepted it.
+    /// Remembers that production refused the token and the sandbox accepted it.
     private func rememberRefusal() {
         let now = now()
         state.withLock { if !$0.isAcceptedByProduction { $0.refusedByProduction = now } }
@@ -344,8 +348,8 @@ extension AppStoreClient {
 // MARK: - Small parts
 
 extension Endpoint {
-    /// What is known after production refused the token: no more than that, unless the sandbox had another trouble
-    /// than not to know the transaction.
+    /// Combines the errors of both environments after production refused the token. The result is the refusal, unless
+    /// the sandbox failed for another reason than an unknown transaction.
     fileprivate func error(of production: AppStoreAPIError, sandbox: AppStoreAPIError) -> AppStoreAPIError {
         var error = production
         if sandbox.code == .credentials {
@@ -361,7 +365,7 @@ extension Endpoint {
 }
 
 extension Repetition {
-    /// Whether the client may repeat a request that failed so.
+    /// Whether the client may repeat a request that failed with this error.
     fileprivate func allows(_ error: AppStoreAPIError) -> Bool {
         if error.isInvitation { return true }
         switch self {
@@ -373,7 +377,7 @@ extension Repetition {
 }
 
 extension AppStoreAPIError {
-    /// The error with the causes of a refused token, if it is that.
+    /// The error, with the possible causes if Apple refused the token.
     fileprivate func withCauses(_ causes: @autoclosure () -> String) -> AppStoreAPIError {
         guard code == .credentials else { return self }
         var error = self

@@ -2,14 +2,15 @@
 
 import AppStoreModel
 
-// Tells an answer of Apple's from that of a proxy, a gateway or a portal on the way. Only Apple's word decides.
+// Tells Apple's answers from the answers of proxies, gateways and portals on the way. Only Apple's own errors count as
+// refusals.
 
 extension APIAnswer {
-    /// The number of a refusal, by which Apple's servers are known: the member `errorCode` of their JSON. `nil` if the
-    /// answer has none.
+    /// The number of an error, by which Apple's servers are recognised: the member `errorCode` of the JSON. `nil` if
+    /// the answer has none.
     ///
-    /// In all lists of Apple's the first three of the seven digits are the HTTP status. Other servers refuse with JSON
-    /// and an `errorCode` too, but with numbers of their own.
+    /// Apple's numbers have seven digits, and the first three are the HTTP status. Other servers refuse with JSON and
+    /// an `errorCode` too, but with other numbers.
     var errorCode: Int64? {
         guard isJSON, let number = JSONValue(readable: body)?["errorCode"]?.integer,
             number / 10_000 == Int64(status)
@@ -21,20 +22,20 @@ extension APIAnswer {
     package var mayBeApples: Bool {
         switch status {
         case 200...299: body.isEmpty || isJSON
-        // Apple refuses a token without a number: with no body, or with a line of text. A page or an object without a
-        // number of Apple's is a gateway's, which knows nothing of the key.
+        // Apple refuses a token without a number: the body is empty, or a line of text. A page, or JSON without Apple's
+        // number, comes from a gateway, which cannot check the key.
         case 401: errorCode != nil || !["<", "{", "["].contains(firstCharacter)
         default: errorCode != nil
         }
     }
 
-    /// Whether the body is a page for people, which no endpoint answers with.
+    /// Whether the body is an HTML page. No endpoint of Apple's answers with a page.
     var isPage: Bool {
         guard !body.isEmpty else { return false }
         return firstCharacter == "<" || contentType == "text/html"
     }
 
-    /// Whether the header says that the body is JSON. Parameters such as a charset do not matter.
+    /// Whether the content type is JSON. Parameters such as a charset are ignored.
     var isJSON: Bool { contentType == "application/json" }
 
     private var contentType: String? {

@@ -4,20 +4,20 @@ package import AppStoreModel
 
 /// The bearer token of a key and an app, signed once and used until shortly before it expires.
 package struct BearerToken: Sendable {
-    /// The seconds from `iat` to `exp`. Apple refuses more than 3,600.
+    /// The duration from `iat` to `exp` in seconds. Apple refuses more than 3,600.
     package static let lifetime: Int64 = 1800
 
-    /// How many seconds ago a new token says that it was issued, in case Apple's clock is behind.
+    /// The age of a new token in seconds: `iat` lies in the past, in case Apple's clock is behind.
     package static let backdating: Int64 = 60
 
-    /// How many seconds before its expiry a token is replaced: longer than a request takes, and Apple's clock may be
-    /// ahead.
+    /// The seconds between a token's replacement and its expiry. They exceed the duration of a request, and allow for
+    /// an Apple clock that is ahead.
     package static let margin: Int64 = 120
 
     let key: InAppPurchaseKey
     private let bundleId: String
     private var text: String?
-    /// The seconds at which the present text was signed.
+    /// The UNIX time in seconds when `text` was signed.
     private var signed: Int64 = 0
 
     /// - Parameter bundleId: The app.
@@ -26,7 +26,7 @@ package struct BearerToken: Sendable {
         self.bundleId = bundleId
     }
 
-    /// The token for a request at this time. A clock that was set back makes a new one.
+    /// The token for a request at this time. If the clock was set back, a new token is signed.
     @inline(never)
     package mutating func text(at now: Timestamp) throws -> String {
         let seconds = now.milliseconds / 1000
@@ -44,7 +44,7 @@ package struct BearerToken: Sendable {
         return new
     }
 
-    /// Signs a new token for the next request, for example after Apple refused this one.
+    /// Drops the token, for example after Apple refused it. The next request gets a new token.
     package mutating func discard() {
         text = nil
     }

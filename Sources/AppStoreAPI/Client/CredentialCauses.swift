@@ -2,13 +2,13 @@
 
 import AppStoreModel
 
-/// Why Apple may have refused a bearer token. Its answer 401 says nothing, so everything is named that the token has or
-/// depends on. Neither the key nor the token is.
+/// The possible reasons why Apple refused a bearer token. Apple's answer 401 gives no reason, so the sentences list
+/// every part of the token and every condition for it. The sentences contain neither the key nor the token.
 struct CredentialCauses {
     let key: InAppPurchaseKey
     let bundleId: String
     let environment: Environment
-    /// How far this machine's clock is ahead of Apple's, negative if it is behind; `nil` if the answer has no date.
+    /// How far this machine's clock is ahead of Apple's, negative if behind. `nil` if the answer has no date.
     let aheadBy: Duration?
 
     /// Sentences for the operator.
@@ -25,7 +25,8 @@ struct CredentialCauses {
         return causes
     }
 
-    /// Clocks that differ by less refuse no token: it is backdated by a minute.
+    /// The minimum clock difference that is reported. A smaller difference causes no refusal, because each token is
+    /// backdated by a minute.
     private static let tolerance = Duration.seconds(60)
 
     private static func clock(_ aheadBy: Duration) -> String? {
@@ -35,7 +36,7 @@ struct CredentialCauses {
         return "This machine's clock is \(words(distance)) \(side) Apple's: set it by NTP."
     }
 
-    /// A distance for people: in minutes up to two hours, in hours up to two days, then in days.
+    /// A time difference for people: in minutes up to two hours, in hours up to two days, then in days.
     private static func words(_ distance: Duration) -> String {
         let minutes = Int((distance / .seconds(60)).rounded())
         let (count, unit) =
@@ -53,9 +54,9 @@ struct CredentialCauses {
 }
 
 extension APIAnswer {
-    /// How far a clock is ahead of the one that dated the answer; `nil` if the answer has no date.
+    /// How far the client's clock is ahead of the server's clock; `nil` if the answer has no date.
     ///
-    /// - Parameter now: The clock's time when the answer arrived.
+    /// - Parameter now: The client's time when the answer arrived.
     func distance(of now: Timestamp) -> Duration? {
         guard let date else { return nil }
         let (distance, isTooFar) = now.milliseconds.subtractingReportingOverflow(date.milliseconds)

@@ -2,11 +2,11 @@
 
 import AppStoreModel
 
-/// Dates in the fields of HTTP (RFC 9110 section 5.6.7), in the form that senders must use.
+/// Dates in HTTP fields, in the form that senders must use (RFC 9110 section 5.6.7).
 enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// The time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; `nil` if it has another form.
+    /// The time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; `nil` if the text has another form.
     static func time(_ text: String) -> Timestamp? {
         let parts = text.split { " :".contains($0) }
         guard parts.count == 8, parts[7] == "GMT", let month = months.firstIndex(of: String(parts[2])) else {

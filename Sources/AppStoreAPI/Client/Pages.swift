@@ -2,55 +2,55 @@
 
 public import AppStoreModel
 
-/// A page of a list that Apple returns in parts.
+/// A page of a paginated list.
 public protocol APIPage: Sendable {
-    /// The name of the query's parameter that asks for the next page.
+    /// The name of the query parameter for the next page.
     static var nextParameter: String { get }
-    /// The value of that parameter: opaque text.
+    /// The value of the query parameter for the next page: opaque text.
     var next: String? { get }
     /// Whether there is a next page.
     var hasMore: Bool? { get }
 }
 
 extension HistoryResponse: APIPage {
-    /// The revision goes on.
+    /// The revision is the cursor.
     public static var nextParameter: String { "revision" }
     /// `revision`.
     public var next: String? { revision }
 }
 
 extension RefundHistoryResponse: APIPage {
-    /// The revision goes on.
+    /// The revision is the cursor.
     public static var nextParameter: String { "revision" }
     /// `revision`.
     public var next: String? { revision }
 }
 
 extension NotificationHistoryResponse: APIPage {
-    /// The pagination token goes on.
+    /// The pagination token is the cursor.
     public static var nextParameter: String { "paginationToken" }
     /// `paginationToken`.
     public var next: String? { paginationToken }
 }
 
 extension GroupMembersResponse: APIPage {
-    /// The pagination token goes on.
+    /// The pagination token is the cursor.
     public static var nextParameter: String { "paginationToken" }
     /// `paginationToken`.
     public var next: String? { paginationToken }
 }
 
 extension AppStoreClient {
-    /// All pages of a list, each asked for when it is needed.
+    /// All pages of a list. The client requests each page on demand.
     ///
-    /// A caller that wants to go on later keeps ``APIPage/next`` of the last page that it has dealt with.
+    /// To continue later, a caller keeps ``APIPage/next`` of the last processed page.
     ///
     /// - Parameters:
     ///   - endpoint: The first page.
-    ///   - cursor: ``APIPage/next`` of an earlier page, to go on after it.
+    ///   - cursor: ``APIPage/next`` of an earlier page, to continue after that page.
     ///   - environment: The environment that knows the list, such as ``Found/environment``.
-    ///   - limit: The most pages; see ``Pages``.
-    ///   - time: The longest time for each page.
+    ///   - limit: The maximum number of pages; see ``Pages``.
+    ///   - time: The maximum duration per page.
     public func pages<Page: APIPage>(
         _ endpoint: Endpoint<Page>, after cursor: String? = nil, in environment: Environment,
         atMost limit: Int = Pages<Page>.usualLimit, within time: Duration = deadline
@@ -61,13 +61,13 @@ extension AppStoreClient {
 
 /// The pages of a list, one request each.
 ///
-/// A list that Apple, or somebody in its place, continues without end throws `endlessPages`: if a page asks for a page
-/// that has been read, or after the most pages that the caller expects.
+/// The sequence throws `endlessPages` if a page leads back to an earlier page, or after the maximum number of pages.
+/// These limits protect the caller if Apple, or a server in Apple's place, continues a list without end.
 public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
-    /// The most pages if the caller names no number: 20,000 transactions of one customer.
+    /// The default maximum number of pages: 1,000, enough for 20,000 transactions of one customer.
     public static var usualLimit: Int { 1000 }
 
-    /// The longest cursor in bytes. It is part of an address, and servers refuse longer ones.
+    /// The maximum length of a cursor in bytes. A cursor is part of a URL, and servers refuse longer URLs.
     static var cursorLimit: Int { 4096 }
 
     let client: AppStoreClient
@@ -80,7 +80,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
     /// Begins with the first page, or after the cursor.
     public func makeAsyncIterator() -> Iterator { Iterator(pages: self, cursor: cursor) }
 
-    /// Asks for one page after the other.
+    /// Requests the pages in order.
     public struct Iterator: AsyncIteratorProtocol {
         let pages: Pages
         var cursor: String?
@@ -99,7 +99,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
             guard !isAtEnd else { return nil }
             var endpoint = pages.first
             if let cursor { endpoint.request.replace(Page.nextParameter, by: cursor) }
-            // After an error the sequence is at its end.
+            // An error ends the sequence.
             isAtEnd = true
             let page = try await pages.client.send(endpoint, to: pages.environment, within: pages.time)
             isAtEnd = try !advance(past: page)
@@ -108,7 +108,7 @@ public struct Pages<Page: APIPage>: AsyncSequence, Sendable {
 
         public mutating func next() async throws(AppStoreAPIError) -> Page? { try await next(isolation: #isolation) }
 
-        /// Whether there is another page.
+        /// Advances the cursor, and returns whether there is a next page.
         private mutating func advance(past page: Page) throws(AppStoreAPIError) -> Bool {
             guard page.hasMore == true else { return false }
             if let cursor { seen.insert(cursor) }

@@ -2,11 +2,11 @@
 
 package import AppStoreModel
 
-/// How many requests Apple still accepts now, by the environment and the rate of the endpoint.
+/// The number of requests that Apple still accepts now, by environment and endpoint rate.
 ///
-/// Apple counts R × 3,600 requests an hour, and a tenth of that in the sandbox. A bucket holds the requests of one
-/// second and is refilled so slowly that no hour has more than Apple's number, whatever the order of requests.
-/// Endpoints of one rate share a bucket: Apple's page does not say whether each has its own.
+/// For a rate R, Apple allows R × 3,600 requests an hour, and a tenth in the sandbox. A bucket holds the requests of
+/// one second. Its refill is slow enough that no hour exceeds Apple's number, in any order of requests. Endpoints with
+/// the same rate share a bucket, because Apple's page does not say whether each endpoint has its own limit.
 package struct RequestBudget: Sendable {
     private struct Key: Hashable {
         var environment: Environment
@@ -14,43 +14,43 @@ package struct RequestBudget: Sendable {
     }
 
     private struct Bucket {
-        /// Requests × ``hour``. Below 0 if requests wait for their turn.
+        /// Requests × ``hour``. The level is negative while requests wait for their turn.
         var level: Int64
         var updated: Timestamp
         var closedUntil: Timestamp?
 
-        /// The milliseconds until calls may resume. A time that lies too far ahead is from before the clock was set
-        /// back.
+        /// The milliseconds until calls may resume. A time too far ahead is ignored: it was stored before the clock was
+        /// set back.
         func pause(at now: Timestamp) -> Int64 {
             let pause = (closedUntil?.milliseconds ?? 0) - now.milliseconds
             return 0...RetryAfter.longest ~= pause ? pause : 0
         }
     }
 
-    /// When a request may be sent.
+    /// The time at which a request may be sent.
     package enum Turn: Hashable {
-        /// After so many milliseconds. They are taken from the budget.
+        /// The request may be sent after this number of milliseconds. The budget is charged.
         case after(Int64)
-        /// Not before this time, which is too late. Nothing is taken.
+        /// The request may not be sent before this time, which is after the deadline. The budget is not charged.
         case tooLate(Timestamp)
     }
 
-    /// Milliseconds.
+    /// The length of an hour in milliseconds.
     private static let hour: Int64 = 3_600_000
 
     private let share: Int64
     private var buckets: [Key: Bucket] = [:]
 
-    /// - Parameter share: How much of Apple's numbers to use, in percent.
+    /// - Parameter share: The share of Apple's numbers to use, in percent.
     package init(share: Int = 100) {
         self.share = Int64(min(max(1, share), 100))
     }
 
-    /// Takes a request from the budget.
+    /// Charges a request to the budget.
     ///
     /// - Parameters:
     ///   - rate: The endpoint's ``Endpoint/ratePerSecond``.
-    ///   - timeout: How many milliseconds the request can wait.
+    ///   - timeout: The maximum wait of the request in milliseconds.
     package mutating func take(
         _ rate: Int, in environment: Environment, at now: Timestamp, within timeout: Int64
     ) -> Turn {
@@ -64,7 +64,7 @@ package struct RequestBudget: Sendable {
         return wait <= timeout ? .after(wait) : .tooLate(Timestamp(milliseconds: now.milliseconds + wait))
     }
 
-    /// Sends nothing until this time: Apple said that it would be refused.
+    /// Sends nothing until this time, because Apple announced that it would refuse requests.
     package mutating func close(_ rate: Int, in environment: Environment, until time: Timestamp, at now: Timestamp) {
         let key = Key(environment: environment, rate: rate)
         var bucket = refilled(key, Limits(rate, share, in: environment), at: now)
@@ -75,18 +75,18 @@ package struct RequestBudget: Sendable {
     private func refilled(_ key: Key, _ limits: Limits, at now: Timestamp) -> Bucket {
         let full = limits.capacity * Self.hour
         guard var bucket = buckets[key] else { return Bucket(level: full, updated: now) }
-        // A clock that was set back refills nothing; after an hour any bucket is full.
+        // If the clock was set back, nothing is refilled. After an hour any bucket is full.
         let elapsed = min(max(0, now.milliseconds - bucket.updated.milliseconds), Self.hour)
         bucket.level = min(full, bucket.level + elapsed * limits.refill)
         bucket.updated = now
         return bucket
     }
 
-    /// The numbers of one bucket.
+    /// The limits of one bucket.
     private struct Limits {
-        /// The most requests at once.
+        /// The maximum number of requests at once.
         let capacity: Int64
-        /// The requests that are added in an hour, evenly.
+        /// The requests that are added evenly within an hour.
         let refill: Int64
 
         init(_ rate: Int, _ share: Int64, in environment: Environment) {

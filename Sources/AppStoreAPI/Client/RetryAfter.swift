@@ -2,17 +2,18 @@
 
 package import AppStoreModel
 
-/// The header `Retry-After` as Apple writes it: UNIX time in milliseconds.
+/// The header `Retry-After` in Apple's form: UNIX time in milliseconds.
 ///
-/// Proxies on the way write seconds or a date (RFC 9110 section 10.2.3), which are understood too.
+/// Proxies on the way send seconds or a date (RFC 9110 section 10.2.3). Both forms are accepted too.
 package enum RetryAfter {
-    /// The latest time that is believed, in milliseconds from now: an hour, for which Apple counts requests.
+    /// The latest accepted time, in milliseconds from now: an hour, the period of Apple's rate limits.
     package static let longest: Int64 = 3_600_000
 
-    /// Numbers from here on are times, below it are seconds: 1973 in milliseconds, or 3,000 years.
+    /// Numbers from this value up are times in milliseconds, the first in 1973. Smaller numbers are seconds, up to
+    /// 3,000 years.
     private static let firstTime: Int64 = 100_000_000_000
 
-    /// When calls may resume; `nil` if the header says nothing usable.
+    /// The time at which calls may resume; `nil` if the header has no usable value.
     package static func time(_ header: String?, at now: Timestamp) -> Timestamp? {
         guard let header, let time = number(header, at: now) ?? HTTPDate.time(header)?.milliseconds else { return nil }
         let latest = now.milliseconds + longest

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of the Advanced Commerce API. Each takes any transaction id of the subscription. A request reference id is
-// used again only to repeat a request that got no answer.
+// Endpoints of the Advanced Commerce API. Each endpoint accepts any transaction id of the subscription. Reuse a request
+// reference id only to repeat a request without an answer.
 
 public import AppStoreModel
 
@@ -34,7 +34,7 @@ extension Endpoint where Answer == AdvancedCommerceSubscriptionResponse {
         subscription("Migrate a Subscription", "migrate", transactionId, body, rate: 50)
     }
 
-    /// Revoke Subscription: ends it at once, with a refund.
+    /// Revoke Subscription: ends the subscription at once, with a refund.
     public static func revokeSubscription(
         _ body: AdvancedCommerceSubscriptionRevokeRequest, of transactionId: String
     ) -> Self {

@@ -2,37 +2,37 @@
 
 public import AppStoreModel
 
-/// One call of an endpoint of Apple's, as a value: the request, how its answer is read, and how often it may be sent.
+/// One call of an Apple endpoint, as a value: the request, the decoding of its answer, and the rule for retries.
 ///
-/// The static functions of the extensions create all of them, each named after Apple's endpoint:
+/// The static functions of the extensions create all endpoints. Each function is named after Apple's endpoint:
 /// `client.send(.transactionInfo("410000000000001"), to: .production)`.
 public struct Endpoint<Answer: Sendable>: Sendable {
     /// Apple's name, such as `Get Transaction Info`.
     public let name: String
     /// The request, without the bearer token.
     public package(set) var request: APIRequest
-    /// The requests that an app may send in a second in production: Apple enforces 3,600 times as many in an hour. The
+    /// The requests that an app may send per second in production. Apple enforces 3,600 times this number per hour. The
     /// sandbox allows a tenth.
     public let ratePerSecond: Int
     /// The environments that have the endpoint.
     public let environments: Set<Environment>
-    /// When a client may repeat the request on its own.
+    /// The failures after which a client may repeat the request on its own.
     public let repetition: Repetition
-    /// The HTTP status of success: 200, of Send Consumption Information 202.
+    /// The HTTP status of success: 202 for Send Consumption Information, otherwise 200.
     public let successStatus: Int
-    /// Which list the numbers of its errors are from.
+    /// The list that defines the endpoint's error numbers.
     let errors: ErrorList
     /// Reads the body of a successful answer.
     let read: @Sendable (APIAnswer) throws(AnswerFault) -> Answer
 }
 
-/// When a client may repeat a request on its own.
+/// The failures after which a client may repeat a request on its own.
 public enum Repetition: Hashable, Sendable {
-    /// After any failure that may pass: the second request changes nothing, or Apple recognises it.
+    /// After any transient failure: the second request changes nothing, or Apple recognises the repetition.
     case always
-    /// If no answer arrived, or Apple asks for it.
+    /// If no answer arrived, or Apple asks for a retry.
     case ifUnanswered
-    /// Only if Apple asks for it with a retryable error: the first request may have done its work.
+    /// Only if Apple asks for a retry with a retryable error, because the first request may have taken effect.
     case onInvitation
 }
 
@@ -42,12 +42,12 @@ enum ErrorList: Sendable {
     case advancedCommerce
 }
 
-/// Why a successful answer is not usable: a sentence.
+/// The reason why a successful answer is not usable: a sentence.
 struct AnswerFault: Error {
     var sentence: String
 }
 
-/// What all endpoints say about themselves in one line each.
+/// The properties that each endpoint states in one line.
 struct EndpointRow: Sendable {
     var name: String
     var request: APIRequest
@@ -57,10 +57,10 @@ struct EndpointRow: Sendable {
     var errors = ErrorList.serverAPI
     var successStatus = 200
 
-    /// A row with the body of a request.
+    /// The row, with a request body added.
     func with(_ body: some Encodable) -> EndpointRow {
         var row = self
-        // The request keeps the fault until it would be sent.
+        // If encoding fails, the request stores the fault, and `AppStoreClient.send` throws it.
         row.request.add(body: try? JSONWriter.bytes(encoding: body))
         return row
     }
@@ -69,7 +69,7 @@ struct EndpointRow: Sendable {
 extension Endpoint where Answer: Decodable {
     /// An endpoint that answers with a JSON object.
     ///
-    /// - Parameter members: Those without which the answer is useless.
+    /// - Parameter members: The required members of the answer.
     init(_ row: EndpointRow, requiring members: String...) {
         self.init(row) { answer throws(AnswerFault) in
             let json = try answer.json()
@@ -82,8 +82,8 @@ extension Endpoint where Answer: Decodable {
 }
 
 extension Endpoint where Answer == Void {
-    /// An endpoint whose status says all. Its answer has no body; one that nobody documented does no harm, unless it
-    /// is the page of somebody else.
+    /// An endpoint whose status is the whole answer. An undocumented body is ignored. An HTML page is refused, because
+    /// another server sent the page.
     init(_ row: EndpointRow) {
         self.init(row) { answer throws(AnswerFault) in
             if answer.isPage { throw AnswerFault(sentence: "it is a page in HTML") }

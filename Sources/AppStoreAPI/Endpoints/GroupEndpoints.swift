@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups of customers and seats (1.22 and 1.23): in the sandbox only so far. Apple documents no rates for seats.
+// Endpoints for groups of customers and for seats (1.22 and 1.23), so far in the sandbox only. Apple documents no rates
+// for seats.
 
 public import AppStoreModel
 
 extension Endpoint where Answer == CustomerGroupsResponse {
-    /// Get Customer Groups: the groups that a customer belongs to.
+    /// Get Customer Groups: a customer's groups.
     public static func customerGroups(_ anyTransactionId: String) -> Self {
         let row = EndpointRow(
             name: "Get Customer Groups", request: .init("GET", "/groups/v1/currentGroups/*", [anyTransactionId]),
@@ -17,7 +18,7 @@ extension Endpoint where Answer == CustomerGroupsResponse {
 extension Endpoint where Answer == GroupMembersResponse {
     /// Get Group Members: a page of a group.
     ///
-    /// - Parameter limit: The most members of a page: 1 to 100. Apple chooses if it is `nil`.
+    /// - Parameter limit: The maximum number of members per page: 1 to 100. If `nil`, Apple chooses.
     public static func groupMembers(_ groupId: String, limit: Int? = nil) -> Self {
         var request = APIRequest("GET", "/groups/v1/group/*", [groupId])
         if let limit { request.add("limit", ["\(limit)"]) }
@@ -27,7 +28,7 @@ extension Endpoint where Answer == GroupMembersResponse {
 }
 
 extension Endpoint where Answer == SeatClaimResponse {
-    /// Claim a seat of a subscription. Use the body's request identifier again only to repeat the request.
+    /// Claim a seat of a subscription. Reuse the body's request identifier only to repeat the request.
     public static func claimSeat(_ body: SeatClaimRequest, of transactionId: String) -> Self {
         let row = EndpointRow(
             name: "Claim Seat", request: .init("POST", "/groups/v1/transactions/*/seats", [transactionId]), rate: 1,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of Retention Messaging: messages for customers who are about to cancel. Identifiers are UUIDs that the
-// developer chooses.
+// Endpoints of Retention Messaging: messages for customers before they cancel. The developer chooses the identifiers,
+// which are UUIDs.
 
 public import AppStoreModel
 
@@ -47,7 +47,7 @@ extension Endpoint where Answer == Void {
         return Self(EndpointRow(name: "Delete Default Message", request: request, rate: 1))
     }
 
-    /// Configure Realtime URL: where Apple asks for messages.
+    /// Configure Realtime URL: the URL to which Apple sends requests for messages.
     public static func configureRealtimeURL(_ body: RealtimeURL) -> Self {
         let request = APIRequest("PUT", "/inApps/v1/messaging/realtime/url")
         return Self(EndpointRow(name: "Configure Realtime URL", request: request, rate: 1).with(body))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of the App Store Server API about subscriptions and notifications.
+// Endpoints of the App Store Server API for subscriptions and notifications.
 
 public import AppStoreModel
 
 extension Endpoint where Answer == StatusResponse {
     /// Get All Subscription Statuses: all subscriptions of a customer.
     ///
-    /// - Parameter statuses: Only subscriptions with one of these; all if it is empty.
+    /// - Parameter statuses: The statuses of the wanted subscriptions. An empty list means all subscriptions.
     public static func subscriptionStatuses(
         _ anyTransactionId: String, with statuses: [SubscriptionStatus] = []
     ) -> Self {
@@ -18,7 +18,7 @@ extension Endpoint where Answer == StatusResponse {
 }
 
 extension Endpoint where Answer == ExtendRenewalDateResponse {
-    /// Extend a Subscription Renewal Date. Use the body's request identifier again only to repeat the request.
+    /// Extend a Subscription Renewal Date. Reuse the body's request identifier only to repeat the request.
     public static func extendRenewalDate(
         _ body: ExtendRenewalDateRequest, of originalTransactionId: String
     ) -> Self {
@@ -39,7 +39,7 @@ extension Endpoint where Answer == MassExtendRenewalDateResponse {
 }
 
 extension Endpoint where Answer == MassExtendRenewalDateStatusResponse {
-    /// Get Status of Subscription Renewal Date Extensions. Apple documents no rate for it.
+    /// Get Status of Subscription Renewal Date Extensions. Apple documents no rate for this endpoint.
     public static func extensionStatus(of productId: String, requestIdentifier: String) -> Self {
         let row = EndpointRow(
             name: "Get Status of Subscription Renewal Date Extensions",
@@ -51,7 +51,7 @@ extension Endpoint where Answer == MassExtendRenewalDateStatusResponse {
 // MARK: - Notifications
 
 extension Endpoint where Answer == NotificationHistoryResponse {
-    /// Get Notification History: a page of the notifications of up to 180 days, in the sandbox 30.
+    /// Get Notification History: a page of the notifications of up to 180 days, in the sandbox up to 30 days.
     public static func notificationHistory(_ body: NotificationHistoryRequest) -> Self {
         let row = EndpointRow(
             name: "Get Notification History", request: .init("POST", "/inApps/v1/notifications/history"), rate: 50)
@@ -70,7 +70,7 @@ extension Endpoint where Answer == SendTestNotificationResponse {
 }
 
 extension Endpoint where Answer == CheckTestNotificationResponse {
-    /// Get Test Notification Status. The answer is 4040008 until the first attempt is recorded.
+    /// Get Test Notification Status. Apple answers 4040008 until the first delivery attempt is recorded.
     public static func testNotificationStatus(_ testNotificationToken: String) -> Self {
         let row = EndpointRow(
             name: "Get Test Notification Status",

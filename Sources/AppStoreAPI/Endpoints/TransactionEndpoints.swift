@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of the App Store Server API about one customer's transactions. `anyTransactionId` is a transaction id, an
+// Endpoints of the App Store Server API for one customer's transactions. `anyTransactionId` is a transaction id, an
 // original transaction id or an app transaction id of the customer.
 
 public import AppStoreModel
 
 extension Endpoint where Answer == TransactionInfoResponse {
-    /// Get Transaction Info: one transaction as it is now.
+    /// Get Transaction Info: the present state of one transaction.
     public static func transactionInfo(_ transactionId: String) -> Self {
         let row = EndpointRow(
             name: "Get Transaction Info", request: .init("GET", "/inApps/v1/transactions/*", [transactionId]), rate: 50)
@@ -22,7 +22,7 @@ extension Endpoint where Answer == HistoryResponse {
         history("Get Transaction History", "/inApps/v2/history/*", anyTransactionId, filter)
     }
 
-    /// Get Transaction History V1 (deprecated): without consumables that the app has finished.
+    /// Get Transaction History V1 (deprecated): without finished consumables.
     public static func transactionHistoryV1(
         _ anyTransactionId: String, _ filter: TransactionHistoryFilter = .init()
     ) -> Self {
@@ -49,7 +49,7 @@ extension Endpoint where Answer == AppTransactionInfoResponse {
 }
 
 extension Endpoint where Answer == Void {
-    /// Set App Account Token. Not for family members.
+    /// Set App Account Token. The endpoint does not accept transactions of family members.
     public static func setAppAccountToken(
         _ body: UpdateAppAccountTokenRequest, of originalTransactionId: String
     ) -> Self {
@@ -57,13 +57,13 @@ extension Endpoint where Answer == Void {
         return Self(EndpointRow(name: "Set App Account Token", request: request, rate: 20).with(body))
     }
 
-    /// Finish Transaction: what was bought has been delivered.
+    /// Finish Transaction: the app has delivered the purchase.
     public static func finishTransaction(_ transactionId: String) -> Self {
         let request = APIRequest("POST", "/inApps/v1/transactions/*/finish", [transactionId])
         return Self(EndpointRow(name: "Finish Transaction", request: request, rate: 50))
     }
 
-    /// Send Consumption Information, only with the customer's consent.
+    /// Send Consumption Information. The customer's consent is required.
     public static func sendConsumptionInformation(_ body: ConsumptionRequest, about transactionId: String) -> Self {
         let request = APIRequest("PUT", "/inApps/v2/transactions/consumption/*", [transactionId])
         let row = EndpointRow(
@@ -71,7 +71,7 @@ extension Endpoint where Answer == Void {
         return Self(row.with(body))
     }
 
-    /// Send Consumption Information V1, which transactions of Advanced Commerce need.
+    /// Send Consumption Information V1, required for Advanced Commerce transactions.
     public static func sendConsumptionInformationV1(_ body: ConsumptionRequestV1, about transactionId: String) -> Self {
         let request = APIRequest("PUT", "/inApps/v1/transactions/consumption/*", [transactionId])
         let row = EndpointRow(
@@ -81,7 +81,7 @@ extension Endpoint where Answer == Void {
 }
 
 extension Endpoint where Answer == OrderLookupResponse {
-    /// Look Up Order ID: the transactions of the order id in a customer's e-mail. Production only.
+    /// Look Up Order ID: the transactions of an order id from a customer's e-mail. Production only.
     public static func lookUpOrder(_ orderId: String) -> Self {
         let row = EndpointRow(
             name: "Look Up Order ID", request: .init("GET", "/inApps/v1/lookup/*", [orderId]), rate: 10,
@@ -93,7 +93,7 @@ extension Endpoint where Answer == OrderLookupResponse {
 extension Endpoint where Answer == RefundHistoryResponse {
     /// Get Refund History: a page of a customer's refunds.
     ///
-    /// - Parameter revision: That of the page before; required after the first.
+    /// - Parameter revision: The revision of the previous page; required after the first page.
     public static func refundHistory(_ anyTransactionId: String, after revision: String? = nil) -> Self {
         var request = APIRequest("GET", "/inApps/v2/refund/lookup/*", [anyTransactionId])
         if let revision { request.add("revision", [revision]) }
@@ -107,29 +107,29 @@ extension Endpoint where Answer == RefundHistoryResponse {
     }
 }
 
-/// Which transactions Get Transaction History returns. Different conditions must all hold; of a list, one value.
+/// A filter of Get Transaction History. A transaction must meet every condition. A list is met by any of its values.
 public struct TransactionHistoryFilter: Hashable, Sendable {
-    /// Where to go on: the `revision` of an earlier answer with the same filter.
+    /// The cursor: `revision` of an earlier answer to the same filter.
     public var revision: String?
-    /// Purchased at this instant or later.
+    /// The earliest purchase date, inclusive.
     public var startDate: Timestamp?
-    /// Purchased before this instant.
+    /// The latest purchase date, exclusive.
     public var endDate: Timestamp?
-    /// Of these products; of all if it is empty.
+    /// The product ids; an empty list means all products.
     public var productIds: [String] = []
-    /// Of these kinds; of all if it is empty.
+    /// The product types; an empty list means all types.
     public var productTypes: [HistoryProductType] = []
-    /// Of these groups; of all if it is empty.
+    /// The subscription groups; an empty list means all groups.
     public var subscriptionGroupIdentifiers: [String] = []
-    /// Bought by the customer, or shared by the family.
+    /// Whether the customer bought the product, or a family member shares it.
     public var inAppOwnershipType: InAppOwnershipType?
-    /// Only revoked transactions, or only others.
+    /// `true` for revoked transactions only, `false` for unrevoked transactions only.
     public var revoked: Bool?
-    /// The order, by the date of the last change. Apple's default is ascending. Only a revision of an ascending history
-    /// is of use later.
+    /// The order, by the date of the last change. Apple's default is ascending. Only the revision of an ascending
+    /// history can be kept for later.
     public var sort: HistorySort?
 
-    /// All transactions, in ascending order.
+    /// A filter for all transactions, in ascending order.
     public init() {}
 
     var query: [APIRequest.QueryItem] {

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// A request of the Advanced Commerce API that an app passes to StoreKit, signed by its server.
+/// A request of the Advanced Commerce API that an app passes to StoreKit. The app's server signs the request.
 public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
     /// A one-time purchase.
     case createOneTimeCharge(AdvancedCommerceOneTimeChargeCreateRequest)
@@ -10,7 +10,7 @@ public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
     case createSubscription(AdvancedCommerceSubscriptionCreateRequest)
     /// A change of a subscription.
     case modifySubscription(AdvancedCommerceSubscriptionModifyInAppRequest)
-    /// Auto-renewal of a subscription is turned on again.
+    /// A request to turn auto-renewal of a subscription on again.
     case reactivateSubscription(AdvancedCommerceSubscriptionReactivateInAppRequest)
 
     /// The value of `operation`.
@@ -21,9 +21,9 @@ public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
         case reactivateSubscription = "REACTIVATE_SUBSCRIPTION"
     }
 
-    /// Reads a request by its `operation`. Members that this version does not know are kept and signed.
+    /// Decodes a request by its `operation`. Unknown members are kept and signed.
     ///
-    /// - Throws: ``SigningError`` if the operation is not one of the four, or a member is missing or has another type.
+    /// - Throws: ``SigningError`` if the operation is unknown, or a member is missing or has another type.
     public init(_ json: JSONValue) throws(SigningError) {
         try SigningError.require(json["operation"]?.string, "operation")
         guard let operation = json["operation"]?.string.flatMap(Operation.init) else {
@@ -51,7 +51,7 @@ public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
 
     /// The JSON to sign.
     ///
-    /// - Throws: ``SigningError`` if the request breaks a rule that Apple documents.
+    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
     func validJSON() throws(SigningError) -> JSONValue {
         switch self {
         case .createOneTimeCharge(let request):

@@ -2,21 +2,21 @@
 
 import AppStoreModel
 
-// Apple's rules for the requests of the Advanced Commerce API that an app sends: each has an error of its own in the
-// API's list. Only rules that the documentation states are checked; the App Store knows more.
+// Apple's rules for the Advanced Commerce requests of an app. Each rule has its own error in the API's list. Only
+// documented rules are checked; the App Store enforces more.
 
 /// Checks single values of a request.
 private struct AdvancedCommerceRules {
-    /// Apple's longest texts, in characters.
+    /// Apple's maximum lengths of texts, in characters.
     static let description = 45
     static let displayName = 30
     static let SKU = 128
-    /// The most periods of an offer.
+    /// The maximum number of periods of an offer.
     static let offerPeriods = 12
     /// The only version of these requests.
     static let version = "1"
 
-    /// ISO 4217 code of the prices; `nil` if the request has none.
+    /// The ISO 4217 code of the prices; `nil` if the request has none.
     var currency: String?
 
     static func head(
@@ -28,8 +28,8 @@ private struct AdvancedCommerceRules {
         if let account = info.appAccountToken { try SigningError.requireUUID(account, "requestInfo.appAccountToken") }
     }
 
-    /// - Parameter limit: The most characters. They are counted as people count them, which is the lowest count of
-    ///   any: Apple does not say how it counts, and what it accepts must not be refused here.
+    /// - Parameter limit: The maximum number of characters, counted as grapheme clusters. This count is the lowest
+    ///   possible count. Apple does not document its own count, and a text that Apple accepts must not be refused here.
     static func text(_ text: String?, upTo limit: Int, _ member: String) throws(SigningError) {
         try SigningError.require(text, member)
         guard (text ?? "").count <= limit else {
@@ -51,7 +51,7 @@ private struct AdvancedCommerceRules {
         for (index, item) in items.enumerated() { try text(item.SKU, upTo: SKU, "\(member)[\(index)].SKU") }
     }
 
-    /// Checks a price: not negative, and without decimals that the currency does not have.
+    /// Checks a price: not negative, and without more decimals than the currency has.
     func price(_ price: Int64?, _ member: String) throws(SigningError) {
         guard let price else { return }
         guard price >= 0 else { throw SigningError(.invalid, member, "It is negative.") }
@@ -76,7 +76,7 @@ private struct AdvancedCommerceRules {
         }
     }
 
-    /// The smallest amount of a currency in milliunits; `nil` if Apple's lists do not have the currency.
+    /// The smallest amount of a currency in milliunits; `nil` if Apple's lists lack the currency.
     private static func unit(of currency: String) -> Int64? {
         if withoutDecimals.contains(currency) { return 1000 }
         return withTwoDecimals.contains(currency) ? 10 : nil

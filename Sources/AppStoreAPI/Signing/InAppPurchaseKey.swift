@@ -3,21 +3,22 @@
 package import AppStoreModel
 package import Crypto
 
-/// An In-App Purchase key of App Store Connect: the private key with which an app's server signs its requests to the
-/// App Store, and the offers that its app presents.
+/// An In-App Purchase key of App Store Connect. With this private key, an app's server signs its requests to the App
+/// Store and the app's offers.
 ///
 /// The private key is never printed or logged.
 public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
-    /// The key's id in App Store Connect, `kid` of everything that it signs: ten upper-case letters and digits.
+    /// The key's id in App Store Connect: ten upper-case letters and digits. The id is the `kid` of all the key's
+    /// signatures.
     public let id: String
-    /// The issuer id of the App Store Connect account, `iss` of tokens: a UUID.
+    /// The issuer id of the App Store Connect account: a UUID, the `iss` of tokens.
     public let issuer: String
     private let privateKey: P256.Signing.PrivateKey
 
-    /// Reads a key.
+    /// Parses a key.
     ///
     /// - Parameter pem: The text of the `.p8` file from App Store Connect: PKCS#8 (RFC 5958) in PEM (RFC 7468). A byte
-    ///   order mark, blanks around lines and empty lines do not count.
+    ///   order mark, blanks around lines and empty lines are ignored.
     /// - Throws: ``InAppPurchaseKeyError`` if the text does not hold a private key on the curve P-256.
     public init(id: String, issuer: String, pem: String) throws(InAppPurchaseKeyError) {
         privateKey = try KeyText(pem).privateKey()
@@ -25,10 +26,10 @@ public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
         self.issuer = issuer
     }
 
-    /// What a key's id looks like, for error texts.
+    /// The form of a key's id, for error texts.
     package static let idRule = "ten capital letters and digits, such as ABCDEF1234"
 
-    /// Whether a text looks like a key's id.
+    /// Whether a text has the form of a key's id.
     package static func isID(_ text: String) -> Bool {
         text.utf8.count == 10
             && text.utf8.allSatisfy {

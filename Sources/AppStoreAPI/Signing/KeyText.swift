@@ -3,14 +3,14 @@
 import AppStoreModel
 import Crypto
 
-/// The text of a key file. If it is no key, it is named by its kind; nothing of its contents is said.
+/// The text of a key file. If the text is no key, the error gives the kind of the text, and never its contents.
 struct KeyText {
     private let text: String
 
-    /// Some editors write it at the beginning of a file.
+    /// A mark that some editors write at the beginning of a file.
     private static let byteOrderMark: Unicode.Scalar = "\u{feff}"
 
-    /// - Parameter text: A byte order mark, blanks around lines and empty lines do not count.
+    /// - Parameter text: The text of the file. A byte order mark, blanks around lines and empty lines are ignored.
     init(_ text: String) {
         let scalars = text.unicodeScalars.drop { $0 == Self.byteOrderMark }
         let lines = scalars.split { "\r\n".unicodeScalars.contains($0) }.map { line in
@@ -22,8 +22,8 @@ struct KeyText {
     }
 
     func privateKey() throws(InAppPurchaseKeyError) -> P256.Signing.PrivateKey {
-        // The library takes any 32 bytes in the form of a key, also those of a key on another curve.
-        // What else is wrong is found by `kind`.
+        // The library accepts any 32 bytes in the form of a key, even a key on another curve. `kind` describes all
+        // other faults.
         guard otherAlgorithm == nil, let key = try? P256.Signing.PrivateKey(pemRepresentation: text) else {
             throw InAppPurchaseKeyError(found: kind)
         }
@@ -31,10 +31,10 @@ struct KeyText {
     }
 }
 
-// MARK: - What else it is
+// MARK: - Kinds of other texts
 
 extension KeyText {
-    /// What the text is instead of a key, as a sentence; `nil` if nobody knows.
+    /// The kind of a text that is no key, as a sentence; `nil` if unknown.
     private var kind: String? {
         if text.isEmpty { return "It is empty." }
         if text.contains(#"\n"#) {
@@ -51,20 +51,20 @@ extension KeyText {
         return keyKind
     }
 
-    /// What the private key between the lines BEGIN and END is.
+    /// A description of the private key between the lines BEGIN and END; `nil` if the key's algorithm is unknown.
     private var keyKind: String? {
         guard let contents else { return "The part between the lines BEGIN and END is damaged: it is no base64." }
         if let inner = Base64.decode(contents), inner.first == Self.sequence { return Self.twice }
         return otherAlgorithm?.sentence
     }
 
-    /// The algorithm of the key, if it is not that of an In-App Purchase key.
+    /// The algorithm of the key, if it differs from the algorithm of In-App Purchase keys.
     private var otherAlgorithm: Algorithm? {
         guard let contents else { return nil }
         return Algorithm.allCases.first { contents.firstRange(of: $0.identifier) != nil }
     }
 
-    /// What a text without the line BEGIN is.
+    /// A description of a text without the line BEGIN; `nil` if the text is no key in base64.
     private var unlabelled: String? {
         guard let bytes = Base64.decode(text.utf8.filter { $0 != UInt8(ascii: "\n") }) else { return nil }
         if bytes.starts(with: Self.begin.utf8) { return Self.twice }
@@ -73,10 +73,10 @@ extension KeyText {
 
     private static let begin = "-----BEGIN "
     private static let twice = "It is in base64 twice: decode it once, as base64 -d does."
-    /// The tag with which a key's DER begins.
+    /// The DER tag at the beginning of a key.
     private static let sequence: UInt8 = 0x30
 
-    /// What the first line says that the text is, such as `PRIVATE KEY` (RFC 7468 section 2).
+    /// The label in the first line, such as `PRIVATE KEY` (RFC 7468 section 2).
     private var label: String? {
         guard text.hasPrefix(Self.begin), let line = text.split(separator: "\n").first, line.hasSuffix("-----") else {
             return nil
@@ -84,14 +84,14 @@ extension KeyText {
         return String(line.dropFirst(Self.begin.count).dropLast(5))
     }
 
-    /// The bytes between the lines BEGIN and END; `nil` if they are not in base64.
+    /// The bytes between the lines BEGIN and END; `nil` if the lines are not base64.
     private var contents: [UInt8]? {
         let lines = text.split(separator: "\n").dropFirst()
         let end = lines.firstIndex { $0.hasPrefix("-----END ") }
         return end.flatMap { Base64.decode(lines[..<$0].joined().utf8) }
     }
 
-    /// Keys that are no In-App Purchase keys, with the object identifiers in their DER.
+    /// The algorithms of other keys, with the object identifiers in their DER.
     private enum Algorithm: CaseIterable {
         case rsa, p384, p521, secp256k1, ed25519
 
@@ -117,13 +117,13 @@ extension KeyText {
     }
 }
 
-/// A text is not an In-App Purchase key. It says the kind of what was found instead, and nothing of its contents, since
-/// that may be a secret.
+/// A text is not an In-App Purchase key. The error gives the kind of the text, and none of its contents, because the
+/// contents may be a secret.
 public struct InAppPurchaseKeyError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What the text is instead, as a sentence; `nil` if that was not recognised.
+    /// The kind of the text, as a sentence; `nil` if the kind is unknown.
     public let found: String?
 
-    /// Sentences.
+    /// The expected text, then the found kind.
     public var description: String {
         let expected = "This is not the text of a .p8 file: a private key on the curve P-256 in PEM."
         return found.map { "\(expected) \($0)" } ?? expected

@@ -6,10 +6,10 @@ import Crypto
 // The original form of a promotional offer's signature: ECDSA over seven texts.
 
 extension StoreKitSigner {
-    /// Separates the texts that are signed: U+2063, the invisible separator.
+    /// The separator of the signed texts: U+2063, the invisible separator.
     private static let separator: Unicode.Scalar = "\u{2063}"
 
-    /// Signs a promotional offer in the original form, for StoreKit 1 and for apps that do not take the newer one.
+    /// Signs a promotional offer in the original form, for StoreKit 1 and for apps without support for the newer form.
     ///
     /// The App Store accepts the signature for 24 hours from `now`.
     ///
@@ -17,7 +17,7 @@ extension StoreKitSigner {
     ///   - appAccountToken: The account that the app passes with the purchase, in lower case: a UUID, or the
     ///     `applicationUsername` of StoreKit 1. `nil` if the app passes none.
     ///   - nonce: A new UUID, in lower case.
-    /// - Returns: All that the app passes to StoreKit. `encodedSignature` is the signature in DER, as base64.
+    /// - Returns: The values that the app passes to StoreKit. `encodedSignature` is the signature in DER, as base64.
     /// - Throws: ``SigningError``.
     @inline(never)
     public func promotionalOfferV1(
@@ -50,8 +50,8 @@ extension StoreKitSigner {
         }
     }
 
-    /// Joins the texts. None may contain the separator, since another split of the joined text would then be signed
-    /// too: an offer that the caller did not mean.
+    /// Joins the texts. A text with the separator is refused, because the joined text would then have a second reading.
+    /// The signature would also be valid for that second offer, which the caller did not sign.
     private static func joined(_ parts: [(member: String, text: String)]) throws(SigningError) -> String {
         for (member, text) in parts where text.unicodeScalars.contains(separator) {
             throw SigningError(.invalid, member, "It contains U+2063, which separates what is signed.")

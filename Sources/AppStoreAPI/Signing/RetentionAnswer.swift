@@ -2,22 +2,23 @@
 
 public import AppStoreModel
 
-/// The answer to the App Store's real-time request for a retention message: exactly one of its four kinds.
+/// The answer to the App Store's real-time request for a retention message, of one of four kinds.
 public enum RetentionAnswer: Hashable, Sendable {
-    /// A text, with an image or without.
+    /// A text, with or without an image.
     case message(String)
-    /// Another product of the same subscription group.
+    /// An alternate product of the same subscription group.
     case alternateProduct(message: String, productId: String, billingPlanType: Open<BillingPlanType>?)
     /// A promotional offer, signed as a JWS.
     case promotionalOffer(message: String, PromotionalOffer)
-    /// A change of an Advanced Commerce subscription: Apple wants exactly one item in `changeItems`.
+    /// A change of an Advanced Commerce subscription. Apple requires exactly one item in `changeItems`.
     case advancedCommerce(message: String, AdvancedCommerceSubscriptionModifyInAppRequest)
 
-    /// The answer as Apple's object, with its signature if it needs one.
+    /// Apple's JSON object for the answer, signed if necessary.
     ///
     /// - Parameters:
-    ///   - signer: Signs offers; messages and alternate products need none.
-    ///   - transactionId: The subscription of the request. An offer is for its customer alone, and needs it.
+    ///   - signer: Signs offers; messages and alternate products need no signer.
+    ///   - transactionId: The subscription of the request. A promotional offer requires the id, because the offer is
+    ///     for this customer alone.
     ///   - nonce: A new UUID.
     /// - Throws: ``SigningError`` if an identifier is missing or no UUID, or the offer cannot be signed.
     @inline(never)
@@ -37,7 +38,7 @@ public enum RetentionAnswer: Hashable, Sendable {
             body.alternateProduct?.productId = productId
             body.alternateProduct?.billingPlanType = plan
         case .promotionalOffer(let message, let offer):
-            // Without a subscription the offer would be good for any customer.
+            // Without a subscription the offer would be valid for any customer.
             try SigningError.require(transactionId ?? "", "originalTransactionId")
             body.promotionalOffer = .init()
             body.promotionalOffer?.messageIdentifier = message
@@ -55,7 +56,7 @@ public enum RetentionAnswer: Hashable, Sendable {
         return body
     }
 
-    /// Whether the answer has something that only the app's key can sign.
+    /// Whether the answer needs a signature of the app's key.
     package var isSigned: Bool {
         switch self {
         case .message, .alternateProduct: false

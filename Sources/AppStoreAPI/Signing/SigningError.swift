@@ -2,26 +2,26 @@
 
 import Foundation
 
-/// Why something was not signed: the App Store would refuse it, or it cannot be signed.
+/// The reason why a value was not signed: the App Store would refuse the value, or the signature failed.
 public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong, for programs.
+    /// The kind of fault, for programs.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
         /// A member that Apple requires is missing or empty.
         case missing
         /// A member has a value that Apple does not allow.
         case invalid
-        /// The operation of an Advanced Commerce request is not one that an app sends.
+        /// The operation of an Advanced Commerce request is not an operation for apps.
         case unknownOperation
         /// There is no key to sign with, or the cryptography failed.
         case unsigned
     }
 
-    /// What is wrong, for programs.
+    /// The kind of fault, for programs.
     public var code: Code
-    /// The member that is wrong, with its path, such as `items[0].SKU`; `nil` if it is no single member.
+    /// The path of the faulty member, such as `items[0].SKU`; `nil` if the fault is not in a single member.
     public var member: String?
-    /// What is wrong, for people: a sentence.
+    /// A description of the fault, for people: a sentence.
     public var message: String
 
     init(_ code: Code, _ member: String?, _ message: String) {
@@ -32,7 +32,7 @@ public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
 
     init(_ code: Code, _ message: String) { self.init(code, nil, message) }
 
-    /// The message, with the member in front.
+    /// The message, preceded by the member.
     public var description: String { (member.map { "\($0): " } ?? "") + message }
 }
 
@@ -50,7 +50,7 @@ extension SigningError {
         guard UUID(uuidString: text) != nil else { throw SigningError(.invalid, member, "It is not a UUID.") }
     }
 
-    /// Checks a UUID that Apple wants in lower case.
+    /// Checks a UUID that Apple requires in lower case.
     static func requireLowerCaseUUID(_ text: String, _ member: String) throws(SigningError) {
         try requireUUID(text, member)
         guard text == text.lowercased() else { throw SigningError(.invalid, member, "It is not in lower case.") }

@@ -2,11 +2,11 @@
 
 public import AppStoreModel
 
-/// Signs what an app passes to StoreKit: promotional offers, the eligibility for introductory offers, and requests of
-/// the Advanced Commerce API.
+/// Signs values that an app passes to StoreKit: promotional offers, the eligibility for introductory offers, and
+/// requests of the Advanced Commerce API.
 ///
-/// Each signature is made of its arguments alone: the caller passes the time, and a nonce that it used for nothing
-/// else. No method opens a connection.
+/// Each signature depends on its arguments alone: the caller passes the time and an unused nonce. No method opens a
+/// connection.
 public struct StoreKitSigner: Sendable {
     /// The key that signs.
     public let key: InAppPurchaseKey
@@ -19,14 +19,14 @@ public struct StoreKitSigner: Sendable {
         self.bundleId = bundleId
     }
 
-    /// What a token is for: its `aud`.
+    /// The purpose of a token: its `aud`.
     private enum Audience: String {
         case promotionalOffer = "promotional-offer"
         case introductoryOffer = "introductory-offer-eligibility"
         case advancedCommerce = "advanced-commerce-api"
     }
 
-    /// A token with the claims that all have, and those of its audience. Apple's tokens have no `exp`.
+    /// A token with the common claims, and the claims of its audience. Apple's tokens have no `exp`.
     private func token(
         for audience: Audience, _ claims: [JSONValue.Member], nonce: String, at now: Timestamp
     ) throws(SigningError) -> String {
@@ -71,8 +71,8 @@ extension StoreKitSigner {
     /// Signs a promotional offer in the newer form: a JWS.
     ///
     /// - Parameters:
-    ///   - transactionId: Any transaction of the customer, or its `appTransactionId`: the offer is then for this
-    ///     customer alone. Apple recommends it.
+    ///   - transactionId: Any transaction of the customer, or its `appTransactionId`. The offer is then for this
+    ///     customer alone, as Apple recommends.
     ///   - nonce: A new UUID.
     /// - Returns: A compact JWS (RFC 7515 section 3.1).
     /// - Throws: ``SigningError``.
@@ -91,7 +91,8 @@ extension StoreKitSigner {
             claims.compactMap { name, text in text.map { JSONValue.Member(name, .string($0)) } }, nonce: nonce, at: now)
     }
 
-    /// Signs whether a customer may have a subscription's introductory offer, whatever the App Store would decide.
+    /// Signs a customer's eligibility for a subscription's introductory offer. The signature overrides the App Store's
+    /// own decision.
     ///
     /// - Parameters:
     ///   - productId: The product of the subscription.
@@ -117,11 +118,11 @@ extension StoreKitSigner {
 // MARK: - Advanced Commerce
 
 extension StoreKitSigner {
-    /// Signs a request of the Advanced Commerce API that the app sends.
+    /// Signs an Advanced Commerce request of an app.
     ///
     /// - Parameter nonce: A new UUID.
     /// - Returns: A compact JWS (RFC 7515 section 3.1). Its claim `request` is the request's JSON in base64.
-    /// - Throws: ``SigningError`` if the request breaks a rule that Apple documents.
+    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
     @inline(never)
     public func advancedCommerce(
         _ request: AdvancedCommerceInAppRequest, nonce: String, at now: Timestamp
@@ -131,10 +132,10 @@ extension StoreKitSigner {
         return try token(for: .advancedCommerce, [.init("request", .string(encoded))], nonce: nonce, at: now)
     }
 
-    /// Signs a request, and wraps the JWS in the JSON that StoreKit and retention messages take, in base64. See Apple's
-    /// page “Sending Advanced Commerce API requests from your app”.
+    /// Signs a request, and wraps the JWS in JSON for StoreKit and retention messages, in base64. See Apple's page
+    /// “Sending Advanced Commerce API requests from your app”.
     ///
-    /// - Throws: ``SigningError`` if the request breaks a rule that Apple documents.
+    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
     public func advancedCommerceData(
         _ request: AdvancedCommerceInAppRequest, nonce: String, at now: Timestamp
     ) throws(SigningError) -> String {

@@ -2,16 +2,16 @@
 
 package import AppStoreModel
 
-/// An answer of Apple's servers, without the connection that it came by.
+/// An answer of Apple's servers, without its connection.
 public struct APIAnswer: Hashable, Sendable {
-    /// The most bytes of a body: 1 MiB, as in Apple's own client. A page of 20 transactions has some 120 KB.
+    /// The maximum size of a body in bytes: 1 MiB, as in Apple's own client. A page of 20 transactions has some 120 KB.
     public static let bodyLimit = 1 << 20
 
     /// The HTTP status.
     public var status: Int
-    /// By name in lower case.
+    /// The header fields by name, in lower case.
     public var headers: [String: String]
-    /// The body's bytes; empty if there is none.
+    /// The body's bytes; empty if the answer has no body.
     public var body: [UInt8]
 
     /// Creates an answer.
@@ -23,7 +23,6 @@ public struct APIAnswer: Hashable, Sendable {
 }
 
 extension APIAnswer {
-    /// When the answer was made, by the clock of the server that made it (RFC 9110 section 6.6.1); `nil` if it does not
-    /// say.
+    /// The time of the answer by the clock of its server (RFC 9110 section 6.6.1); `nil` if the answer has no date.
     package var date: Timestamp? { headers["date"].flatMap(HTTPDate.time) }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A request to Apple's servers, without the host and without the connection that sends it.
+/// A request to Apple's servers, without its host and its connection.
 public struct APIRequest: Hashable, Sendable {
     /// A parameter of the query, not escaped.
     public struct QueryItem: Hashable, Sendable {
@@ -15,17 +15,17 @@ public struct APIRequest: Hashable, Sendable {
         }
     }
 
-    /// In upper case, such as `GET`.
+    /// The method in upper case, such as `GET`.
     public let method: String
-    /// From the first slash, with percent escapes, such as `/inApps/v1/transactions/410000000000001`.
+    /// The path from the first slash, with percent escapes, such as `/inApps/v1/transactions/410000000000001`.
     public let path: String
-    /// In their order. A name may occur several times.
+    /// The query parameters in their order. A name may occur several times.
     public package(set) var query: [QueryItem] = []
-    /// By name in lower case.
+    /// The header fields by name, in lower case.
     public package(set) var headers = ["accept": "application/json", "user-agent": "quittance"]
-    /// The body's bytes; empty if there is none.
+    /// The body's bytes; empty if the request has no body.
     public package(set) var body: [UInt8] = []
-    /// Why this request cannot be sent; `nil` if it can.
+    /// The reason why this request cannot be sent; `nil` if it can.
     private(set) var fault: String?
 
     /// Creates a request.
@@ -38,13 +38,13 @@ public struct APIRequest: Hashable, Sendable {
         self.method = method
         path = template.split(separator: "/", omittingEmptySubsequences: false)
             .map { $0 == "*" ? (rest.popFirst() ?? "").escaped : String($0) }.joined(separator: "/")
-        // Servers and proxies resolve segments of dots, escaped or not, and so would reach another endpoint.
+        // Servers and proxies resolve dot segments, escaped or not, so such a request would reach another endpoint.
         if segments.contains(where: { ["", ".", ".."].contains($0) }) {
             fault = "A part of its path is empty, '.' or '..'."
         }
     }
 
-    /// The path, and after a question mark the query: what stands in the first line of the request.
+    /// The request target in the first line of the request: the path, and the query after a question mark.
     public var target: String {
         guard !query.isEmpty else { return path }
         return "\(path)?\(query.map { "\($0.name.escaped)=\($0.value.escaped)" }.joined(separator: "&"))"
@@ -61,7 +61,7 @@ public struct APIRequest: Hashable, Sendable {
         add(name, [value])
     }
 
-    /// Adds a body, which the content type describes; `nil` if the body could not be written.
+    /// Adds a body with its content type, or stores a fault if the body is `nil` because its encoding failed.
     mutating func add(body: [UInt8]?, type: String = "application/json") {
         guard let body else {
             fault = "Its body contains a number that JSON cannot write."
@@ -73,8 +73,8 @@ public struct APIRequest: Hashable, Sendable {
 }
 
 extension String {
-    /// The text with all bytes escaped that may mean something in a URL: all but the unreserved characters of RFC 3986
-    /// section 2.3.
+    /// The text, percent-escaped except for the unreserved characters of RFC 3986 section 2.3. All other characters may
+    /// have a meaning in a URL.
     fileprivate var escaped: String {
         utf8.reduce(into: "") { text, byte in
             switch byte {

@@ -2,16 +2,16 @@
 
 public import AppStoreModel
 
-/// Sends requests to Apple's servers, for an ``AppStoreClient``.
+/// The transport of an ``AppStoreClient``: sends requests to Apple's servers.
 public protocol AppStoreTransport: Sendable {
     /// Sends a request to the host of an environment, once, and returns the answer, whatever its status.
     ///
-    /// It must not follow redirects, since the request carries a bearer token, nor inflate a compressed body, nor read
-    /// more than ``APIAnswer/bodyLimit`` bytes of it.
+    /// The transport must not follow redirects, because the request carries a bearer token. The transport must not
+    /// inflate a compressed body, nor read more than ``APIAnswer/bodyLimit`` bytes of a body.
     ///
     /// - Parameters:
     ///   - environment: Production or sandbox.
-    ///   - timeout: The longest time until the whole answer has arrived.
+    ///   - timeout: The maximum duration until the whole answer has arrived.
     /// - Throws: ``TransportError``, or `CancellationError` if the task is cancelled. Any other error counts as
     ///   ``TransportError/unreachable(_:)``.
     func answer(
@@ -19,11 +19,11 @@ public protocol AppStoreTransport: Sendable {
     ) async throws -> APIAnswer
 }
 
-/// Why there is no answer. The server may have carried out the request nevertheless.
+/// The reason for a missing answer. The server may nevertheless have carried out the request.
 public enum TransportError: Error, Sendable {
     /// The answer did not arrive in time.
     case timedOut
-    /// There is no connection, or it broke: a sentence for developers.
+    /// No connection was possible, or the connection broke: a sentence for developers.
     case unreachable(String)
     /// The body is longer than ``APIAnswer/bodyLimit``.
     case answerTooLong
