@@ -3,13 +3,14 @@
 public import AppStoreModel
 public import PurchaseLedger
 
-/// A storage that forwards every operation to another one. A type that adopts it implements only the operations with
+/// A storage that forwards every operation to an inner storage. A conforming type implements only the operations with
 /// which a test interferes.
 public protocol ForwardingStorage: LedgerStorage {
-    /// The storage to which operations are forwarded.
+    /// The storage that receives the forwarded operations.
     var inner: any LedgerStorage { get }
 
-    /// Called before each forwarded operation. If it throws, the operation fails with that error.
+    /// A hook before each forwarded operation except `prepare(at:)`, `condition` and `close()`. If the hook throws, the
+    /// operation fails with its error.
     func willForward() throws
 }
 

@@ -2,7 +2,7 @@
 
 public import PurchaseLedger
 
-/// Tests the requirements of `LedgerStorage`, for use in the tests of an implementation:
+/// Tests of the requirements of `LedgerStorage`, for the test suite of an implementation:
 ///
 /// ```swift
 /// @Test func `my storage meets the contract`() async throws {
@@ -13,22 +13,23 @@ public import PurchaseLedger
 /// }
 /// ```
 ///
-/// Durability is not tested, since that needs a way to cut the power.
+/// Durability is not tested, because a test would have to cut the power.
 public struct LedgerStorageContract: Sendable {
-    /// Two handles on one ledger, as two processes would have. For a storage that allows only one handle, both are the
+    /// Two handles on one ledger, like the handles of two processes. If a storage allows only one handle, both are the
     /// same.
     public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
 
     private let make: @Sendable () async throws -> Handles
 
-    /// - Parameter make: Makes two handles on one new, empty ledger. It is called once for each requirement.
+    /// - Parameter make: Creates two handles on one new, empty ledger. The contract calls the closure once per
+    ///   requirement.
     public init(make: @escaping @Sendable () async throws -> Handles) {
         self.make = make
     }
 
-    /// Tests one requirement after another.
+    /// Tests the requirements in order.
     ///
-    /// - Throws: ``LedgerStorageViolation`` for the first requirement that is not met, and errors of the storage.
+    /// - Throws: ``LedgerStorageViolation`` for the first unmet requirement, and errors of the storage.
     public func run() async throws {
         for requirement in Self.requirements {
             let handles = try await make()
@@ -44,18 +45,18 @@ public struct LedgerStorageContract: Sendable {
         commits + concurrency + records + customers + documents + wordings + scans + owned + events + others
 }
 
-/// The error for a storage that does not meet a requirement.
+/// The error of a storage that does not meet a requirement.
 public struct LedgerStorageViolation: Error, CustomStringConvertible {
-    /// What is required.
+    /// The text of the requirement.
     public let requirement: String
-    /// What was expected and what was found.
+    /// The expected and the found value.
     public let message: String
 
     /// The requirement and the message.
     public var description: String { "Not met: \(requirement). \(message)" }
 }
 
-/// One requirement of `LedgerStorage`, with its test.
+/// A requirement of `LedgerStorage`, with its test.
 struct Requirement: Sendable {
     var text: String
     var check: @Sendable (Trial) async throws -> Void
@@ -66,7 +67,7 @@ struct Requirement: Sendable {
     }
 }
 
-/// A ledger with which to test one requirement.
+/// A ledger for the test of one requirement.
 struct Trial: Sendable {
     let first: any LedgerStorage
     let second: any LedgerStorage
@@ -96,7 +97,8 @@ struct Trial: Sendable {
 
     func record(_ key: ChainKey) async throws -> ChainRecord? { try await load([.chain(key)]).chains[key] }
 
-    /// Commits changes that do not depend on what is stored, after loading what they replace.
+    /// Loads the records that the changes replace, then commits the changes. The changes do not depend on the loaded
+    /// records.
     ///
     /// - Parameter erased: Customers to erase.
     func commit(

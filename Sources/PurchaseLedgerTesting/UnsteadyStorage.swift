@@ -3,21 +3,22 @@
 public import PurchaseLedger
 import Synchronization
 
-/// A storage that does what `LedgerStorage` allows but others rarely do. It runs every decision twice and discards the
-/// first result. Sometimes another commit comes between the two runs, so that new customers get other numbers.
+/// A storage that shows behaviour that `LedgerStorage` allows, but other storages rarely show. The storage runs every
+/// decision twice and discards the first result. Sometimes another commit comes between the two runs, so new customers
+/// get other numbers.
 public final class UnsteadyStorage: ForwardingStorage {
     /// The storage that keeps the records.
     public let inner: any LedgerStorage
     private let other: any LedgerStorage
     private let commits = Mutex(0)
 
-    /// - Parameter other: Another handle on the same ledger; `nil` for the same one.
+    /// - Parameter other: A second handle on the same ledger. If `nil`, `inner` takes its place.
     public init(around inner: any LedgerStorage, other: (any LedgerStorage)? = nil) {
         self.inner = inner
         self.other = other ?? inner
     }
 
-    /// Makes each decision twice, and commits the result of the second run.
+    /// Runs each decision twice, and commits the result of the second run.
     public func commit<Output: Sendable>(
         _ query: LedgerQuery, _ decide: @escaping LedgerDecider<Output>
     ) async throws -> Output {

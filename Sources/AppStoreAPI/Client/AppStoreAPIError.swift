@@ -83,7 +83,7 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
             || advancedCommerceErrorCode?.known?.isRetryable == true
     }
 
-    /// Whether the error has a number. Only Apple's own servers send numbers.
+    /// Whether the error has Apple's number, which proves that Apple's own servers answered.
     var hasNumber: Bool { errorCode != nil || advancedCommerceErrorCode != nil }
 
     /// Whether Apple refused the bearer token. An error without a status means that the key could not sign a token.

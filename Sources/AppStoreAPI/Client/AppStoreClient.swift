@@ -198,7 +198,7 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// If production gives an answer that is Apple's, the key is valid there. Later refusals do not change this
+    /// An answer of Apple's from production proves that the key is valid there. Later refusals do not change this
     /// conclusion.
     private func noteAcceptance(in environment: Environment) {
         guard environment == .production else { return }

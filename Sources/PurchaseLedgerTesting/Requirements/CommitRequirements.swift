@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about commits, alone and concurrent.
+// The requirements for commits, alone and concurrent.
 
 import AppStoreModel
 import PurchaseLedger
@@ -39,7 +39,7 @@ extension LedgerStorageContract {
             for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
             let events = try await trial.second.events(of: "com.example.one", after: nil, limit: 9).events
             try trial.expect(events, is: [], "Events")
-            // A retry must not find anything that the failed commits wrote.
+            // A retry must not find any records of the failed commits.
             _ = try await trial.commitEverything()
         },
         Requirement("A decision that asks for more runs again with all of it, and then its changes are committed") {
@@ -87,7 +87,7 @@ extension LedgerStorageContract {
 
     fileprivate static let record = Sample.record("1", of: .app("com.example.one"), payload: [1, 0, 255])
 
-    /// One of everything.
+    /// Changes with a record of each kind.
     fileprivate static func changes(_ snapshot: LedgerSnapshot) throws -> (LedgerChanges, CustomerRecord) {
         guard let number = snapshot.newNumbers[CustomerID("anna", of: "com.example.one")] else {
             throw Trial.Failure(message: "There is no number for a new customer.")
@@ -208,7 +208,7 @@ extension LedgerStorageContract {
 }
 
 extension Trial {
-    /// Increments a count that is kept in a chain.
+    /// Increments a counter. A chain record stores the count.
     ///
     /// - Returns: The new count.
     @discardableResult

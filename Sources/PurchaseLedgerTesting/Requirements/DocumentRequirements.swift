@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about documents and scans.
+// The requirements for documents and scans.
 
 import AppStoreModel
 import PurchaseLedger
@@ -74,7 +74,8 @@ extension LedgerStorageContract {
                     Sample.token(#"{"name":\#(number),"data":{"signedTransactionInfo":"\#(text)"}}"#), .notification,
                     parts: [token], notification: Evidence.Notification(uuid: "\(number)", type: "A", subtype: nil))
             }
-            // The first is stored together with the token, the second after it, the third once the token was erased.
+            // The first notification is committed together with the token, the second after the token, and the third
+            // after the token was erased.
             try await trial.commit {
                 $0.documents = [Sample.newDocument(token, for: [1]), Sample.newDocument(notifications[0], for: [1])]
             }
@@ -106,7 +107,8 @@ extension LedgerStorageContract {
         },
         Requirement("Erasing a chain erases exactly its documents that are evidence for no other chain") {
             trial in
-            // Chains 1 and 3 are erased, 2 stays: documents of one, of an erased and the other, of both, and of none.
+            // Chains 1 and 3 are erased, and chain 2 remains. Each document is evidence for one of these sets of
+            // chains.
             let chains = [[1], [1, 2], [1, 3], [], [2], [3]]
             let documents = (0..<24).map { Sample.document($0, for: chains[$0 % 6]) }
             let names = Set(documents.map(\.evidence.provenance))
@@ -157,7 +159,7 @@ extension LedgerStorageContract {
                 let arrival = try await trial.second.lastNotification(among: count)
                 try trial.expect(arrival, is: time.map(Sample.time), "The arrival among the last \(count)")
             }
-            // Apple sends old notifications again after newer ones.
+            // Apple sends old notifications again after newer notifications.
             for (signed, arrived) in [(10, 10), (11, 11), (12, 12), (13, 13), (2, 20)] as [(Int64, Int64)] {
                 let evidence = Sample.evidence(
                     Array("e30.a\(signed).AA".utf8), .notification, signed: Sample.time(signed))
@@ -273,7 +275,7 @@ extension LedgerStorageContract {
 }
 
 extension Trial {
-    /// Stores documents, each for a chain of its own.
+    /// Stores documents and chains, a chain per document.
     fileprivate func store(_ numbers: Range<Int>) async throws {
         try await commit { changes in
             changes.documents = numbers.map { Sample.document($0, for: [$0]) }
@@ -281,7 +283,7 @@ extension Trial {
         }
     }
 
-    /// Everything that a scan finds.
+    /// All items of a scan.
     ///
     /// - Parameter onPage: Called after each page with its number.
     fileprivate func scan<Item: Sendable>(

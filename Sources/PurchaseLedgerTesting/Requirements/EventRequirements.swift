@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about events, API keys and catalogue digests.
+// The requirements for events, newer words, notes of copies, and adaptation to size.
 
 import AppStoreModel
 import PurchaseLedger
@@ -136,7 +136,7 @@ extension LedgerStorageContract {
             try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
             let old = try await trial.page(after: nil).events.compactMap(\.cursor)
             for round in 0..<2 {
-                // As if this were a copy, and the ledger had gone on to number events of its own.
+                // Simulates a copy of a ledger. The original ledger continues to number its own events.
                 try await trial.second.beginEpoch()
                 let found = try await trial.page(after: old[1]).events.map(\.content?.detail)
                 try trial.expect(found, is: Array(repeating: "new", count: round), "Events after the last cursor")
@@ -186,7 +186,7 @@ extension LedgerStorageContract {
             try await trial.commit { $0.marks.epochs = Dictionary(epochs) { first, _ in first } }
             for (handle, events) in zip(trial.handles, [Array(copied[..<1]), copied]) {
                 try await trial.commit(handle) { $0.events = events }
-                // As after an answer that was lost.
+                // Simulates a retry after a lost answer.
                 try await trial.commit(handle) { $0.events = events }
             }
             try trial.expect(try await trial.page(after: nil).events, is: Array(copied[..<2]), "Events")
@@ -270,7 +270,7 @@ extension Trial {
 
     /// The cursor of a number in the newest epoch.
     fileprivate func cursor(_ number: Int64) async throws -> EventCursor {
-        // Before its first event an app may have no epoch.
+        // An app may have no epoch before its first event.
         EventCursor(number, epoch: try await second.marks().epochs["com.example.one"]?.all.last?.id ?? "")
     }
 
@@ -283,7 +283,7 @@ extension Trial {
         }
     }
 
-    /// Writes events of some chains concurrently through both handles: two of each chain in each round.
+    /// Writes events of several chains concurrently through both handles, two events per chain and round.
     fileprivate func writeEvents(chains: Int, rounds: Int) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for chain in 0..<chains {
@@ -300,7 +300,7 @@ extension Trial {
         }
     }
 
-    /// The events that a reader gets, page by page, until all are written.
+    /// Reads all events of an app page by page until the writer has finished.
     fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
         var events: [LedgerEvent] = []
         var cursor: EventCursor?
@@ -339,7 +339,7 @@ extension LedgerStorageContract {
                 $0.events = events
                 $0.chains = Array(chains.values)
             }
-            // A server that does not know them changes the purchase.
+            // A server without these words changes the purchase.
             try await trial.second.commit(LedgerQuery([.chain(chain.key)])) { snapshot in
                 var changes = LedgerChanges()
                 changes.chains = snapshot.chains.values.map { record in

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about records of whatever kind, and about jobs among them.
+// The requirements for records of any kind, including jobs.
 
 import AppStoreModel
 import PurchaseLedger
@@ -21,7 +21,7 @@ extension Sample {
 }
 
 extension LedgerStorageContract {
-    /// One record of each owner, with one name.
+    /// A record per owner, all with the same name.
     private static let ofAllOwners: [LedgerRecord] = [
         .ledger, .app("com.example.one"), .app("com.example.two"), .scope(Sample.production), .scope(Sample.sandbox),
     ].map { Sample.record("a", of: $0, payload: [1]) }
@@ -115,7 +115,7 @@ extension LedgerStorageContract {
                 RecordSelection(kind, of: .scope(Sample.production), entry: "x"),
                 RecordSelection(RecordKind(rawValue: "none")), RecordSelection(of: .app("com.example.three")),
             ] {
-                // A record that is stored again meanwhile is not found again.
+                // A scan does not return a record again if the record is stored again during the scan.
                 let found = try await trial.scan(selection, pages: 2) {
                     try await trial.commit { $0.records = [records[0]] }
                 }
@@ -219,7 +219,7 @@ extension Trial {
     /// All records of a selection.
     ///
     /// - Parameters:
-    ///   - pages: How many records each page has at most.
+    ///   - pages: The maximum number of records per page.
     ///   - between: Called after each page.
     fileprivate func scan(
         _ selection: RecordSelection, pages: Int = 3, between: () async throws -> Void = {}

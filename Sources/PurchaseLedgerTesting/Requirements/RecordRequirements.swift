@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about records of chains and customers.
+// The requirements for records of chains and customers.
 
 import AppStoreModel
 import PurchaseLedger
@@ -152,7 +152,7 @@ extension LedgerStorageContract {
 extension LedgerStorageContract {
     static let customers = [
         Requirement("A customer is found by each of its ids, byte for byte, in its own app only") { trial in
-            // An index has a limited key length.
+            // The key length of an index is limited.
             let ids = ["a", "A"] + Sample.awkward.filter { $0.utf8.count < 1000 }
             var customers: [CustomerRecord] = []
             for id in ids { customers.append(try await trial.customer(id, "\(id) alias")) }

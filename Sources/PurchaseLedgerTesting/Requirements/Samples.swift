@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Sample values for the requirements. A storage is asked to keep what no App Store signs, such as the greatest numbers
-/// and texts that are awkward to store, and those who write one need no simulator.
+/// Sample values for the requirements. They include values that no App Store signs, such as the greatest numbers and
+/// texts that are awkward to store. Authors of a storage need no simulator for these values.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)
@@ -41,8 +41,8 @@ enum Sample {
             .refunded, in: scope, at: time(milliseconds), customer: customer, chainName: key(chain).name, content)
     }
 
-    /// Bodies of events that a storage must neither read nor change: with members of a newer version, with white space
-    /// and numbers as nobody here writes them, and of bytes that are no text.
+    /// Bodies of events that a storage must neither parse nor change. Some have members of a newer version, or unusual
+    /// white space and numbers. Others are not even text.
     static let bodies: [[UInt8]] =
         [#"{"gift":{"from":[1.50,1E400,"\ud800\u0000"]},"gift":2}"#, "{ \"é\" :\t\u{1f600}\r\n}", "{}", ""]
         .map { Array($0.utf8) } + [Array(0...255), Array(repeating: 32, count: 70_000)]
@@ -101,7 +101,8 @@ extension Sample {
         return commitment
     }
 
-    /// A statement with a value in every member. Its enumerations have values that this version does not know.
+    /// A statement with a value in every member. All its enumerations except `source` have values unknown to this
+    /// version.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
         source: TransactionStatement.Source = .signedTransaction

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements about documents that say the same.
+// The requirements for documents with the same wording.
 
 import AppStoreModel
 import PurchaseLedger
@@ -35,7 +35,7 @@ extension LedgerStorageContract {
                     Sample.said(5, wording: nil, about: [1]), Sample.said(6, wording: nil, about: [1]),
                 ]
             }
-            // The same in the other order, and in one commit.
+            // The same commits in reverse order, and then both documents in one commit.
             try await trial.commit { $0.documents = [Sample.said(5, wording: 7, about: [1])] }
             try await trial.commit {
                 $0.documents = [Sample.said(7, wording: 7, about: [1]), Sample.said(7, wording: nil, about: [1])]
@@ -103,14 +103,14 @@ extension LedgerStorageContract {
 }
 
 extension Sample {
-    /// The name of such a document.
+    /// The name of a document that ``said(_:wording:about:naming:)`` creates.
     fileprivate static func name(_ number: Int) -> Provenance {
         said(number, wording: nil, about: []).evidence.provenance
     }
 
-    /// A document that was signed at the time of its number.
+    /// A document whose signing date encodes its number.
     ///
-    /// - Parameter named: The chain that it names.
+    /// - Parameter named: The chain in the document's renewal info.
     fileprivate static func said(
         _ number: Int, wording: Int64?, about chains: [Int], naming named: Int = 1
     ) -> NewDocument {
@@ -124,7 +124,7 @@ extension Sample {
 }
 
 extension Trial {
-    /// The numbers of the documents with some wordings, by the number of a chain.
+    /// The numbers of the documents for each pair of wording and chain.
     fileprivate func wordings(_ keys: [(wording: Int64, chain: Int)]) async throws -> [[Int64]] {
         let keys = keys.map { WordingKey(Wording(digest: $0.wording), about: Sample.key($0.chain)) }
         let found = try await load(keys.map(LedgerKey.wording)).wordings
