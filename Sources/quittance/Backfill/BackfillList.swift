@@ -4,21 +4,21 @@ import ArgumentParser
 import Foundation
 import Reconciliation
 
-/// The lines of a backfill, read as they are needed. Lines that were taken in before are skipped; wrong ones are
-/// reported and skipped.
+/// The lines of a backfill, read on demand. Lines done in an earlier run are skipped. Invalid lines are reported and
+/// skipped.
 final class BackfillList: Sequence, IteratorProtocol {
     typealias Element = (number: Int, question: HistoryQuestion)
 
     let done: DoneFile?
-    /// How many lines there are; `nil` for standard input, which is read once.
+    /// The number of lines; `nil` for standard input, which can be read only once.
     let count: Int?
-    /// 0 for standard input, whose lines may arrive little by little.
+    /// 0 for standard input, whose lines may arrive slowly.
     var underestimatedCount: Int { count ?? 0 }
-    /// How many lines were skipped because they were taken in before.
+    /// The number of skipped lines that an earlier run had done.
     private(set) var doneBefore = 0
-    /// How many lines name no customer.
+    /// The number of lines that name no customer.
     private(set) var wrong = 0
-    /// Called with the number of each wrong line, and with what is wrong.
+    /// Called for each invalid line, with the line's reference and the reason.
     var onWrong: (_ reference: String, _ reason: String) -> Void = { _, _ in }
 
     private var reader: BatchReader

@@ -4,14 +4,14 @@ import AppStoreModel
 import ArgumentParser
 import Reconciliation
 
-/// What a backfill would ask, for `--dry-run`.
+/// The planned requests of a backfill, for `--dry-run`.
 struct BackfillPlan {
-    /// How much of Apple's rate limits would be used, in percent.
+    /// The share of Apple's rate limits to use, in percent.
     let share: Int
 
-    /// Prints a line for each question, and the number of all.
+    /// Prints a line per question, and the totals.
     ///
-    /// - Throws: Exit status 1 if lines are wrong.
+    /// - Throws: Exit status 1 if lines are invalid.
     func print(_ list: BackfillList) throws {
         list.onWrong = { Terminal.report("\($0): \($1.printable)") }
         var count = 0
@@ -19,7 +19,7 @@ struct BackfillPlan {
             count += 1
             try Terminal.print("line \(number): \(question.plan)")
         }
-        // History and statuses, 50 requests a second in production.
+        // Each line needs two requests, history and statuses. Production accepts 50 requests a second.
         let seconds = count * 2 * 100 / (50 * share)
         try Terminal.print(
             "\(counted(count, "line")) to ask about, \(list.doneBefore) done before, \(list.wrong) wrong; "

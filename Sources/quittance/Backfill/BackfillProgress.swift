@@ -3,19 +3,19 @@
 import AppStoreModel
 import Synchronization
 
-/// Shows on a terminal how many lines of a list are done, and how long the rest will take.
+/// Shows on a terminal the number of done lines of a list, and the remaining time.
 final class BackfillProgress: Sendable {
     private struct State {
         var isShown = false
         var shownAt: Timestamp?
     }
 
-    /// `nil` if it is not known.
+    /// The number of lines; `nil` if unknown.
     private let total: Int?
     private let start = SystemClock.now()
     private let state = Mutex(State())
 
-    /// How often it is shown.
+    /// The interval between two updates on the terminal.
     private static let interval = Duration.milliseconds(500)
 
     init(of total: Int?) {
@@ -38,7 +38,7 @@ final class BackfillProgress: Sendable {
         }
     }
 
-    /// The line that is shown.
+    /// The progress line.
     ///
     /// - Parameter elapsed: Milliseconds since the start.
     static func text(done: Int, skipped: Int, failed: Int, of total: Int?, after elapsed: Int64) -> String {
@@ -56,7 +56,7 @@ final class BackfillProgress: Sendable {
         Terminal.report(message)
     }
 
-    /// Erases what is shown.
+    /// Erases the progress line.
     func clear() {
         state.withLock { state in
             if state.isShown { Terminal.writeError(Array("\r\u{1b}[K".utf8)) }
@@ -66,7 +66,7 @@ final class BackfillProgress: Sendable {
 }
 
 extension Int {
-    /// This number of seconds in the largest unit that fits, such as `90 s`, `12 min` or `7 h`.
+    /// This number of seconds in the largest suitable unit, such as `90 s`, `12 min` or `7 h`.
     var asDuration: String {
         switch self {
         case ..<120: "\(self) s"

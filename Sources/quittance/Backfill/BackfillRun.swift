@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Reconciliation
 
-/// Runs a backfill at the command line: reports lines that were not taken in, and the progress.
+/// Runs a backfill at the command line, and reports failed lines and the progress.
 final class BackfillRun {
     private let backfill: Backfill
     private let list: BackfillList
@@ -16,7 +16,7 @@ final class BackfillRun {
     private var recorded = 0
     private var known = 0
 
-    /// - Parameter lease: Somebody prolongs it meanwhile.
+    /// - Parameter lease: The backfill's lease. The caller renews it during the run.
     init(_ backfill: Backfill, _ list: BackfillList, _ lease: BackfillLease) {
         let progress = BackfillProgress(of: list.count)
         var backfill = backfill
@@ -30,9 +30,9 @@ final class BackfillRun {
         self.progress = progress
     }
 
-    /// Asks about all lines.
+    /// Processes all lines.
     ///
-    /// - Returns: Whether all were taken in.
+    /// - Returns: Whether all lines succeeded.
     func run() async -> Bool {
         var isStopped = false
         do {
@@ -49,7 +49,7 @@ final class BackfillRun {
         return !isStopped && failed + list.wrong == 0
     }
 
-    /// Counts an outcome, and reports it if the line was not taken in.
+    /// Counts an outcome, reports a failure, and returns whether the line succeeded.
     private func isTaken(_ number: Int, _ outcome: Backfill.Outcome) -> Bool {
         switch outcome {
         case .taken(let report):
@@ -85,7 +85,7 @@ final class BackfillRun {
     }
 }
 
-/// Another backfill runs now.
+/// A later backfill has taken over the lease.
 private struct LostLease: Error, CustomStringConvertible {
     let description = "Another backfill of the app has begun, since this one stood still for long."
 }

@@ -5,29 +5,29 @@ import ArgumentParser
 import Foundation
 import Reconciliation
 
-/// The lines of a backfill that were taken in, in a file, so that a second run goes on where the first one was.
+/// A file with the completed lines of a backfill, so that a second run continues after the first.
 ///
-/// The file has the ids of one of these lines in each of its own: an order id, a transaction id, or several with commas
-/// between them, as in a receipt. Only its owner may read it, since ids lead to customers.
+/// Each line of the file has the ids of one completed line: an order id, a transaction id, or several transaction ids
+/// of a receipt, separated by commas. Only the file's owner may read the file, because the ids lead to customers.
 final class DoneFile {
     private let path: String
-    /// `nil` if nothing is to be written.
+    /// The open file; `nil` if the run writes nothing.
     private let file: FileHandle?
-    /// The entries of earlier runs: some 100 bytes for each.
+    /// The entries of earlier runs, some 100 bytes each.
     private let entries: Set<Substring>
 
     /// Reads the entries of earlier runs.
     ///
-    /// - Parameter isChanged: Whether entries will be added.
+    /// - Parameter isChanged: Whether the run will add entries.
     /// - Throws: Wrong usage if the file cannot be read or written.
     init(_ path: String, isChanged: Bool) throws {
         self.path = path
         do {
             let exists = FileManager.default.fileExists(atPath: path)
             let bytes = exists ? try Data(contentsOf: URL(fileURLWithPath: path)) : Data()
-            // The last line may be cut, if the machine stopped while it was written.
+            // The last line may be truncated if the machine stopped during its write.
             let whole = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[...$0] } ?? Data()
-            // Bytes that are no text are no entry.
+            // Invalid UTF-8 makes no valid entry, so it is harmless.
             entries = Set(String(decoding: whole, as: UTF8.self).split(separator: "\n"))
             file = isChanged ? try Self.open(path, length: whole.count) : nil
         } catch {
@@ -47,12 +47,12 @@ final class DoneFile {
 
     func contains(_ question: HistoryQuestion) -> Bool { entries.contains(question.entry[...]) }
 
-    /// Notes a line at once, so that nothing is lost if the process is killed.
+    /// Writes an entry at once, so that no entry is lost if the process is killed.
     func add(_ question: HistoryQuestion) throws {
         try file?.write(contentsOf: Data("\(question.entry)\n".utf8))
     }
 
-    /// Removes the file, once all lines were taken in.
+    /// Removes the file after all lines succeeded.
     func remove() {
         // All lines are in the ledger. If the file stays, the next run skips them.
         try? FileManager.default.removeItem(atPath: path)

@@ -9,7 +9,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance app-store`: has the App Store do or tell something about customers.
+/// `quittance app-store`: lets the App Store look up or change customers' purchases.
 struct AppStoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "app-store",
@@ -24,7 +24,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             Order.self, Refunds.self, Extend.self, ExtendAll.self, ExtensionStatus.self, SetAppAccountToken.self,
         ])
 
-    /// The options of all these commands.
+    /// The common options of these commands.
     struct Options: ParsableArguments {
         @OptionGroup(visibility: .inTopic) var server: ServerOptions
         @OptionGroup(visibility: .inTopic) var trust: TrustOptions
@@ -38,10 +38,10 @@ struct AppStoreCommand: AsyncParsableCommand {
             transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
         var environment: Environment?
 
-        /// The longest time of a request, so that a person does not wait for long.
+        /// The maximum duration of a request. A person waits for the answer.
         static let limit = Duration.seconds(30)
 
-        /// Prints the JSON of what `ask` returns.
+        /// Prints the result of `ask` as JSON.
         ///
         /// - Throws: Exit status 1 if the App Store refuses, or `ask` returns `nil`.
         func print(
@@ -70,7 +70,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             }
         }
 
-        /// Where an unknown transaction was not looked for.
+        /// The environment in which an unknown transaction was not looked up; empty for any other error.
         private func unasked(_ error: any Error) -> String {
             guard (error as? AppStoreAPIError)?.isUnknownTransaction == true else { return "" }
             return environment == .sandbox
@@ -79,19 +79,19 @@ struct AppStoreCommand: AsyncParsableCommand {
         }
     }
 
-    /// Checks an id before anything is asked.
+    /// Checks a transaction id before any request.
     private static func requireTransactionId(_ text: String) throws {
         _ = try asUsage("“\(text.printable)”: ") { try HistoryQuestion(transactionId: text) }
     }
 
-    /// Checks a UUID before anything is asked.
+    /// Checks a UUID before any request.
     private static func requireUUID(_ text: String, _ name: String) throws {
         guard UUID(uuidString: text) != nil else {
             throw ValidationError("\(name) “\(text.printable)” is no UUID, such as \(Composition.nonce()).")
         }
     }
 
-    /// What was asked for is not known.
+    /// The App Store does not know the requested object.
     private struct Unknown: Error, CustomStringConvertible {
         let what: String
         var description: String { "The App Store does not know this \(what)." }
@@ -170,7 +170,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             if let requestIdentifier { try requireUUID(requestIdentifier, "--request-identifier") }
         }
 
-        /// The request identifier, which is shown before the request is sent.
+        /// The request identifier, printed before the request is sent.
         func identifier() -> String {
             let identifier = requestIdentifier ?? Composition.nonce()
             Terminal.printError("To repeat this request: --request-identifier \(identifier.printable)")

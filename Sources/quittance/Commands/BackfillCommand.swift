@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance backfill`: brings customers' whole histories into a ledger.
+/// `quittance backfill`: adds customers' whole histories to a ledger.
 struct BackfillCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backfill",
@@ -70,7 +70,7 @@ struct BackfillCommand: AsyncParsableCommand {
         else {
             throw ValidationError("The App Store answers only with a key: add inAppPurchaseKey to \(app).")
         }
-        // A key that cannot be read is wrong usage, also of a dry run.
+        // An unreadable key is wrong usage, even in a dry run.
         _ = try composition.signing(warn: { _ in })
         try composition.requireLedger()
         let list = try BackfillList(file, done: donePath.map { try DoneFile($0, isChanged: !dryRun) })
@@ -85,7 +85,7 @@ struct BackfillCommand: AsyncParsableCommand {
         list.done?.remove()
     }
 
-    /// - Returns: Also whether all lines were taken in.
+    /// - Returns: The finished run, and whether all lines succeeded.
     private func run(
         _ service: LedgerService, _ app: String, _ list: BackfillList
     ) async throws -> (BackfillRun, isComplete: Bool) {
@@ -98,12 +98,12 @@ struct BackfillCommand: AsyncParsableCommand {
         let isComplete = await run.run()
         keeper.cancel()
         await keeper.value
-        // If it cannot be released, it ends by itself.
+        // If the release fails, the lease expires by itself.
         try? await lease.end()
         return (run, isComplete)
     }
 
-    /// - Throws: Exit status 1 if another backfill runs.
+    /// - Throws: Exit status 1 if a backfill of the app is running.
     private func lease(of app: String, in ledger: Ledger) async throws -> BackfillLease {
         do {
             return try await BackfillLease(

@@ -57,7 +57,7 @@ struct Backup: ParsableCommand {
             try composition.warnOfExposure()
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
-            // The journal first: a backup without it brings customers back.
+            // The journal comes first, because a backup without its journal would restore deleted customers.
             try copyErasures(composition.erasureJournalPath)
             try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
@@ -68,7 +68,8 @@ struct Backup: ParsableCommand {
         }
     }
 
-    /// Copies the journal of erasures, after the ledger: so it has all erasures that are in the copy.
+    /// Copies the journal of erasures. The journal is copied after the ledger, so that the copied journal has every
+    /// erasure of the copied ledger.
     private func copyErasures(_ path: String?) throws {
         guard let path else { return }
         let text = try ErasureJournalFile.text(of: path)
@@ -85,7 +86,7 @@ struct Backup: ParsableCommand {
         return Terminal.failure("No backup was created.")
     }
 
-    /// Refuses a ledger that has lost what was acknowledged, before the copy replaces one that still has it.
+    /// Refuses a ledger that has lost acknowledged commits, so that no incomplete copy replaces an intact backup.
     private func requireWholeLog(_ source: String) throws {
         guard let loss = SQLiteLedgerStorage.loss(at: source) else { return }
         throw failure([loss])
@@ -96,7 +97,7 @@ struct Backup: ParsableCommand {
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let ledger = URL(fileURLWithPath: source).resolvingSymlinksInPath().path
         guard copy.path != ledger else { throw ValidationError("\(target) is the ledger itself: choose another file.") }
-        // Such as the lock: a second server could start beside another file with its name.
+        // For example the lock file. If a copy replaced the lock file, a second server could start beside the first.
         guard !copy.path.hasPrefix(ledger + "-") else {
             throw ValidationError("\(target) is a name of the ledger's own files: choose another file.")
         }
@@ -109,7 +110,7 @@ struct Backup: ParsableCommand {
     }
 
     private func requireFree(_ target: String) throws {
-        // What has no attributes is not there, or else cannot be written, which the attempt says.
+        // If the attributes cannot be read, either the file does not exist, or the later write fails with the reason.
         let type = try? FileManager.default.attributesOfItem(atPath: target)[.type] as? FileAttributeType
         guard let type else { return }
         guard type == .typeRegular || type == .typeSymbolicLink else {

@@ -5,7 +5,7 @@ import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
 
-/// `quittance check`: verifies everything in a ledger.
+/// `quittance check`: verifies all documents and purchases in a ledger.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
@@ -44,8 +44,8 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// Ends the command with status 1 if the ledger cannot be read or written, whatever error damage brings up. Status 2 is
-/// left to wrong usage, and to output that cannot be written.
+/// Ends the command with status 1 if the ledger cannot be read or written, whatever error the damage causes. Status 2
+/// is reserved for wrong usage and for unwritable output.
 func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
@@ -82,7 +82,7 @@ struct Rebuild: AsyncParsableCommand {
         }
     }
 
-    /// Refuses a damaged file, since a rebuild would rely on its damaged parts.
+    /// Refuses a damaged file, because a rebuild would rely on its damaged parts.
     private func requireUndamagedFile(_ composition: Composition) async throws {
         guard case .sqlite = composition.configuration.database else { return }
         let faults = try await composition.withStorage(.inspecting) { try await $0.faults() }
@@ -117,7 +117,7 @@ struct Rebuild: AsyncParsableCommand {
     }
 }
 
-/// Reports the progress of long work on standard error.
+/// Reports the progress of a long operation on standard error.
 struct Progress {
     let verb: String
     var noun = "documents"

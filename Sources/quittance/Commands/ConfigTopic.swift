@@ -2,7 +2,7 @@
 
 import ArgumentParser
 
-/// `quittance help config`: the options that most commands have. Their own help names this topic instead.
+/// `quittance help config`: the options common to most commands. The help of each command refers to this topic.
 struct ConfigTopic: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
@@ -30,10 +30,10 @@ struct ConfigTopic: ParsableCommand {
             --trust-other-roots is for the commands that record documents, --insecure for those that ask the App Store.
             """)
 
-    /// The sentence in the help of a command that has the options of a ledger.
+    /// The sentence in the help of commands that open a ledger.
     static let ledgerOptions = "For --config, --database and --root see quittance help config."
 
-    /// The sentence in the help of a command that also records documents and asks the App Store.
+    /// The sentence in the help of commands that also record documents and call the App Store.
     static let appStoreOptions = """
         For --config, --database, --root, --trust-other-roots and --insecure see quittance help config.
         """
@@ -46,7 +46,8 @@ struct ConfigTopic: ParsableCommand {
 }
 
 extension ArgumentVisibility {
-    /// That of the options which ``ConfigTopic`` explains: no other help lists them, and shells complete them.
+    /// The visibility of the options that ``ConfigTopic`` explains. No other help lists these options, but shells
+    /// complete them.
     static let inTopic: ArgumentVisibility = {
         let makesScript = CommandLine.arguments.contains { $0.hasPrefix("--generate-completion-script") }
         return makesScript ? .default : .hidden

@@ -4,7 +4,7 @@ import AppStoreModel
 import ArgumentParser
 import ReceiptCoding
 
-/// `quittance convert`: converts documents between the form of verifyReceipt and that of signed transactions.
+/// `quittance convert`: converts documents between the verifyReceipt form and the form of signed transactions.
 struct Convert: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Convert a document between the form of verifyReceipt and that of signed transactions.",
@@ -129,7 +129,7 @@ private struct Converted {
 }
 
 extension ResponseBodyV2DecodedPayload {
-    /// The members around the purchase, which have no counterpart in the legacy form.
+    /// The members around the purchase, without a counterpart in the legacy form.
     fileprivate func envelope() throws -> [Leftover] {
         var rest = self
         rest.data?.signedTransactionInfo = nil

@@ -58,7 +58,7 @@ struct Copy: AsyncParsableCommand {
         }
     }
 
-    /// Ends the command with status 1 after an error that another run may not meet.
+    /// Ends the command with status 1 after an error that another run may avoid.
     private func run(_ copy: LedgerCopy, at now: Timestamp) async throws -> LedgerCopy.Report {
         var progress = CopyReports()
         do {
@@ -71,7 +71,7 @@ struct Copy: AsyncParsableCommand {
 
     private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
 
-    /// Refuses two addresses of one ledger. Warns if others may use a file meanwhile.
+    /// Refuses two addresses of one ledger. Warns if other processes may use a file meanwhile.
     private func requireTwo(_ source: any LedgerStorage, _ target: any LedgerStorage) async throws {
         let reports = [try await source.report(), try await target.report()]
         guard reports[0].identity == nil || reports[0].identity != reports[1].identity else { throw Self.isItself }
@@ -82,7 +82,7 @@ struct Copy: AsyncParsableCommand {
 }
 
 extension LedgerLocation {
-    /// Whether both are one file, by whatever path. Databases are compared once they are open.
+    /// Whether both locations are the same file, even by different paths. Databases are compared after they are open.
     fileprivate func isSameFile(as other: LedgerLocation) -> Bool {
         guard case .sqlite(let path) = self, case .sqlite(let otherPath) = other else { return self == other }
         let files = [path, otherPath].map { URL(fileURLWithPath: $0).resolvingSymlinksInPath().path }
@@ -90,15 +90,15 @@ extension LedgerLocation {
     }
 }
 
-/// Reports how far a copy has come on standard error, and how fast it is.
+/// Reports the progress and the speed of a copy on standard error.
 private struct CopyReports {
     private let clock = ContinuousClock()
-    /// The first and the last report of the present stage.
+    /// The first report of the present stage, and the document count of the last printed report.
     private var first: LedgerCopy.Progress?
     private var last = 0
     private var start = ContinuousClock().now
 
-    /// A line for as many documents as are copied in some ten seconds.
+    /// The documents per report: a copy takes some ten seconds for them.
     private static let step = 10_000
 
     mutating func report(_ progress: LedgerCopy.Progress) {

@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance customer`: what a person needs who answers a customer.
+/// `quittance customer`: the information that a person needs to answer a customer.
 struct CustomerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "customer",
@@ -47,7 +47,7 @@ struct CustomerCommand: AsyncParsableCommand {
         @Flag(help: "Print one JSON object per customer, and nothing else.")
         var json = false
 
-        /// How many documents are shown: the last weeks of a subscription that is in trouble.
+        /// The number of listed documents: the last weeks of a subscription with a billing problem.
         private static let documents = 10
 
         func run() async throws {
@@ -85,7 +85,7 @@ struct CustomerCommand: AsyncParsableCommand {
             try Terminal.print(json: body)
         }
 
-        /// Ask the App Store about order ids.
+        /// The reconcilers of production, to look up order ids at the App Store.
         private func reconcilers(
             _ service: LedgerService, _ composition: Composition
         ) throws -> [LedgerScope: Reconciler] {

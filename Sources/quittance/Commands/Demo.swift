@@ -70,8 +70,8 @@ struct Demo: AsyncParsableCommand {
         var logger = Logger(label: "quittance") { _ in
             LineLogHandler(.text, now: SystemClock.now, write: Terminal.printError)
         }
-        // What it prints must stay readable. Days that pass in a second are late for the App Store's history, which the
-        // server would warn of.
+        // The demo's output must stay readable. At a day per second, the notification history is always late, and the
+        // server would log warnings about the delay.
         logger.logLevel = .error
         let kept = try out.map { try SimulatorFolder(option: $0) }
         if makesNewKeys, let warning = kept?.ledgerWarning { throw ValidationError("--new-keys: \(warning)") }
@@ -89,16 +89,16 @@ struct Demo: AsyncParsableCommand {
         let isTemporary = kept == nil
         let removeFiles: @Sendable () -> Void = {
             guard isTemporary else { return }
-            // A server that a second signal ends may add a file while the others are removed.
+            // If a second signal ends the server, the server may still add a file during the removal.
             for _ in 0..<Self.removals where FileManager.default.fileExists(atPath: folder) {
-                // If the folder stays nevertheless, it is with the system's temporary files.
+                // If the folder stays nevertheless, it is among the system's temporary files.
                 try? FileManager.default.removeItem(atPath: folder)
             }
         }
         defer { removeFiles() }
         let party = DemoParty(
             simulator: simulator, simulatorServer: server,
-            // The ledger knows those of earlier runs.
+            // The ledger knows the customers of earlier runs.
             customer: run == 0 ? "anna" : "anna\(run + 1)", folder: folder, isTemporary: isTemporary, port: port,
             logger: logger, removeFiles: removeFiles)
         do {
@@ -111,12 +111,12 @@ struct Demo: AsyncParsableCommand {
         keepTime(await server.host.reachedTime())
     }
 
-    /// How often to remove the folder: a ledger has a handful of files.
+    /// The maximum number of attempts to remove the folder. A ledger has only a few files.
     private static let removals = 10
 
     private static let advice = " Another demo may run; 0 takes a free port."
 
-    /// The option that gives the port of a listener.
+    /// The option for the port of a listener.
     private static func option(of listener: SimulatorListener) -> String {
         switch listener {
         case .production: "--production-port"

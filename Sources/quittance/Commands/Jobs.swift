@@ -6,7 +6,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance jobs`: what a ledger still has to do, and what could not be done.
+/// `quittance jobs`: the pending and the failed jobs of a ledger.
 struct Jobs: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List what a server still has to ask or do, and retry what failed.",
@@ -22,7 +22,7 @@ struct Jobs: AsyncParsableCommand {
             """,
         subcommands: [List.self, Retry.self], defaultSubcommand: List.self)
 
-    /// Which jobs are meant.
+    /// The options that select jobs.
     struct Filter: ParsableArguments {
         @Option(help: "Only jobs of this kind.")
         var kind: String?
@@ -50,7 +50,7 @@ struct Jobs: AsyncParsableCommand {
                 && (environment == nil || environment == scope.environment) && (!failed || job.failure != nil)
         }
 
-        /// Calls `body` with each job that is meant.
+        /// Calls `body` with each selected job.
         ///
         /// - Throws: Exit status 1 if jobs cannot be read; errors of `body`.
         func forEach(in ledger: Ledger, _ body: (Job) async throws -> Void) async throws {
@@ -68,7 +68,7 @@ struct Jobs: AsyncParsableCommand {
     }
 
     struct List: AsyncParsableCommand {
-        /// How many jobs are listed unless all are asked for: with their summary they fit on a screen.
+        /// The number of listed jobs without `--all`. These jobs and their summary fit on a screen.
         private static let listed = 20
 
         static let configuration = CommandConfiguration(
@@ -106,11 +106,12 @@ struct Jobs: AsyncParsableCommand {
                 summary.add(job)
                 if first.count < Self.listed { first.append(job) }
             }
-            // The list needs no simulator that runs, whose time it would take.
+            // With `simulatorClock`, the present time is unknown without a running simulator. The list must work
+            // without one, so it shows no ages.
             let now = composition.configuration.simulatorClock == nil ? SystemClock.now() : nil
             let left = summary.count - first.count
             for line in summary.lines(at: now, withExamples: left > 0 && !all) { try Terminal.print(line) }
-            // Read again, since there may be more than fit into memory.
+            // The jobs are read again, because all of them may not fit into memory.
             if all, left > 0 { return try await filter.forEach(in: ledger) { try Terminal.print($0.line) } }
             for job in first { try Terminal.print(job.line) }
             if left > 0 { try Terminal.print("\(left) more: --all lists all.") }
@@ -150,13 +151,13 @@ struct Jobs: AsyncParsableCommand {
             var count = 0
             var left = 0
             try await filter.forEach(in: ledger) { job in
-                // A consumption request that was answered or given up keeps its outcome.
+                // An answered or expired consumption request keeps its outcome.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
                 guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
                 guard !job.mayBeLeased(at: now) else { return left += 1 }
                 var next = job
                 next.dueAt = min(job.dueAt, now)
-                // If it is done or postponed meanwhile, that counts.
+                // If a worker has finished or postponed the job meanwhile, its result stays.
                 _ = try await ledger.replace(job, with: next, at: now)
                 count += 1
             }
@@ -170,7 +171,7 @@ struct Jobs: AsyncParsableCommand {
 }
 
 extension Job {
-    /// What the list shows of the job. Names and reasons may come from elsewhere.
+    /// The job's line in the list. Names and reasons may come from other programs.
     fileprivate var line: String {
         let parts = [
             id.kind.rawValue, id.scope.bundleId, id.scope.environment.rawValue, id.name.isEmpty ? "-" : id.name,
@@ -180,12 +181,12 @@ extension Job {
         return parts.compactMap(\.self).map(\.printable).joined(separator: "  ")
     }
 
-    /// Whether it only keeps what became of a refund.
+    /// Whether the job only keeps the outcome of a consumption request.
     fileprivate var isDecided: Bool {
         id.kind == .consumption && ConsumptionQuestion(self)?.state ?? .answered == .answered
     }
 
-    /// How far a notification history was read; `nil` for jobs of other kinds.
+    /// The read part of a notification history; `nil` for jobs of other kinds.
     private var reading: String? {
         guard id.kind == .notificationHistory else { return nil }
         guard let cursor = HistoryCursor(self), cursor.through.milliseconds > 0 else { return "never read" }
@@ -208,18 +209,18 @@ extension Job {
         var dueAt: Timestamp
         var attempts: Int
         var failure: String?
-        /// Of a notification history.
+        /// Only for a notification history.
         var readThrough, succeededAt, unreadFrom, unreadThrough: Timestamp?
     }
 }
 
-/// How many jobs there are of each kind, when the first of each is due, and why attempts failed.
+/// The number of jobs of each kind, the earliest due time, and the reasons of failures.
 private struct JobSummary {
     private struct Count {
         var jobs = 0
         var failed = 0
         var first: Timestamp?
-        /// By the reason of the failure; those of jobs without a failure have an empty name.
+        /// Counts and example lines by the reason of the failure. The key of jobs without a failure is empty.
         var examples: [String: (count: Int, line: String)] = [:]
 
         mutating func add(_ job: Job) {
@@ -232,23 +233,23 @@ private struct JobSummary {
 
     private var counts: [String: Count] = [:]
 
-    /// How many jobs there are.
+    /// The number of all jobs.
     var count: Int { counts.values.reduce(0) { $0 + $1.jobs } }
 
     mutating func add(_ job: Job) { counts[job.id.kind.rawValue, default: Count()].add(job) }
 
-    /// The longest code, in bytes: others are no codes.
+    /// The maximum length of a code in bytes. Longer words are no codes.
     private static let maxCodeLength = 40
 
-    /// The code that a failure begins with; if it has none, `other`, so that there are few reasons.
+    /// The code at the beginning of a failure, or `other`, so that there are few reasons.
     private static func reason(of failure: String) -> String {
         let code = failure.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }
         return (1...maxCodeLength).contains(code.count) ? String(code) : "other"
     }
 
     /// - Parameters:
-    ///   - now: The time from which ages are counted; `nil` for none.
-    ///   - hasExamples: Whether to show a job of each kind and reason.
+    ///   - now: The time to which ages are relative; `nil` to omit ages.
+    ///   - hasExamples: Whether to show an example job per kind and reason.
     func lines(at now: Timestamp?, withExamples hasExamples: Bool) -> [String] {
         let failed = counts.values.reduce(0) { $0 + $1.failed }
         return ["\(counted(count, "job")), \(failed) of them with a failure."]

@@ -42,11 +42,11 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The app of the key. May be omitted if the configuration has only one.")
         var bundleId: String?
 
-        /// The longest name, in characters: a key fits on one line of the list.
+        /// The maximum length of a name in characters, so that a key fits on one line of the list.
         private static let maxNameLength = 100
 
         func validate() throws {
-            // Control characters could make a key look like another one in the list.
+            // With control characters, two keys could look the same in the list.
             let isBlank = name.allSatisfy(\.isWhitespace)
             guard !isBlank, name.count <= Self.maxNameLength, name == name.printable else {
                 throw ValidationError(
@@ -68,7 +68,7 @@ struct Keys: AsyncParsableCommand {
                     Terminal.report(
                         "No server with this ledger has had the app \(app) yet. Until one does, the key opens nothing.")
                 }
-                // First, so that the ledger has no key that was never shown.
+                // The key is printed first, so that the ledger has no key that was never shown.
                 try Terminal.print(text)
                 try await store(key, in: storage)
                 Terminal.printError("Created a \(role) key for \(app). It is not shown again.")
@@ -124,7 +124,7 @@ struct Keys: AsyncParsableCommand {
 
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
-        // Several are parsed and then refused here, since the parser would print those that it does not expect.
+        // Several keys are parsed and refused here, because the parser would print unexpected arguments.
         @Argument(help: ArgumentHelp("The whole key, or - for standard input. It is not printed.", valueName: "key"))
         var keys: [String] = []
 
@@ -149,7 +149,7 @@ struct Keys: AsyncParsableCommand {
         private func revoke(
             _ id: String, _ secret: String?, in ledger: Ledger, at now: Timestamp
         ) async throws {
-            // No message has the argument, which may be a secret, or most of one.
+            // No message repeats the argument, because the argument may be a secret or most of a secret.
             guard var key = try await ledger.apiKey(id), secret.map(key.has) ?? true else {
                 throw ValidationError("The ledger has no such key. quittance keys list shows all keys.")
             }
@@ -161,7 +161,7 @@ struct Keys: AsyncParsableCommand {
             try Terminal.print("Revoked: \(key.shown)")
         }
 
-        /// The id of the key, and its secret unless the id alone was passed.
+        /// The id of the key, and its secret unless only the id was passed.
         private func requested() throws -> (id: String, secret: String?) {
             if let id { return (id, nil) }
             let text = keys == ["-"] ? readLine() : keys.first
@@ -227,14 +227,15 @@ struct Keys: AsyncParsableCommand {
 }
 
 extension APIKey {
-    /// What the list shows of the key. The ledger may have names from other programs.
+    /// The key's line in the list. Other programs may have written the names.
     fileprivate var shown: String {
         "\(id.printable)  \(role.rawValue.printable)  \(bundleId.printable)  \(name.printable)"
     }
 }
 
 extension LedgerStorage {
-    /// Whether a server with this ledger has had this app: each evaluates the catalogue of its apps.
+    /// Whether a server with this ledger has ever had this app. A server stores a catalogue digest for each of its
+    /// apps.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
         let key = CatalogueDigest.key(bundleId)
         return try await load(LedgerQuery([.record(key)])).records[key] != nil
@@ -242,7 +243,7 @@ extension LedgerStorage {
 }
 
 extension ServerConfiguration {
-    /// The bundle id from the option, or that of the only app in the configuration.
+    /// The bundle id of the option, or of the only app in the configuration.
     func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {

@@ -2,7 +2,7 @@
 
 import ArgumentParser
 
-/// `quittance migrate`: makes the tables of a ledger in a database, or brings them up to date, as their owner.
+/// `quittance migrate`: creates or upgrades the tables of a ledger in a database, as their owner.
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make or upgrade the tables of a ledger in a database, as their owner.",

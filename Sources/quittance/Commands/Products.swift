@@ -5,7 +5,7 @@ import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
 
-/// `quittance products`: compares what was bought with the products in the configuration.
+/// `quittance products`: compares the bought products with the products in the configuration.
 struct Products: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List products that were bought and are not in the configuration, and the other way round.",
@@ -49,18 +49,19 @@ struct Products: AsyncParsableCommand {
     }
 }
 
-/// What was bought in one app and environment, beside the products of the app in the configuration.
+/// The bought products of one app and environment, compared with the app's products in the configuration.
 private struct ProductComparison {
     let scope: LedgerScope
     let isConfigured: Bool
-    /// What was bought and is not in the configuration, by product.
+    /// The bought products that are not in the configuration.
     var unknown: [(productId: String, sold: SoldProduct)] = []
-    /// What was bought and is in the configuration.
+    /// The bought products that are in the configuration.
     var known: [(productId: String, sold: SoldProduct)] = []
-    /// What is in the configuration and was never bought.
+    /// The products in the configuration that were never bought.
     var neverBought: [String] = []
 
-    /// All apps that are configured or have purchases, each in the configured environments and those with purchases.
+    /// A comparison per app and environment. The apps are all configured apps and all apps with purchases. The
+    /// environments are the configured environments, and any others with purchases.
     static func all(
         _ sold: SoldProducts, _ catalogues: [String: Catalogue], in environments: Set<Environment>
     ) -> [ProductComparison] {
@@ -132,7 +133,7 @@ private struct ProductComparison {
 }
 
 extension SoldProduct {
-    /// Such as `2 transactions, the last at 2026-01-31T12:00:00Z: 410000000000001`.
+    /// A sentence such as `2 transactions, the last at 2026-01-31T12:00:00Z: 410000000000001`.
     fileprivate var sentence: String {
         let date = lastPurchaseDate.map { " at \($0.iso8601)" } ?? ""
         return "\(counted(transactions, "transaction")), the last\(date): \(transactionId.printable)"

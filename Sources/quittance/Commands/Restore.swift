@@ -8,7 +8,7 @@ import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
-/// `quittance restore`: puts a backup in the place of a ledger, and makes a restored database known as such.
+/// `quittance restore`: replaces a ledger by a backup, or begins an epoch after a database was restored.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Restore a ledger from a backup. Stop the server first.",
@@ -113,7 +113,7 @@ struct Restore: AsyncParsableCommand {
         try PartialFile.flush(copy.path)
         let old = target.unusedPath(target.path + ".replaced-" + Self.stamp(composition.now()))
         let hadLedger = FileManager.default.fileExists(atPath: target.path)
-        // From here on the files only change their names.
+        // From here on the files are only renamed.
         interruption.forEach { $0.cancel() }
         try target.replace(by: copy.path, movingTo: old)
         try PartialFile.flushFolder(of: target.path)
@@ -125,7 +125,7 @@ struct Restore: AsyncParsableCommand {
             """)
     }
 
-    /// - Returns: How many documents the backup has.
+    /// - Returns: The number of documents in the backup.
     private func copyLedger(_ backup: String, to path: String) throws -> Int {
         do {
             let progress = CopyProgress()
@@ -138,7 +138,8 @@ struct Restore: AsyncParsableCommand {
         }
     }
 
-    /// A backup of another app would be restored without a word, and never be asked for.
+    /// Refuses a backup of other apps. Otherwise it would be restored without a warning, although the server never
+    /// reads its purchases.
     private func requireApps(of composition: Composition, in storage: SQLiteLedgerStorage) async throws {
         let configured = composition.configuration.apps.map(\.identity.bundleId)
         let found = try await storage.marks().erasedEvents.keys.sorted()
@@ -149,14 +150,15 @@ struct Restore: AsyncParsableCommand {
         ])
     }
 
-    /// Lets the restored ledger know the cursors of the ledger that it replaces, and brings the log of that ledger into
-    /// its file. If that ledger cannot be opened, its followers begin again.
+    /// Adds the epochs of the replaced ledger to the restored ledger, so that existing cursors stay known. Closing the
+    /// replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot be opened, its followers
+    /// begin again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]
         do {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            // The epochs are known by then, and the file is replaced.
+            // A failed close is harmless: the epochs are loaded by then, and the file is replaced.
             defer { try? replaced.close() }
             others = try await replaced.marks().epochs
         } catch {
@@ -176,7 +178,9 @@ struct Restore: AsyncParsableCommand {
         }
     }
 
-    /// Erases again what the journals of the ledger and of the backup have.
+    /// Repeats the erasures in the journals of the ledger and of the backup.
+    ///
+    /// - Returns: The number of erased customers; `nil` without a journal.
     private func eraseAgain(
         _ composition: Composition, _ service: LedgerService, from backup: String?
     ) async throws -> Int? {
@@ -206,14 +210,14 @@ struct Restore: AsyncParsableCommand {
         return "\(counted(erased, "deleted customer")) erased again."
     }
 
-    /// What is left to do.
+    /// The remaining steps for the operator.
     private static let advice = """
         API keys that were revoked since are valid again: quittance keys list.
         A follower of /v1/events that is ahead gets 410 with "oldest": it goes on from there, and reads again what it knows.
         What was signed since comes back by itself if the apps have In-App Purchase keys, or by quittance backfill.
         """
 
-    /// Such as `20261125T214500Z`.
+    /// The time in a form such as `20261125T214500Z`.
     private static func stamp(_ now: Timestamp) -> String {
         now.iso8601.prefix { $0 != "." && $0 != "Z" }.filter { $0 != "-" && $0 != ":" } + "Z"
     }

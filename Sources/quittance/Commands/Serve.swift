@@ -122,7 +122,7 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Warns if the server accepts what a simulator signs.
+    /// Warns if the server trusts a simulator's signatures.
     private static func warn(ofSimulatedRoots roots: TrustRoots, _ logger: Logger) throws {
         guard roots.simulated.some else { return }
         let committed = try StoreAuthority.fixture().roots.map { try TrustRoots(reading: $0) }
@@ -137,7 +137,7 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Apps and other roots need a ledger, and a ledger needs apps.
+    /// Checks that apps and other roots have a ledger, and that a ledger has apps.
     private static func requireLedgerAndApps(_ configuration: ServerConfiguration) throws {
         let error: String? =
             switch (configuration.database == nil, configuration.apps.isEmpty, configuration.roots.isEmpty) {
@@ -152,7 +152,7 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// The configuration of the file and the environment, overridden by the options of this command.
+    /// The configuration from the file and the environment, overridden by the options of this command.
     private func resolvedConfiguration() throws -> ServerConfiguration {
         var configuration = try options.configuration()
         if let port { configuration.set(\.port, to: port, "port", by: "--port") }
@@ -182,14 +182,13 @@ struct Serve: AsyncParsableCommand {
             }
             logger.notice("The server has ended: all requests are answered")
         } catch let error as ListeningError {
-            // The port may be free later, and the address there: a service manager starts a server again that ends with
-            // this status.
+            // Status 1 lets a service manager restart the server: the port may be free later, or the address available.
             throw Terminal.failure("\(configuration.reference(to: error.setting)): \(error.message)")
         }
     }
 
-    /// Reads the keys of the apps again, and where they are, since a new key has a new id. If this fails, all keys stay
-    /// as they are. Nothing else of the configuration is applied.
+    /// Reads the apps' keys again, and the settings that locate them, because a new key has a new id. If the reload
+    /// fails, all keys stay as they are. No other setting is reloaded.
     private func reloadKeys(of service: LedgerService?, _ logger: Logger) {
         do {
             let configuration = try resolvedConfiguration()
@@ -206,8 +205,8 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Says where a listener is: with a first request to a person at a terminal, and in the log otherwise, so that all
-    /// that a program reads has the format of the log.
+    /// Announces the address of a listener. A person at a terminal gets the address with an example request. Otherwise
+    /// the address goes to the log, so that all output has the log's format.
     private func announce(
         _ listener: ServerApplication.Listener, port: Int, _ configuration: ServerConfiguration, _ logger: Logger
     ) {

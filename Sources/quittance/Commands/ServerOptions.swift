@@ -5,15 +5,15 @@ import Foundation
 public import PurchaseLedger
 public import PurchaseServer
 
-/// The options of all commands that use a ledger or its configuration. ``ConfigTopic`` shows them; elsewhere the group
-/// is hidden, so that each command's help is about that command.
+/// The options of all commands that use a ledger or its configuration. ``ConfigTopic`` explains these options. In other
+/// helps the group is hidden, so that each help shows only the command's own options.
 struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("The configuration file (JSON), with settings, apps and products.", valueName: "file"),
         completion: .file(extensions: ["json"]))
     var config: String?
 
-    // A text, since the parser's own error would repeat the value, which may have a password.
+    // The type is text, because the parser's own error would repeat the value, which may have a password.
     @Option(
         help: ArgumentHelp(
             """
@@ -36,12 +36,12 @@ struct ServerOptions: ParsableArguments {
         if let database { _ = try Self.location(database, "--database") }
     }
 
-    /// Parses where a ledger is.
+    /// Parses the location of a ledger.
     static func location(_ text: String, _ option: String) throws -> LedgerLocation {
         try asUsage("\(option): ") { try LedgerLocation.parse(text) }
     }
 
-    /// The configuration of the file and the environment, overridden by these options.
+    /// The configuration from the file and the environment, overridden by these options.
     func configuration() throws -> ServerConfiguration {
         let text = try config.map { file in try asUsage("--config \(file): ") { try Input.read(file) } }
         var configuration: ServerConfiguration
@@ -59,17 +59,17 @@ struct ServerOptions: ParsableArguments {
         return configuration
     }
 
-    /// The parts of the program, built from this configuration.
+    /// The composition of the program from this configuration.
     func composition() throws -> Composition { Composition(configuration: try configuration()) }
 
-    /// The same with the time of a simulator, if the configuration names one.
+    /// The composition, with the time of a simulator if the configuration names a simulator.
     func compositionWithTime() async throws -> Composition {
         let composition = try composition()
         return try await composition.takingSimulatorTime(composition.logger())
     }
 }
 
-/// The option of the commands that record documents.
+/// The option of commands that record documents.
 struct TrustOptions: ParsableArguments {
     @Flag(
         name: .customLong("trust-other-roots"),
@@ -80,7 +80,7 @@ struct TrustOptions: ParsableArguments {
     var trustsOtherRoots = false
 }
 
-/// The option of the commands that ask the App Store.
+/// The option of commands that call the App Store.
 struct AppStoreServerOptions: ParsableArguments {
     @Flag(
         help: """
@@ -89,8 +89,9 @@ struct AppStoreServerOptions: ParsableArguments {
             """)
     var insecure = false
 
-    /// - Parameter warn: Called if this option lets an address pass; by default, it is standard error.
-    /// - Throws: Wrong usage for an address that is not secure, without this option.
+    /// - Parameter warn: Called if this option allows an insecure address. By default, the warning goes to standard
+    ///   error.
+    /// - Throws: Wrong usage if an address is insecure, and this option is not set.
     func check(
         _ configuration: ServerConfiguration, warn: (String) -> Void = { Terminal.report($0) }
     ) throws {
@@ -103,6 +104,6 @@ struct AppStoreServerOptions: ParsableArguments {
     }
 }
 
-// The cases of these enumerations are values of options.
+// The cases of these enumerations are option values.
 extension APIKey.Role: ExpressibleByArgument {}
 extension ServerConfiguration.Revocation: ExpressibleByArgument {}

@@ -7,7 +7,7 @@ import ArgumentParser
 import Foundation
 import PurchaseServer
 
-/// `quittance sign`: signs what an app passes to StoreKit.
+/// `quittance sign`: signs values that an app passes to StoreKit.
 struct Sign: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Sign offers and Advanced Commerce requests with an app's In-App Purchase key.",
@@ -22,7 +22,7 @@ struct Sign: AsyncParsableCommand {
             """,
         subcommands: [PromotionalOfferCommand.self, IntroductoryOfferCommand.self, AdvancedCommerceCommand.self])
 
-    /// The options of all signatures.
+    /// The common options of all signatures.
     struct Options: ParsableArguments {
         @OptionGroup(visibility: .inTopic) var server: ServerOptions
 
@@ -58,9 +58,9 @@ struct Sign: AsyncParsableCommand {
             if let issuerId, UUID(uuidString: issuerId) == nil { throw ValidationError("--issuer-id takes a UUID.") }
         }
 
-        /// Prints what `sign` returns, as JSON.
+        /// Prints the result of `sign` as JSON.
         ///
-        /// - Throws: Exit status 1 if it was refused.
+        /// - Throws: Exit status 1 if the signer refuses.
         func print(
             _ sign: (StoreKitSigner, _ nonce: String, _ now: Timestamp) throws -> SignatureBody
         ) throws {

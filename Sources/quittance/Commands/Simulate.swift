@@ -140,7 +140,7 @@ struct Simulate: AsyncParsableCommand {
         guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: omit it if there is none.") }
     }
 
-    /// Checks ports that options give, of which each 0 is another one.
+    /// Checks that the ports of the options are distinct. Each port 0 becomes a different free port.
     static func requireDistinct(_ ports: [(option: String, port: Int)]) throws {
         if let wrong = ports.first(where: { !(0...65_535).contains($0.port) }) {
             throw ValidationError("--\(wrong.option) takes a number from 0 to 65535.")
@@ -183,7 +183,7 @@ struct Simulate: AsyncParsableCommand {
         keepTime(await server.host.reachedTime())
     }
 
-    /// The format of the log, from the same variable as that of a server.
+    /// The format of the log, from the same variable as the server's format.
     private static func logFormat() throws -> LogFormat {
         guard let text = ProcessInfo.processInfo.environment["QUITTANCE_LOG_FORMAT"] else { return .text }
         guard let format = LogFormat(rawValue: text) else {
@@ -192,7 +192,7 @@ struct Simulate: AsyncParsableCommand {
         return format
     }
 
-    /// The option that gives what cannot be listened on.
+    /// The option with the unusable port or address.
     private static func option(of error: SimulatorListeningError) -> String {
         if error.isAboutHostname { return "--host" }
         return switch error.listener {
@@ -210,7 +210,8 @@ struct Simulate: AsyncParsableCommand {
             do {
                 if let out { try handout.write(to: out) }
             } catch {
-                // Whoever waits for the files waits in vain, so the simulator ends as it does by a signal.
+                // A script would wait for the files in vain, so the simulator shuts down as if it had received a
+                // signal.
                 Terminal.printError("quittance: Cannot write to \((out ?? "").printable): \(error)")
                 isIncomplete.withLock { $0 = true }
                 kill(getpid(), SIGTERM)
@@ -249,5 +250,5 @@ struct Simulate: AsyncParsableCommand {
     }
 }
 
-// Its cases are values of options.
+// The cases are option values.
 extension NotificationVersion: ExpressibleByArgument {}

@@ -123,7 +123,7 @@ struct Verify: AsyncParsableCommand {
 extension Environment {
     /// Parses an option's value: Apple's name of the environment, in upper or lower case.
     ///
-    /// - Parameter allowed: The environments that the option takes.
+    /// - Parameter allowed: The environments that the option accepts.
     static func option(_ text: String, allowed: [Environment] = Environment.allCases) throws -> Environment {
         guard let environment = Environment(named: text), allowed.contains(environment) else {
             let names = allowed.map(\.optionName)
@@ -134,7 +134,7 @@ extension Environment {
         return environment
     }
 
-    /// As in the help: Apple's name, which begins with a capital.
+    /// The name in the help: Apple's name, but with a small first letter.
     private var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
 }
 

@@ -9,7 +9,7 @@ import NIOHTTP1
 import OutgoingHTTP
 import PurchaseServer
 
-/// `quittance watch`: prints a customer's entitlements whenever they change.
+/// `quittance watch`: prints a customer's entitlements after each change.
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print what a customer may use, and each change of it.",
@@ -45,18 +45,18 @@ struct Watch: AsyncParsableCommand {
     @Flag(help: "Print the first answer, and end.")
     var once = false
 
-    /// How long the command waits before it asks again: a change is shown soon, and the server hardly notices.
+    /// The pause between two requests. A change is shown soon, and the load on the server stays low.
     private static let interval = Duration.milliseconds(500)
 
-    /// The longest time until an answer has arrived.
+    /// The timeout of a request, until its answer has arrived.
     private static let timeout = TimeAmount.seconds(10)
 
-    /// How many redirects are followed: a proxy may lead from http to https, or to another host.
+    /// The maximum number of redirects. A proxy may redirect from http to https, or to another host.
     private static let redirects = 5
 
     private static let client = HTTPClient.plain(timeout: timeout, redirects: redirects)
 
-    /// The longest answer, in bytes: a customer with thousands of purchases.
+    /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
     private static let answerLimit = 16 << 20
 
     func validate() throws {
@@ -104,12 +104,12 @@ struct Watch: AsyncParsableCommand {
     }
 }
 
-/// What is shown of an answer about a customer. Answers that differ only in their time are equal.
+/// The shown part of an answer about a customer. Answers that differ only in their time are equal.
 struct WatchedCustomer: Equatable {
     private let entitlements: [JSONValue]
     private let asOf: Int64?
 
-    /// - Parameter answer: Of `GET /v1/customers/{id}`.
+    /// - Parameter answer: The answer of `GET /v1/customers/{id}`.
     init(_ answer: JSONValue) {
         entitlements = answer["entitlements"]?.array ?? []
         asOf = answer["asOf"]?.integer
@@ -117,7 +117,7 @@ struct WatchedCustomer: Equatable {
 
     static func == (one: Self, other: Self) -> Bool { one.entitlements == other.entitlements }
 
-    /// Time and entitlements, for people.
+    /// The time and the entitlements, for people.
     var line: String {
         let list = entitlements.map { entitlement in
             let until = entitlement["until"]?.integer.map { " until \(Timestamp(milliseconds: $0).iso8601)" } ?? ""
@@ -129,7 +129,7 @@ struct WatchedCustomer: Equatable {
         return "\(time.padded(to: 24))  \(list.isEmpty ? "nothing" : list.joined(separator: ", "))"
     }
 
-    /// The same as a JSON document.
+    /// The time and the entitlements as a JSON document.
     var json: String {
         let time = asOf.map { JSONValue.number("\($0)") } ?? .null
         return JSONValue.object([.init("asOf", time), .init("entitlements", .array(entitlements))]).compactText
