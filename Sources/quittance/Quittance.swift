@@ -33,13 +33,13 @@ struct Quittance: AsyncParsableCommand {
         ]
     )
 
-    /// Replaces `ParsableCommand.main`: wrong usage ends with status 2, so that scripts can distinguish it from a
-    /// refusal, and an error of a running command is printed without the usage.
+    /// Replaces `ParsableCommand.main`. Wrong usage ends with status 2, so that scripts can distinguish it from a
+    /// refusal. An error of a running command is printed without the usage.
     static func main() async {
         Terminal.reserveStandardFiles()
         var isRunning = false
         do {
-            // Without /proc they are unknown, and "verify" would end as if it had been asked for its help.
+            // Without /proc the arguments are unknown, and `verify` would print its help and end.
             guard !CommandLine.arguments.isEmpty else {
                 throw ValidationError("The arguments are unknown: /proc is missing.")
             }
@@ -56,26 +56,26 @@ struct Quittance: AsyncParsableCommand {
             Self.exit(withError: exit)
         } catch {
             guard exitCode(for: error) != .success else {
-                // Nobody reads a help that cannot be written.
+                // A failed write of the help needs no report.
                 try? Terminal.print(fullMessage(for: error))
                 Self.exit(withError: ExitCode.success)
             }
             let text = isRunning ? message(for: error) : explained(fullMessage(for: error))
-            // ArgumentParser's own prefix is another than that of all other messages.
+            // ArgumentParser's prefix differs from the prefix of all other messages.
             let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
             Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
         }
     }
 
-    /// The parser would read the letters of such an argument as options, among them `-h`.
+    /// Refuses a key with a hyphen before it. The parser would read its letters as options, including `-h`.
     private static func requireNoKeyAsOption() throws {
         guard CommandLine.arguments.contains(where: { $0.hasPrefix("-qt_") }) else { return }
         throw ValidationError("An API key has no hyphen before it.")
     }
 
-    /// The parser's message with the option that a mistyped one may have meant, and without the usage: its last line
-    /// says how to get that.
+    /// The parser's message with a suggestion for a mistyped option, and without the usage. The message's last line
+    /// says how to get the usage.
     private static func explained(_ message: String) -> String {
         let lines = message.split(separator: "\n", omittingEmptySubsequences: false)
         let usage = lines.firstIndex { $0.hasPrefix("Usage: ") } ?? lines.endIndex
@@ -88,10 +88,10 @@ struct Quittance: AsyncParsableCommand {
 }
 
 extension String {
-    /// The text without API keys, or parts of them: a mistaken argument may be one, and errors end up in logs.
+    /// The text without API keys and parts of API keys. A mistaken argument may be a key, and errors end up in logs.
     var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
 
-    /// Each line made ``printable``: the parser repeats arguments as they are.
+    /// The text with each line made ``printable``, because the parser repeats arguments unchanged.
     var printableLines: String {
         split(separator: "\n", omittingEmptySubsequences: false).map { String($0).printable }.joined(separator: "\n")
     }

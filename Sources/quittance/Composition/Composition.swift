@@ -6,17 +6,17 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-/// Builds the ledger, the verifier and the server that a configuration describes. It passes them the machine's clocks,
-/// randomness and network, which no other code accesses directly.
+/// Builds the ledger, the verifier and the server of a configuration. The composition passes the machine's clocks,
+/// randomness and network to them. No other code accesses these directly.
 struct Composition {
     let configuration: ServerConfiguration
-    /// The simulator whose time the server takes; `nil` for the machine's.
+    /// The simulator whose time the server takes; `nil` for the machine's time.
     var simulatorClock: SimulatorClock?
     var now: @Sendable () -> Timestamp { simulatorClock?.now ?? SystemClock.now }
     let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()
 
-    /// The same for the ledger in another place.
+    /// The composition for the ledger at another location.
     func with(_ database: LedgerLocation) -> Composition {
         var configuration = configuration
         configuration.database = database
@@ -26,14 +26,14 @@ struct Composition {
     /// A new UUID in lower case.
     @Sendable static func nonce() -> String { UUID().uuidString.lowercased() }
 
-    /// Builds all that a configuration describes, from top to bottom, lets `body` use it, and closes what it opened.
+    /// Builds all parts of a configuration in order, lets `body` use them, and closes all opened parts.
     ///
     /// - Parameters:
     ///   - use: ``LedgerUse/serving`` or ``LedgerUse/working``.
-    ///   - share: How much of Apple's rate limits is used, in percent.
-    ///   - trustsOtherRoots: Whether documents of roots that are not configured now count all the same.
-    ///   - warn: Called with what the operator should look at in the keys' files; by default it is standard error.
-    ///   - body: Gets the service, and the composition with the time that it takes.
+    ///   - share: The share of Apple's rate limits to use, in percent.
+    ///   - trustsOtherRoots: Whether documents of roots count although these roots are not configured now.
+    ///   - warn: Called with warnings about the keys' files. By default, warnings go to standard error.
+    ///   - body: Receives the service, and the composition with its time.
     /// - Throws: Wrong usage; exit status 1 if the ledger cannot be used, with the reason on standard error; errors of
     ///   `body`.
     func run<Output>(
@@ -47,7 +47,7 @@ struct Composition {
         let isServer = use == .serving
         return try await withStorage(use, waiting: isServer ? logger : nil) { storage in
             if isServer { await report(storage, to: logger) }
-            // A simulator's time needs no judge.
+            // A simulator's clock is not judged.
             let isJudged = isServer && composition.simulatorClock == nil
             let judge = isJudged ? ClockJudge(now: SystemClock.now, clock: clock) : nil
             var service = composition.service(storage, verifier, judge: judge)

@@ -2,20 +2,22 @@
 
 import PurchaseLedger
 
-/// Opens the database of a server, and waits for one that is away: machines and containers start in any order.
+/// Opens a server's database, and waits for an unreachable database, because machines and containers start in any
+/// order.
 ///
-/// Until the server listens, a signal ends the process, and so the wait.
+/// Until the server listens, a signal ends the process, and thus the wait.
 struct DatabaseWait<Time: Clock<Duration>>: Sendable {
-    /// As long as a PostgreSQL takes to start after a crash, or a name to be known.
+    /// The maximum wait: the time for PostgreSQL to start after a crash, or for a host name to become known.
     static var timeout: Duration { .seconds(60) }
 
-    /// Between two attempts.
+    /// The pause between two attempts.
     static var pause: Duration { .seconds(1) }
 
     let clock: Time
-    /// Whether nothing answers. Anything else is for people: a wrong password, a database that does not exist.
+    /// Whether the database does not answer at all. Any other failure needs a person, such as a wrong password or a
+    /// missing database.
     let isAway: @Sendable () async -> Bool
-    /// Called once, with the reason.
+    /// Called once, with the reason of the wait.
     let onWait: @Sendable (String) -> Void
 
     /// - Throws: The error of `open`, at once if the database answers.
@@ -27,7 +29,8 @@ struct DatabaseWait<Time: Clock<Duration>>: Sendable {
             do {
                 return try await open()
             } catch let error as LedgerStorageError where error.code == .unavailable && clock.now < deadline {
-                // It may have come between the attempt and the question.
+                // The database may have started between the failed attempt and the call of `isAway`, so a first answer
+                // leads to a retry.
                 answers = await isAway() ? 0 : answers + 1
                 guard answers < 2 else { throw error }
                 if !waits, answers == 0 {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// How a command works on a ledger.
+/// The way in which a command uses a ledger.
 enum LedgerUse {
-    /// As a server: makes the ledger if there is none, brings it up to date, and erases again what its journal names.
+    /// As a server: creates a missing ledger, upgrades its tables, and repeats the erasures in its journal.
     case serving
-    /// Reads and writes an existing ledger of this version, beside a server that may run.
+    /// Reads and writes an existing ledger of this version, possibly beside a running server.
     case working
     /// Changes nothing, not even a file.
     case reading
-    /// As ``reading``, before the command opens the ledger once more: without warnings.
+    /// Like ``reading``, but without warnings, because the command then opens the ledger a second time.
     case inspecting
-    /// Reads all of it, so that no server uses its file meanwhile.
+    /// Reads the whole ledger. No server may use its file meanwhile.
     case copyingFrom
-    /// Is the only way to open half a copy. Makes the ledger if there is none.
+    /// Creates a missing ledger, or continues an unfinished copy. Every other use refuses an unfinished copy.
     case copyingInto
 
-    /// Whether the ledger is made if there is none, or its tables are upgraded.
+    /// Whether a missing ledger is created, and its tables are upgraded.
     var makesLedger: Bool { self == .serving || self == .copyingInto }
 }

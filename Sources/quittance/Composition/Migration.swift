@@ -7,22 +7,22 @@ import LedgerPostgres
 import PurchaseLedger
 import PurchaseServer
 
-/// What `quittance migrate` did.
+/// The result of `quittance migrate`.
 struct Migration: Sendable {
-    /// A sentence each.
+    /// The completed steps, a sentence each.
     var done: [String]
-    /// What is not safe: a sentence each.
+    /// The safety warnings, a sentence each.
     var warnings: [String]
-    /// What could not be done, with what mends it; `nil` if nothing is missing.
+    /// The missing part and its remedy; `nil` if nothing is missing.
     var missing: String?
 }
 
 extension Composition {
     #if PostgreSQL
-    /// Makes the ledger of a database, or brings it up to date, as the owner of its tables.
+    /// Creates or upgrades the ledger of a database, as the owner of its tables.
     ///
     /// - Parameter role: A role that gets the rights of a server; `nil` for none.
-    /// - Returns: What was done: a sentence each. What is not safe. What is missing; `nil` if nothing is.
+    /// - Returns: The completed steps, the warnings and the missing part.
     /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. Wrong usage unless the ledger is
     ///   in a database.
     func migrate(servingAs role: String?) async throws -> Migration {
@@ -40,7 +40,7 @@ extension Composition {
             try await storage.grantServing(to: role)
             done.append("The role \(role) may read and write rows, as a server does.")
         }
-        // Somebody may hold a lock for some seconds.
+        // Another session may hold a lock for some seconds.
         for attempt in 1...Self.quarterAttempts {
             await storage.prepare(at: SystemClock.now())
             guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
@@ -51,7 +51,8 @@ extension Composition {
         return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
     }
 
-    /// How often tables of quarters are added before a lock of somebody else is reported. Each attempt waits 2 seconds.
+    /// The maximum number of attempts to add the tables of quarters, before a foreign lock is reported. Each attempt
+    /// waits 2 seconds for the lock.
     private static let quarterAttempts = 5
 
     private static func sentence(from before: Int?, to after: Int) -> String {

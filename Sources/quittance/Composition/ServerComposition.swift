@@ -8,12 +8,12 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-// The server of a configuration, and what it needs besides its ledger: time, log, keys, and who asks the App Store.
+// The server of a configuration, and its parts besides the ledger: time, log, keys, and reconcilers for the App Store.
 
 extension Composition {
-    /// The composition with the time of a simulator, if the configuration names one.
+    /// The composition, with the time of a simulator if the configuration names a simulator.
     ///
-    /// - Throws: Exit status 1 if the time cannot be read from that simulator.
+    /// - Throws: Exit status 1 if the simulator's time cannot be read.
     func takingSimulatorTime(_ logger: Logger) async throws -> Composition {
         guard simulatorClock == nil, let address = configuration.simulatorClock else { return self }
         var composition = self
@@ -39,13 +39,13 @@ extension Composition {
 
     /// Refuses a ledger with documents of roots that are not configured now.
     ///
-    /// - Parameter trustsOthers: Whether the operator says that such documents count all the same.
-    /// - Throws: Exit status 1 if the ledger is refused, or cannot be read.
+    /// - Parameter trustsOthers: Whether the operator lets such documents count nevertheless.
+    /// - Throws: Exit status 1 if the ledger is refused or unreadable.
     func requireRoots(of service: LedgerService, trustsOthers: Bool, _ logger: Logger) async throws {
         do {
             if trustsOthers {
                 let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
-                // What a simulator signed may be anything.
+                // A simulator signs any purchase, so its documents prove nothing.
                 logger.log(
                     level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
                     """
@@ -61,16 +61,16 @@ extension Composition {
 
     /// The ledger with the configured rules and apps, and its verifier.
     ///
-    /// - Parameter judge: Judges the machine's clock, for a server that takes the time from it.
+    /// - Parameter judge: Judges the machine's clock, if the server uses this clock.
     func service(
         _ storage: any LedgerStorage, _ verifier: AppStoreVerifier, judge: ClockJudge? = nil
     ) -> LedgerService {
         LedgerService(configuration, storage: storage, verifier: verifier, clockJudge: judge)
     }
 
-    /// Signs with the apps' In-App Purchase keys.
+    /// The signer with the apps' In-App Purchase keys.
     ///
-    /// - Parameter warn: Called with what the operator should look at; by default, it is standard error.
+    /// - Parameter warn: Called with warnings for the operator. By default, warnings go to standard error.
     /// - Throws: Wrong usage if a key cannot be read.
     func signing(warn: (String) -> Void = { Terminal.report($0) }) throws -> AppSigning {
         configuration.keyWarnings.forEach(warn)
@@ -78,9 +78,9 @@ extension Composition {
         return AppSigning(keys: keys, nonce: Self.nonce)
     }
 
-    /// Asks the App Store, or a simulated one, about the apps that have keys.
+    /// The reconcilers, which call the App Store or a simulator for the apps with keys.
     ///
-    /// - Parameter share: How much of Apple's rate limits to use, in percent.
+    /// - Parameter share: The share of Apple's rate limits to use, in percent.
     func reconcilers(_ service: LedgerService, share: Int = 100) -> Reconcilers {
         var hosts = AppStoreHosts.apple
         if let address = configuration.appStoreServer { hosts[.production] = address }
@@ -95,9 +95,9 @@ extension Composition {
             judge: service.clockJudge)
     }
 
-    /// The server.
+    /// The server of this configuration.
     ///
-    /// - Parameter service: `nil` for a server that only verifies.
+    /// - Parameter service: The ledger service; `nil` for a server that only verifies.
     func server(_ service: LedgerService?, _ logger: Logger) -> ServerApplication {
         var random = random
         var server = ServerApplication(
@@ -111,7 +111,8 @@ extension Composition {
 }
 
 extension LedgerService {
-    /// Erases customers whose erasure is in the journal and not in the ledger, as after a backup was restored by hand.
+    /// Erases customers again if the journal has their erasure and the ledger does not, for example after a backup was
+    /// restored by hand.
     func eraseAgain(_ erasures: ErasureJournalFile?, _ logger: Logger) async throws {
         guard let erasures else {
             return logger.warning(

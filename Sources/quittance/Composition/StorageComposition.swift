@@ -10,13 +10,14 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-// The ledger of a configuration: where it is, and how it is opened and closed.
+// The ledger of a configuration: its location, and how it is opened and closed.
 
 extension Composition {
     /// Opens the ledger, lets `body` use it, and closes it.
     ///
-    /// - Parameter logger: Logs that a server waits for a database that is away; `nil` to fail instead.
-    /// - Throws: Exit status 1 if the ledger cannot be opened; wrong usage if it does not exist; errors of `body`.
+    /// - Parameter logger: Logs that a server waits for an unreachable database. If `nil`, the command fails at once.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; wrong usage if the ledger does not exist; errors of
+    ///   `body`.
     func withStorage<Output>(
         _ use: LedgerUse, waiting logger: Logger? = nil, _ body: (any LedgerStorage) async throws -> Output
     ) async throws -> Output {
@@ -24,13 +25,13 @@ extension Composition {
         return try await Self.closing(storage) { try await body(storage) }
     }
 
-    /// Lets `body` use the ledger, and ends the command with status 1 if that cannot be read or written.
+    /// Lets `body` use the ledger, and ends the command with status 1 if the ledger cannot be read or written.
     func onLedger(_ use: LedgerUse, _ body: (any LedgerStorage) async throws -> Void) async throws {
         try await endingOnDamage { try await withStorage(use, body) }
     }
 
-    /// Lets `body` use a storage, and closes it, also after an error: closing merges SQLite's write-ahead log into the
-    /// file.
+    /// Lets `body` use a storage, and closes the storage, even after an error. Closing merges SQLite's write-ahead log
+    /// into the file.
     static func closing<Output>(
         _ storage: any LedgerStorage, _ body: () async throws -> Output
     ) async throws -> Output {
@@ -38,7 +39,7 @@ extension Composition {
         do {
             output = try await body()
         } catch {
-            // The first error says more.
+            // The first error gives the real reason.
             try? storage.close()
             throw error
         }
@@ -69,13 +70,14 @@ extension Composition {
         }
     }
 
-    /// Warns if other users of the machine may read the ledger's file. Call it once that is known to be a ledger.
+    /// Warns if other users of the machine may read the ledger's file. Call this method only after the file was
+    /// recognised as a ledger.
     func warnOfExposure() throws {
         guard let warning = SQLiteLedgerStorage.exposure(of: try ledgerFile()) else { return }
         Terminal.report(warning)
     }
 
-    /// Where the ledger is, for people: without the user and the password of an address.
+    /// The location of the ledger, for people: without the user and the password of an address.
     var ledgerName: String {
         get throws {
             #if PostgreSQL
@@ -85,13 +87,15 @@ extension Composition {
         }
     }
 
-    /// Throws if the ledger is in a file that does not exist.
+    /// Throws wrong usage if the ledger is in a missing file.
     func requireLedger() throws {
         if case .postgresql = configuration.database { return }
         _ = try existingLedger()
     }
 
-    /// The path of the ledger, whose file must exist.
+    /// The path of the ledger's existing file.
+    ///
+    /// - Throws: Wrong usage if the file is missing, or the ledger is not in a file.
     func existingLedger() throws -> String {
         let path = try ledgerFile()
         guard FileManager.default.fileExists(atPath: path) else {
@@ -100,9 +104,9 @@ extension Composition {
         return path
     }
 
-    /// The path of the ledger, whose file may be missing.
+    /// The path of the ledger's file, which may be missing.
     ///
-    /// - Throws: Wrong usage if the ledger is in a database, or nowhere.
+    /// - Throws: Wrong usage if the ledger is in a database, or no ledger is configured.
     func ledgerFile() throws -> String {
         switch configuration.database {
         case .sqlite(let path): return path
@@ -119,19 +123,19 @@ extension Composition {
         }
     }
 
-    /// What the name of a ledger's file is followed by in that of its journal of erasures.
+    /// The suffix of the journal of erasures, after the name of the ledger's file.
     static let erasuresEnding = "-erasures"
 
-    /// Where erasures are written down too; `nil` for a database without the setting `erasureJournal`.
+    /// The path of the journal of erasures; `nil` for a database without the setting `erasureJournal`.
     var erasureJournalPath: String? {
         if let path = configuration.erasureJournal { return URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
         guard case .sqlite(let path) = configuration.database else { return nil }
         return URL(fileURLWithPath: path).resolvingSymlinksInPath().path + Self.erasuresEnding
     }
 
-    /// The journal of erasures, which is made if it does not exist.
+    /// The journal of erasures, created if missing; `nil` if ``erasureJournalPath`` is `nil`.
     ///
-    /// - Throws: Exit status 1 if it cannot be opened.
+    /// - Throws: Exit status 1 if the journal cannot be opened.
     func erasureJournal() throws -> ErasureJournalFile? {
         var random = random
         do {
@@ -142,15 +146,15 @@ extension Composition {
     }
 }
 
-// MARK: - What an operator should know of it
+// MARK: - Warnings for the operator
 
 extension Composition {
-    /// Logs what an operator should know of a ledger.
+    /// Logs facts and warnings about a ledger for the operator.
     func report(_ storage: any LedgerStorage, to logger: Logger) async {
         do {
             log(try await storage.report(), to: logger)
         } catch {
-            // The database is away, and the next request says so.
+            // The database is unreachable, and the next request reports the failure.
         }
         do {
             let ahead = try await storage.clockDifference(now: SystemClock.now) ?? .zero
@@ -162,7 +166,7 @@ extension Composition {
                 This machine's clock is \(distance) \(side) the database's: set both by NTP, also on other servers
                 """)
         } catch {
-            // The database is away, and the next request says so.
+            // The database is unreachable, and the next request reports the failure.
         }
     }
 
@@ -180,7 +184,7 @@ extension Composition {
         for warning in report.warnings { logger.warning("\(warning)") }
     }
 
-    /// How much the clocks of servers may differ. Documents are a second old when they arrive.
+    /// The maximum difference between the clocks of servers. Documents are a second old when they arrive.
     private static let clockTolerance = Duration.seconds(1)
 }
 
@@ -217,8 +221,8 @@ extension Composition {
         }
     }
 
-    /// How long a request of a copy may take. Nobody waits for its answer as for a server's, and it may read a page of
-    /// 500 records, count all documents or gather statistics. Longer than that only a database takes that hangs.
+    /// The timeout of a request during a copy. A copy has no waiting client, and a request may read a page of 500
+    /// records, count all documents or gather statistics. Only a database that hangs takes longer.
     private static let copyLimit = Duration.seconds(300)
     #else
     private func database(_: String, _: LedgerUse, waiting _: Logger?) async throws -> any LedgerStorage {

@@ -29,9 +29,9 @@ extension Composition {
 }
 
 extension TrustRoots {
-    /// The roots in the files, or Apple's if there are no files.
+    /// The roots in the files, or Apple's roots without files.
     ///
-    /// - Parameter setting: The place where the operator gave the files.
+    /// - Parameter setting: The setting or option that has the paths.
     fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {
         var trusted: TrustRoots? = besidesApple || paths.isEmpty ? .apple : nil
         for path in paths {
@@ -43,13 +43,13 @@ extension TrustRoots {
 }
 
 extension Intermediates {
-    /// Reads a file, or all files in a folder with the extension of a certificate.
+    /// Reads a file, or all certificate files in a folder.
     ///
-    /// - Parameter setting: The place where the operator gave the path.
+    /// - Parameter setting: The setting or option that has the path.
     fileprivate init(at path: String, setting: String) throws {
         let endings = [".cer", ".crt", ".der", ".pem"]
         var paths = [path]
-        // A path that is no folder is a file, whose reader says what is wrong.
+        // If the path is no folder, the path is read as a file, and the reader reports any fault.
         if let names = try? FileManager.default.contentsOfDirectory(atPath: path) {
             paths = names.filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.sorted()
                 .map { "\(path)/\($0)" }

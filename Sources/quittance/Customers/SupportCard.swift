@@ -3,17 +3,17 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// What a person sees of a customer, or of a purchase without one.
+/// The information about a customer, or about a purchase without a customer, for a person.
 struct SupportCard {
     /// The customer's id in the title, or the purchase's original transaction id.
     let id: String
     let bundleId: String
     /// All ids of the customer; empty for a purchase that belongs to no customer.
     let ids: [String]
-    /// By environment; those without purchases are left out.
+    /// The answers by environment, without environments that have no purchases.
     let answers: [Environment: Ledger.CustomerAnswer]
 
-    /// How many purchases are listed unless all are asked for: they fit on a screen.
+    /// The number of listed purchases without `--all`: they fit on a screen.
     private static let listed = 20
 
     /// The chains of the purchases.
@@ -24,7 +24,7 @@ struct SupportCard {
         }
     }
 
-    /// - Parameter counted: The environments that count for the customer if an answer names none.
+    /// - Parameter counted: The environments that count for the customer if a request names none.
     func text(_ counted: [Environment], _ documents: [StoredDocument], at now: Timestamp, all: Bool) -> String {
         let title =
             ids.isEmpty
@@ -85,7 +85,7 @@ extension SupportCard {
         }
     }
 
-    /// The newest first.
+    /// The rows of all purchases, the newest first.
     private func purchases(at now: Timestamp) -> [[String]] {
         ordered.flatMap { environment, answer in
             answer.purchases.map { (purchase: $0, environment: environment, answer: answer) }
@@ -115,7 +115,7 @@ extension SupportCard {
         return [
             stored.signedDate?.iso8601 ?? "", stored.receivedAt.iso8601,
             ([stored.kind.rawValue] + notification).joined(separator: " "),
-            // A terminal has no place for all of it.
+            // A terminal is too narrow for the whole name.
             Terminal.isInteractive ? "\(name.prefix(16))…" : name,
         ]
     }

@@ -6,13 +6,13 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// Finds what an id names in a ledger.
+/// Searches a ledger for the customers and purchases of an id.
 struct SupportSearch {
     let service: LedgerService
     let apps: [String]
     let now: Timestamp
 
-    /// One thing that an id names.
+    /// A customer or a purchase with the id.
     enum Found: Hashable {
         case customer(id: String, bundleId: String)
         case purchase(ChainKey, transactionId: String)
@@ -27,13 +27,13 @@ struct SupportSearch {
         }
     }
 
-    /// The longest time of a request, so that a person does not wait for long.
+    /// The maximum duration of a request. A person waits for the answer.
     private static let limit = Duration.seconds(30)
 
     /// Whether a text has the form of an order id.
     static func isOrder(_ text: String) -> Bool { HistoryQuestion.isOrderId(text) }
 
-    /// What an id names: customers and transactions of all apps.
+    /// The customers and transactions of all apps with this id.
     func found(by id: String) async throws -> [Found] {
         var found: [Found] = []
         for app in apps {
@@ -43,16 +43,16 @@ struct SupportSearch {
         return found + (try await transactions(id, in: Environment.allCases))
     }
 
-    /// The purchases with a transaction in one of some environments.
+    /// The purchases that have a transaction with this id in the given environments.
     private func transactions(_ id: String, in environments: [Environment]) async throws -> [Found] {
-        // No transaction id has other characters, and each search takes time.
+        // Transaction ids have only digits. This check avoids slow searches for any other text.
         guard !id.isEmpty, id.allSatisfy({ $0.isASCII && $0.isNumber }) else { return [] }
         var found: [Found] = []
         for app in apps {
             for environment in environments {
                 let scope = LedgerScope(bundleId: app, environment: environment)
                 var chain = try await service.ledger.chain(of: TransactionKey(id, in: scope))
-                // The first transaction of a purchase may be unknown.
+                // The ledger may know a purchase without its first transaction.
                 if chain == nil { chain = try await service.ledger.chain(ChainKey(id, in: scope)) }
                 if let chain { found.append(.purchase(chain.key, transactionId: id)) }
             }
@@ -60,9 +60,9 @@ struct SupportSearch {
         return found
     }
 
-    /// What an order id names, in production: the App Store is asked, since no document has it.
+    /// The purchases of an order id in production. The App Store looks up the order, because no document has its id.
     ///
-    /// - Parameter reconcilers: Those of production, each of one app.
+    /// - Parameter reconcilers: The reconcilers of production, a reconciler per app.
     /// - Throws: Exit status 1 if the App Store knows the order, and the ledger has none of its transactions.
     func found(byOrder id: String, _ reconcilers: [LedgerScope: Reconciler]) async throws -> [Found] {
         var found: [Found] = []
@@ -83,7 +83,8 @@ struct SupportSearch {
         return found
     }
 
-    /// The customers among the things found, and those that own them, each once; purchases without an owner too.
+    /// The cards of the found customers and of the owners of found purchases, each customer once. A purchase without an
+    /// owner gets its own card.
     func cards(of found: [Found]) async throws -> [SupportCard] {
         var cards: [SupportCard] = []
         var shown: Set<CustomerID> = []

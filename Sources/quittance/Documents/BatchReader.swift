@@ -8,12 +8,12 @@ import ReceiptCoding
 struct Item {
     /// The line number, if the input has one document per line.
     var line: Int?
-    /// The number of the document in its list, if it is in one.
+    /// The number of the document in its list; `nil` if it is not in a list.
     var number: Int?
-    /// The document, or why it cannot be recognised.
+    /// The document, or the reason why it cannot be recognised.
     var document: Result<Document, InputError>
 
-    /// `line 7, document 2: `, or nothing if the input is one document.
+    /// A prefix such as `line 7, document 2: `; empty if the input is one document.
     var reference: String {
         let parts = [line.map { "line \($0)" }, number.map { "document \($0)" }].compactMap(\.self)
         return parts.isEmpty ? "" : parts.joined(separator: ", ") + ": "
@@ -27,16 +27,16 @@ struct Item {
     }
 }
 
-/// A part of an input that can be worked on independently of the others.
+/// A part of an input. A task can process each batch independently of all others.
 enum Batch: Sendable {
-    /// The whole input, which is one document.
+    /// The whole input as one document.
     case document([UInt8])
-    /// Whole lines, of which each is a document, and the number of the first.
+    /// Whole lines, a document each, and the number of the first line.
     case lines([UInt8], first: Int)
-    /// What cannot be read, and its line.
+    /// An unreadable part, and its line.
     case unreadable(InputError, line: Int?)
 
-    /// The documents. Blank lines are none.
+    /// The documents. Blank lines are skipped.
     var items: [Item] {
         switch self {
         case .document(let bytes): Item.items(bytes[...])
@@ -45,7 +45,7 @@ enum Batch: Sendable {
         }
     }
 
-    /// The lines with their numbers, of a list. Blank lines are left out.
+    /// The lines of a list with their numbers, without blank lines.
     var lines: [(number: Int, text: ArraySlice<UInt8>)] {
         guard case .lines(let bytes, let first) = self else { return [] }
         return bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).enumerated()
@@ -53,23 +53,23 @@ enum Batch: Sendable {
     }
 }
 
-/// Reads an input in batches, with memory for one document and not for all.
+/// Reads an input in batches, so that memory is needed for one document only.
 ///
-/// The input is one document, which may have many lines such as wrapped base64, or it is a list with one document per
-/// line. It is a list if its first line is a document and more follows, which is known at once. Otherwise the reader
-/// reads up to `Input.sizeLimit` bytes: if that is all, it is a list if any line is a document; if not, it is too long
-/// for one document.
+/// The input is either one document or a list with one document per line. One document may have many lines, such as
+/// wrapped base64. The input is known to be a list as soon as its first line is a whole document and more text follows.
+/// Otherwise the reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, it is a list if any
+/// line is a document. A longer input is a list too, because it is too long for one document.
 struct BatchReader: Sequence, IteratorProtocol {
     private var file: InputFile?
     private var failure: InputError?
-    /// What was read and not yet returned, from `start` on.
+    /// The bytes that were read. All bytes from `start` on are not yet returned.
     private var bytes: [UInt8] = []
     private var start = 0
     /// The number of the line that begins at `start`.
     private var line = 1
     private var isList: Bool
 
-    /// The bytes of a batch, except for one longer line: some 50 tokens, which take 2 ms.
+    /// The size of a batch in bytes, unless a single line is longer. The batch holds some 50 tokens, which take 2 ms.
     private static let size = 1 << 18
 
     /// Opens a file, or standard input if `path` is `-` or `nil`.
@@ -87,7 +87,7 @@ struct BatchReader: Sequence, IteratorProtocol {
     /// Whether ``next()`` would return without waiting for input.
     var isReady: Bool { isList && bytes.count - start > Self.size || file?.isReady ?? true }
 
-    /// The next batch. Waits for input.
+    /// The next batch; `nil` at the end. Waits for input.
     mutating func next() -> Batch? {
         if let error = failure {
             failure = nil
@@ -114,7 +114,7 @@ struct BatchReader: Sequence, IteratorProtocol {
 }
 
 extension Input {
-    /// Reads the documents of a file, or of standard input if `path` is `-` or `nil`, one after the other.
+    /// Reads the documents of a file in order, or of standard input if `path` is `-` or `nil`.
     static func documents(_ path: String?) -> some Sequence<Item> {
         BatchReader(path).lazy.flatMap(\.items)
     }
@@ -123,7 +123,7 @@ extension Input {
 // MARK: - One document or many
 
 extension BatchReader {
-    /// Reads until it is known whether the input is a list.
+    /// Reads until the reader knows whether the input is a list.
     private mutating func findList() throws(InputError) -> Bool {
         var isFirstLineKnown = false
         while try read() {
@@ -138,7 +138,7 @@ extension BatchReader {
         return isList
     }
 
-    /// The first line with a document, once something follows it.
+    /// The first line with a document, once more text follows the line.
     private var firstLine: ArraySlice<UInt8>? {
         guard let begin = bytes.firstIndex(where: { !$0.isWhiteSpace }),
             let end = bytes.indexOfFirst(UInt8(ascii: "\n"), from: begin),
@@ -162,11 +162,11 @@ extension BatchReader {
 }
 
 extension ArraySlice<UInt8> {
-    /// Whether these bytes are a document by themselves, or a list of some.
+    /// Whether these bytes are a whole document, or a list of documents.
     fileprivate var isComplete: Bool {
         Document.documents(in: self).contains { document in
             switch document {
-            // Anything else that looks like a receipt is a part of one.
+            // Any other text that looks like a receipt is only a part of a receipt.
             case .success(.receipt(let receipt)): (try? SignedReceipt(decoding: receipt)) != nil
             case .success: true
             case .failure: false
@@ -188,7 +188,8 @@ extension BatchReader {
         }
     }
 
-    /// The end of the last line within a batch, or of the first line if that is longer; `nil` if it does not end yet.
+    /// The end of the last line within a batch, or of the first line if this line is longer; `nil` if the line has no
+    /// end yet.
     private var endOfLines: Int? {
         let newline = UInt8(ascii: "\n")
         let last = bytes[start...].prefix(Self.size).lastIndex(of: newline)

@@ -13,7 +13,7 @@ struct BatchVerification: Sendable {
     let explain: Bool
     let json: Bool
 
-    /// How many batches are in memory: two a core, so that a core whose batch is done has another.
+    /// The number of batches in memory: two per core, so that each core has a next batch.
     private static let width = 2 * ProcessInfo.processInfo.activeProcessorCount
 
     /// Verifies all documents.
@@ -25,7 +25,8 @@ struct BatchVerification: Sendable {
         var printer = AnswerPrinter()
         while let batch = input.next() {
             tasks.append(Task { await answer(to: batch) })
-            // Before a wait for input, all answers are printed: the program at the other end of a pipe may need them.
+            // Prints all answers before it waits for input, because the program at the other end of a pipe may need
+            // them.
             while tasks.count >= Self.width || !tasks.isEmpty && !input.isReady {
                 try printer.print(await tasks.removeFirst().value)
             }
@@ -63,22 +64,22 @@ struct BatchVerification: Sendable {
     }
 }
 
-/// What is printed about a batch, and how it counts.
+/// The output for a batch, and its status.
 private struct BatchAnswer: Sendable {
     var output = Output()
     var status = VerifyStatus.verified
     var documents = 0
 }
 
-/// Prints answers, and the progress on standard error if that is a terminal and the answers go elsewhere.
+/// Prints answers. Prints the progress too, if only standard error is a terminal.
 private struct AnswerPrinter {
     private(set) var status = VerifyStatus.verified
     private var documents = 0
-    /// The count on the terminal; 0 if there is none.
+    /// The count on the terminal; 0 if no count is shown.
     private var shown = 0
     private let showsProgress = Terminal.isErrorInteractive && !Terminal.isInteractive
 
-    /// The documents between two counts: a tenth of a second.
+    /// The number of documents between two counts: a tenth of a second.
     private static let step = 2_000
 
     mutating func print(_ answer: BatchAnswer) throws {
@@ -97,7 +98,7 @@ private struct AnswerPrinter {
     }
 }
 
-/// Collects the checks that a document passes.
+/// Collects the passed checks of a document.
 private final class Checks: Sendable {
     private let passed = Mutex<[VerificationCheck]>([])
 

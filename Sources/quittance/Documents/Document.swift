@@ -10,15 +10,15 @@ enum Document {
     case receipt([UInt8])
     case transactionReceipt(TransactionReceipt, [UInt8])
     case jws([UInt8])
-    /// JSON that says more than the document in it, such as a decoded payload or a verifyReceipt answer, and that
-    /// document, or why there is none.
+    /// JSON with more than the signed document inside, such as a decoded payload or a verifyReceipt answer. `signed` is
+    /// the document inside, or the reason why there is none.
     indirect case json(JSONValue, signed: Result<Document, InputError>)
 }
 
-/// Why the input is not a known document.
+/// The reason why the input is no known document.
 struct InputError: Error, CustomStringConvertible {
     var description: String
-    /// The name of the form that was recognised; `nil` if the input cannot be read at all.
+    /// The name of the recognised form; `nil` if the input cannot be read at all.
     var form: String?
 }
 
@@ -29,7 +29,8 @@ extension InputError {
 }
 
 extension Document {
-    /// Recognises the documents in a text. Only a list has several, each of which is a document or not.
+    /// Recognises the documents in a text. A list may have several documents, and each element is recognised or refused
+    /// by itself.
     static func documents(in bytes: ArraySlice<UInt8>) -> [Result<Document, InputError>] {
         do {
             let form = try InputForm(recognizing: bytes)
@@ -37,7 +38,7 @@ extension Document {
             if let answer = form.steps.first == .verifyReceiptAnswer ? json(bytes) : testAnswer(bytes, form) {
                 return found.map { .success(.json(answer, signed: $0)) }
             }
-            // Nothing in such a list is a document, but inspect can show the list.
+            // No element of the list is a document, but `inspect` can show the list.
             if let first = found.first, !found.contains(where: \.isDocument), let json = json(bytes) {
                 return [.success(.json(json, signed: first))]
             }
@@ -53,19 +54,19 @@ extension Document {
         case .receipt(let bytes): .success(.receipt(bytes))
         case .token(let text): .success(.jws(text))
         case .transactionReceipt(let bytes):
-            // It was recognised by decoding it.
+            // Recognition has already decoded this receipt.
             (try? TransactionReceipt(decoding: bytes)).map { .success(.transactionReceipt($0, bytes)) }
                 ?? .failure(.unknown)
         }
     }
 
-    /// The answer of the App Store Server API about a test notification: it has more members than the notification.
+    /// The App Store Server API's answer about a test notification. The answer has more members than the notification.
     private static func testAnswer(_ bytes: ArraySlice<UInt8>, _ form: InputForm) -> JSONValue? {
         guard form.steps.first == .jsonMember, let json = json(bytes), json["sendAttempts"] != nil else { return nil }
         return json
     }
 
-    /// The JSON that a text is, if it is an object or an array.
+    /// The text as JSON, if it is an object or an array.
     private static func json(_ bytes: ArraySlice<UInt8>) -> JSONValue? {
         let mark: [UInt8] = [0xef, 0xbb, 0xbf]
         let text = (bytes.starts(with: mark) ? bytes.dropFirst(mark.count) : bytes).trimmingWhiteSpace

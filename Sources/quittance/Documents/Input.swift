@@ -4,8 +4,8 @@ import Foundation
 
 /// Reads a file or standard input.
 enum Input {
-    /// The most bytes of one document, or of a file that is read whole. The longest documents are verifyReceipt
-    /// answers, which have some 10 MB.
+    /// The maximum size in bytes of one document, or of a file that is read whole. The largest documents are
+    /// verifyReceipt answers, with some 10 MB.
     static let sizeLimit = 32 << 20
 
     /// Reads all of a file, a pipe or standard input.
@@ -23,11 +23,11 @@ enum Input {
 
 /// An open file, pipe or terminal that is read to its end.
 struct InputFile {
-    /// Its path, for errors.
+    /// The file's path, for errors.
     let name: String
     private let descriptor: Int32
 
-    /// The most bytes that one call of ``read(into:)`` adds.
+    /// The maximum number of bytes that one call of ``read(into:)`` adds.
     private static let chunk = 1 << 18
 
     /// Opens a file, or standard input if `path` is `-` or `nil`.
@@ -42,7 +42,7 @@ struct InputFile {
         InputError(description: "Cannot read \(name): \(String(cString: strerror(errno))).")
     }
 
-    /// Appends what there is to read, and waits if there is nothing yet.
+    /// Appends the available bytes, and waits if none are available yet.
     ///
     /// - Returns: `false` at the end of the file, which is then closed.
     func read(into bytes: inout [UInt8]) throws(InputError) -> Bool {

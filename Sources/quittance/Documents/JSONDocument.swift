@@ -2,21 +2,21 @@
 
 import AppStoreModel
 
-/// The kind of a JSON object among Apple's payloads, requests and responses, with the members that this version knows.
+/// The kind of a JSON object among Apple's payloads, requests and responses, with the members known to this version.
 struct JSONDocument {
     /// The kind in JSON output.
     let kind: String
     /// The kind in output for people.
     let title: String
-    /// The document without the members that this version does not know.
+    /// The document without its unknown members.
     let known: JSONValue
 }
 
 extension JSONDocument {
-    /// Recognises a document; `nil` if it is of no known kind.
+    /// Recognises a document; `nil` if its kind is unknown.
     ///
     /// A signed payload is recognised by members that only its kind has. Any other document is of the kind that knows
-    /// most of its members, if that is more than half.
+    /// most of its members, provided that the kind knows more than half of them.
     init?(recognizing json: JSONValue) {
         if let kind = SignedKind(recognizing: json) {
             do {
@@ -58,7 +58,7 @@ extension JSONDocument {
     private struct Candidate: Sendable {
         let kind: String
         let title: String
-        /// Whether a document can be of this kind, if its members do not say it.
+        /// Whether a document can be of this kind, if its members alone do not decide.
         let applies: @Sendable (JSONValue) -> Bool
         let known: @Sendable (JSONValue) -> JSONValue?
 
@@ -70,12 +70,13 @@ extension JSONDocument {
             kind = "\(type)"
             self.title = title ?? "\(type)"
             self.applies = applies
-            // A document that a type cannot read is of another kind.
+            // If the type cannot decode a document, the document is of another kind.
             known = { try? JSONDocument.known($0, Payload.self) }
         }
     }
 
-    /// If two kinds know equally many members of a document, the first in this list counts.
+    /// The candidates in order of preference. If two kinds know equally many members of a document, the first kind is
+    /// chosen.
     private static let candidates: [Candidate] =
         [
             Candidate(

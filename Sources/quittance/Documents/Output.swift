@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What a command prints about some documents, in order: standard output and standard error, collected so that many
-/// answers take one write.
+/// The output of a command about several documents, in order, for standard output and standard error. The output is
+/// collected so that many answers need only one write.
 struct Output: Sendable {
     private var parts: [(isError: Bool, text: [UInt8])] = []
 
-    /// Whether there is anything for standard error.
+    /// Whether there is output for standard error.
     var hasErrors: Bool { parts.contains(where: \.isError) }
 
     /// Adds a line to standard output.
@@ -20,7 +20,7 @@ struct Output: Sendable {
         parts[parts.count - 1].text.append(UInt8(ascii: "\n"))
     }
 
-    /// Writes it all.
+    /// Writes all output.
     func write() throws {
         for part in parts {
             if part.isError { Terminal.writeError(part.text) } else { try Terminal.write(part.text) }

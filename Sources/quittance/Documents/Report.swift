@@ -6,8 +6,8 @@ import ReceiptCoding
 
 /// Formats documents for people.
 enum Report {
-    /// - Parameter container: The container of the receipt. If it is not `nil`, the report also has the digest, the
-    ///   number of certificates, and unknown attributes.
+    /// - Parameter container: The container of the receipt. If not `nil`, the report includes the digest, the number of
+    ///   certificates, and unknown attributes.
     static func receipt(_ receipt: AppReceipt, in container: SignedReceipt? = nil) -> String {
         let app = [receipt.bundleId, receipt.applicationVersion].compactMap { $0 }.joined(separator: " ")
         var rows = [
@@ -26,7 +26,7 @@ enum Report {
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
     }
 
-    /// A payload or another JSON document. Members that this version does not know are marked.
+    /// The report on a payload or another JSON document. Unknown members are marked.
     static func payload(_ payload: JSONValue, _ document: JSONDocument?) -> String {
         (document?.title ?? "JSON of an unknown kind").styled(.bold) + "\n"
             + members(payload, known: document?.known, currency: nil, indent: 1)
@@ -54,10 +54,10 @@ enum Report {
         return "old transaction receipt".styled(.bold) + "\n" + list(rows)
     }
 
-    /// The members of an object, indented. Members that `known` lacks are marked; if `known` is `nil`, none are.
+    /// The members of an object, indented. Members that `known` lacks are marked; if `known` is `nil`, none are marked.
     private static func members(_ json: JSONValue, known: JSONValue?, currency: String?, indent: Int) -> String {
         guard let members = json.members else { return pad(indent) + value(json, "", currency) + "\n" }
-        // The currency of a price is in the same object, or in one around it.
+        // The currency of a price is in the same object, or in an enclosing object.
         let currency = json["currency"]?.string ?? currency
         let width = min(members.map(\.name.count).max() ?? 0, 40)
         return members.map { member in
@@ -82,7 +82,8 @@ enum Report {
         }.joined()
     }
 
-    /// Objects, and arrays of them; an array of plain values fits on a line.
+    /// Whether the value needs several lines: an object, or an array with objects. An array of plain values fits on a
+    /// line.
     private static func isNested(_ json: JSONValue) -> Bool {
         json.members?.isEmpty == false || json.array?.contains { $0.members != nil } == true
     }
@@ -96,13 +97,13 @@ enum Report {
         return text
     }
 
-    /// The time in a member, if its name is one that Apple gives to times, in either form.
+    /// The time in a member, if Apple uses the member's name for times, as a number or as text.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
         guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
             return nil
         }
         if let text = json.string { return Int64(text).map(Timestamp.init(milliseconds:)) }
-        // What is no time is shown as it is.
+        // A value that is no time is shown unchanged.
         return try? json.decode(Timestamp.self)
     }
 
@@ -121,7 +122,7 @@ enum Report {
 
     private static func pad(_ indent: Int) -> String { String(repeating: "  ", count: indent) }
 
-    /// Names with their values, indented. Those without a value are left out.
+    /// Names with their values, indented. Names without a value are omitted.
     static func list(_ rows: [(name: String, value: String?)]) -> String {
         let rows = rows.compactMap { row in row.value.map { (row.name, $0) } }.filter { !$0.1.isEmpty }
         let width = rows.map(\.0.count).max() ?? 0
@@ -139,7 +140,7 @@ enum Report {
         return "\n" + table(["product", "transaction", "quantity", "bought", "expires", "cancelled"], rows)
     }
 
-    /// Rows below the titles of their columns, indented. Columns without a value are left out.
+    /// Rows below the titles of their columns, indented. Columns without a value are omitted.
     static func table(_ titles: [String], _ rows: [[String]]) -> String {
         let columns = titles.indices.filter { column in rows.contains { !$0[column].isEmpty } }
         let widths = titles.indices.map { column in

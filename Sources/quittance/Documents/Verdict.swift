@@ -4,10 +4,10 @@ import AppStoreModel
 import AppStoreTrust
 import ReceiptCoding
 
-/// How `verify` ends, from the best to the worst.
+/// The outcome of `verify`, from the best to the worst.
 enum VerifyStatus: Int, Comparable {
     case verified
-    /// Genuine, but the document names no app that could be compared.
+    /// The signature is genuine, but the document names no app to compare.
     case appUnknown
     case refused
     case unreadable
@@ -79,7 +79,7 @@ enum Verdict {
 
     /// The outcome as JSON.
     ///
-    /// - Parameter checks: The passed checks; `nil` to leave them out.
+    /// - Parameter checks: The passed checks; `nil` to omit them.
     func json(of item: Item, _ checks: [VerificationCheck]?) -> String {
         var writer = JSONWriter()
         writer.object { json in
@@ -119,7 +119,7 @@ enum Verdict {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// The passed checks in order, and the failed one.
+    /// The passed checks in order, and the failed check.
     func explanation(_ checks: [VerificationCheck]) -> String {
         var part: String?
         var lines: [String] = []
@@ -153,8 +153,8 @@ enum Verdict {
 }
 
 extension Verified {
-    /// Whether the document names its app, so that it was compared. A retention request has no bundle id, but in
-    /// production it names the app's Apple ID.
+    /// Whether the verifier compared the app, because the document names its app. A retention request has no bundle id,
+    /// but in production it has the app's Apple ID.
     fileprivate var namesApp: Bool { bundleId != nil || kind == .retentionRequest && environment == .production }
 }
 
@@ -177,13 +177,13 @@ extension AppStoreVerifier {
 }
 
 extension JSONWriter {
-    /// The number of the line and of the document in it, if there are several.
+    /// The line number, and the number of the document in its list, if the input has several.
     mutating func reference(to item: Item) {
         if let line = item.line { member("line", number: Int64(line)) }
         if let number = item.number { member("document", number: Int64(number)) }
     }
 
-    /// Why an input is no document.
+    /// The reason why an input is no document.
     mutating func unreadable(_ error: InputError) {
         member("code", VerificationError.Code.malformed.rawValue)
         member("form", error.form)
@@ -210,7 +210,8 @@ extension JSONWriter {
         }
     }
 
-    /// What is known of a document besides its payload. Null stands for what the document has not, or does not sign.
+    /// The properties of a document besides its payload. Null means that the document lacks the property, or does not
+    /// sign it.
     fileprivate mutating func summary(
         _ kind: String, _ environment: String?, bundleId: String?, signed date: Timestamp?
     ) {

@@ -8,8 +8,8 @@ import PurchaseServer
 /// responders.
 private let otherFiles = 200
 
-/// Raises the number of files that this process may open, as far as the system allows, so that files do not run out
-/// before connections do: the default of many systems is 1,024.
+/// Raises this process's limit of open files, as far as the system allows. Otherwise file descriptors would run out
+/// before connections, because the default of many systems is 1,024.
 func allowOpenFiles(for connections: Int, _ logger: Logger) {
     var limit = rlimit()
     #if canImport(Darwin)

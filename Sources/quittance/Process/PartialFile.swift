@@ -3,7 +3,7 @@
 import Dispatch
 import Foundation
 
-/// A file with a temporary name, which gets its final name once it is complete.
+/// A file with a temporary name. The file gets its final name when it is complete.
 struct PartialFile {
     struct Failure: Error, CustomStringConvertible {
         var description: String
@@ -16,20 +16,20 @@ struct PartialFile {
 
     let path: String
 
-    /// Creates an empty file with a unique name, which only its owner can read.
+    /// Creates an empty file with a unique name. Only its owner can read the file.
     init(beside target: String) throws {
         path = "\(target).\(UUID().uuidString.prefix(8)).partial"
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600)
         guard file >= 0 else {
             throw Failure("Cannot create a file in \(URL(fileURLWithPath: path).deletingLastPathComponent().path)")
         }
-        // Whatever the umask.
+        // Sets the permissions regardless of the umask.
         fchmod(file, 0o600)
         close(file)
     }
 
-    /// Flushes the file, renames it to `target`, and flushes the folder. It belongs to the owner of the file that it
-    /// replaces, as far as this user may give it away.
+    /// Flushes the file, renames it to `target`, and flushes the folder. The file takes over the owner of a replaced
+    /// file, if this user is allowed to change the owner.
     func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
         if replacing {
@@ -37,7 +37,7 @@ struct PartialFile {
             if stat(target, &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }
             guard rename(path, target) == 0 else { throw Failure("Cannot write \(target)") }
         } else {
-            // Unlike `rename`, this never replaces a file that was created meanwhile. Some file systems have no hard
+            // Unlike `rename`, `link` never replaces a file that was created meanwhile. Some file systems have no hard
             // links.
             guard link(path, target) == 0 else { throw Failure("Cannot create \(target) without --force") }
             unlink(path)
@@ -61,6 +61,8 @@ struct PartialFile {
     }
 
     /// Removes the file if a signal ends the command.
+    ///
+    /// - Returns: The signal sources. Keep them while the file is incomplete, then cancel them.
     func removeIfInterrupted() -> [any DispatchSourceSignal] {
         [SIGINT, SIGTERM, SIGHUP].map { number in
             signal(number, SIG_IGN)

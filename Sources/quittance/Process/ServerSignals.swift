@@ -4,19 +4,19 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Handles the signals that a server itself does not: SIGHUP, and a second SIGINT or SIGTERM.
+/// Handles the signals that the server itself does not handle: SIGHUP, and a second SIGINT or SIGTERM.
 ///
-/// Until the server listens, SIGINT and SIGTERM end the process as they end any other. No call here sets them to be
-/// ignored: a signal that arrived before the server handles it would be lost.
+/// Until the server listens, SIGINT and SIGTERM end the process as usual. These signals are never ignored, because a
+/// signal before the server's own handler would then be lost.
 enum ServerSignals {
-    /// The handlers, which work until the process ends.
+    /// The signal sources, which work until the process ends.
     private static let handlers = Mutex<[any DispatchSourceSignal]>([])
 
-    /// Ignores SIGHUP, which would end the process. Call this first.
+    /// Ignores SIGHUP, which would end the process. Call this method first.
     static func ignoreHangup() { signal(SIGHUP, SIG_IGN) }
 
-    /// Calls `onHangup` at each SIGHUP, and ends the process at once with a second SIGINT or SIGTERM. Call this once
-    /// the server listens: it then handles the first one, and must not miss what is counted here.
+    /// Calls `onHangup` at each SIGHUP, and ends the process at once after a second SIGINT or SIGTERM. Call this method
+    /// once the server listens. From then on the server handles the first signal, and this method counts the signals.
     ///
     /// - Parameter beforeExit: Called before the process ends at once.
     static func handle(
@@ -44,10 +44,10 @@ enum ServerSignals {
     }
 }
 
-/// Decides which of the signals that stop a server ends it at once.
+/// Decides which stop signal ends the server at once.
 struct StopSignals {
-    /// How long after the first signal another one is a repetition: `timeout` sends each signal twice, to the process
-    /// and to its group. No person who loses patience is as fast.
+    /// The interval after the first signal in which a further signal counts as a repetition. `timeout` sends each
+    /// signal twice, to the process and to its group. An impatient person is slower.
     static let repetition = Duration.milliseconds(500)
 
     private var first: ContinuousClock.Instant?

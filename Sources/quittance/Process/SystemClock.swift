@@ -3,7 +3,7 @@
 import AppStoreModel
 import Foundation
 
-/// The clock of the machine. Only the program itself reads it; the libraries get the time as an argument.
+/// The clock of the machine. Only the program itself reads this clock; the libraries get the time as an argument.
 enum SystemClock {
     @Sendable static func now() -> Timestamp {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))

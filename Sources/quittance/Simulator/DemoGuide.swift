@@ -7,27 +7,27 @@ import NIOCore
 import NIOHTTP1
 import OutgoingHTTP
 
-/// Shows a demo to people: addresses, requests with their answers, and what to try.
+/// Shows a demo to people: addresses, requests with their answers, and requests to try.
 struct DemoGuide: Sendable {
     /// The customer's name, in the App Store and in the server.
     let customer: String
-    /// The simulator's port for commands.
+    /// The port of the simulator's commands.
     let control: Int
     /// The server's port.
     let server: Int
     let key: String
     let app: String
-    /// Virtual seconds in a second.
+    /// Virtual seconds per second.
     let speed: Double
-    /// The folder that is kept; `nil` if it is temporary.
+    /// The kept folder; `nil` if the folder is temporary.
     let folder: String?
 
-    /// The longest wait for an answer, or for a purchase to arrive: a busy machine takes a second.
+    /// The timeout for a purchase to arrive. A busy machine takes a second.
     private static let timeout = Duration.seconds(60)
 
     /// Makes the requests, and prints everything.
     ///
-    /// - Throws: ``DemoFailure`` if an answer is not what a demo shows.
+    /// - Throws: ``DemoFailure`` if an answer is not as expected.
     func show() async throws {
         try await connect()
         try Terminal.print(welcome)
@@ -50,7 +50,7 @@ struct DemoGuide: Sendable {
     ) async throws {
         var answer = try await request.answer()
         let end = ContinuousClock.now + Self.timeout
-        // The App Store's notification is on its way.
+        // The App Store's notification may still be on its way.
         while try !isDone(JSONValue(parsing: answer)) {
             guard ContinuousClock.now < end else { throw DemoFailure("The server did not hear of the purchase.") }
             try await Task.sleep(for: .milliseconds(50))
@@ -60,7 +60,7 @@ struct DemoGuide: Sendable {
         try Terminal.print("\(number). \(title)\n\n\(request.line)\n\n\(text.folded)\n")
     }
 
-    /// Lets the simulator send notifications to the server, whose port was not known before it listened.
+    /// Lets the simulator send notifications to the server, whose port is known only after it listens.
     private func connect() async throws {
         let url = "http://127.0.0.1:\(server)/notifications/v2"
         _ = try await command("settings", "{\"notify\":\"\(url)\",\"sandboxNotify\":\"\(url)\"}").answer()
@@ -114,15 +114,15 @@ struct DemoGuide: Sendable {
     }
 }
 
-/// A request of a demo: as people paste it, and as the demo makes it.
+/// A request of a demo: as a command line for people, and as an HTTP request of the demo.
 private struct DemoRequest: Sendable {
     private let address: String
     private let key: String?
     private let body: String?
-    /// How much of the answer is shown; `nil` for all of it.
+    /// The number of shown characters of the answer; `nil` for all of it.
     private let characters: Int?
 
-    /// The longest answer, in bytes: a customer with all notifications of a day.
+    /// The maximum size of an answer in bytes: a customer with all notifications of a day.
     private static let answerLimit = 1 << 20
 
     private static let timeout = TimeAmount.seconds(60)
@@ -130,7 +130,7 @@ private struct DemoRequest: Sendable {
 
     /// - Parameters:
     ///   - address: A port on this machine, and a path.
-    ///   - body: Sent with POST; `nil` for GET.
+    ///   - body: The body of a POST request; `nil` for GET.
     init(_ address: String, key: String? = nil, body: String? = nil, characters: Int? = nil) {
         self.address = "127.0.0.1:\(address)"
         self.key = key
@@ -138,7 +138,7 @@ private struct DemoRequest: Sendable {
         self.characters = characters
     }
 
-    /// A line for a shell.
+    /// The command line for a shell.
     var line: String {
         let parts = [
             "curl -s \(address)", key.map { "--oauth2-bearer \($0)" }, body.map { "-d '\($0)'" },
@@ -148,7 +148,7 @@ private struct DemoRequest: Sendable {
         return whole.count <= String.terminal ? whole : parts.joined(separator: " \\\n  ")
     }
 
-    /// What the line shows of an answer.
+    /// The part of an answer that the command line shows.
     func shown(_ answer: String) -> String {
         let answer = answer.split(separator: "\n").first ?? ""
         return String(characters.map { answer.prefix($0) } ?? answer)
@@ -156,7 +156,7 @@ private struct DemoRequest: Sendable {
 
     /// Makes the request.
     ///
-    /// - Throws: ``DemoFailure`` unless it is answered with 200.
+    /// - Throws: ``DemoFailure`` unless the status is 200.
     func answer() async throws -> [UInt8] {
         var request = HTTPClientRequest(url: "http://\(address)")
         if let key { request.headers.add(name: "Authorization", value: "Bearer \(key)") }
@@ -173,7 +173,7 @@ private struct DemoRequest: Sendable {
     }
 }
 
-/// Why a demo cannot show something: a sentence.
+/// The reason why a demo fails: a sentence.
 struct DemoFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -181,10 +181,10 @@ struct DemoFailure: Error, CustomStringConvertible {
 }
 
 extension String {
-    /// The width of a terminal that nobody has changed, in characters.
+    /// The default width of a terminal in characters.
     fileprivate static let terminal = 80
 
-    /// The text in lines for a terminal. JSON is broken after commas between members, where white space means nothing.
+    /// The text in lines for a terminal. JSON is broken after commas between members, where white space has no meaning.
     fileprivate var folded: String {
         var lines = [""]
         for part in replacing(",\"", with: ",\u{0}\"").replacing(",{", with: ",\u{0}{").split(separator: "\u{0}") {

@@ -10,28 +10,29 @@ import ServiceLifecycle
 import SimulatorServer
 import UnixSignals
 
-/// A simulated App Store, a server with its time, and who shows them to people: three services that end together.
+/// A simulated App Store, a server with its time, and a guide that shows both to people: three services that end
+/// together.
 struct DemoParty: Sendable {
     let simulator: Simulator
     let simulatorServer: SimulatorServer
     /// The customer's name.
     let customer: String
-    /// Holds all files.
+    /// The folder of all files.
     let folder: String
     let isTemporary: Bool
-    /// The server's port; 0 takes any free one.
+    /// The server's port; 0 takes any free port.
     let port: Int
     let logger: Logger
     /// Called if a second signal ends the process at once.
     let removeFiles: @Sendable () -> Void
 
-    /// Runs all of it until the process receives SIGTERM, SIGINT, or SIGHUP as its terminal is closed.
+    /// Runs the services until the process receives SIGTERM or SIGINT, or SIGHUP because its terminal is closed.
     ///
     /// - Throws: `SimulatorListeningError` or `ListeningError` if a port is in use.
     func run() async throws {
         let (storePorts, store) = AsyncStream<[SimulatorListener: Int]>.makeStream()
         let (guides, guide) = AsyncStream<DemoGuide>.makeStream()
-        // Each is told to stop before those that it needs.
+        // A service group stops its services in reverse order, so each service stops before the services that it needs.
         let services: [any Service] = [
             DemoService {
                 defer { store.finish() }
@@ -41,7 +42,7 @@ struct DemoParty: Sendable {
             },
             DemoService {
                 defer { guide.finish() }
-                // Without ports the simulator has ended, and says why.
+                // Without ports, the simulator has ended and reports the reason.
                 guard let ports = await storePorts.first(where: { _ in true }) else { return }
                 try await serve(beside: ports) { guide.yield($0) }
             },
@@ -67,7 +68,7 @@ struct DemoParty: Sendable {
 
     /// Runs the server.
     ///
-    /// - Parameter onListening: Called with what to show once it listens.
+    /// - Parameter onListening: Called with the guide once the server listens.
     private func serve(
         beside ports: [SimulatorListener: Int], onListening: @escaping @Sendable (DemoGuide) -> Void
     ) async throws {
@@ -88,8 +89,8 @@ struct DemoParty: Sendable {
         }
     }
 
-    /// Adds the demo's customer, and a key in the place of those of earlier demos in this folder, which were shown on
-    /// terminals.
+    /// Adds the demo's customer and a new key. Revokes the keys of earlier demos in this folder, because terminals have
+    /// shown them.
     ///
     /// - Returns: The key's text.
     private func demoKey(_ ledger: Ledger, of app: String, at now: Timestamp) async throws -> String {
@@ -115,7 +116,7 @@ struct DemoParty: Sendable {
         handout.serverPort = port
         try handout.write(to: folder)
         let file = "\(folder)/\(SimulatorFolder.configurationFile)"
-        // Variables of the environment are for another server.
+        // The environment's variables are for another server.
         var configuration = try ServerConfiguration(file: Input.read(file), variables: [:])
         configuration.file = file
         configuration.requestLog = .errors
@@ -125,21 +126,21 @@ struct DemoParty: Sendable {
         return composition
     }
 
-    /// Adds a customer to the App Store, and to the ledger under the same name. The server's id of the customer is the
-    /// account token that the app attaches to purchases, and the name is an alias of it.
+    /// Adds a customer to the App Store, and to the ledger under the same name. The app attaches an account token to
+    /// purchases. This token is the server's id of the customer, and the name is its alias.
     private func addCustomer(to ledger: Ledger, of app: String, at now: Timestamp) async throws {
         let body = Array("{\"name\":\"\(customer)\"}".utf8)
         let response = await simulatorServer.host.update { $0.control("POST", "/customers", body, at: $1) }
         let answer = try JSONValue(parsing: response.body)
         let account = answer["customer"]?["appAccountToken"]?.string ?? ""
         let scope = LedgerScope(bundleId: app, environment: .production)
-        // With the consent, refund requests are answered too.
+        // With the customer's consent, the server answers refund requests too.
         _ = try await ledger.recordConsent(true, of: account, in: scope, at: now)
         _ = try await ledger.addAlias(customer, to: account, in: scope, at: now)
     }
 }
 
-/// Runs something until it ends, or is told to.
+/// A service that runs a closure until it ends or is cancelled.
 private struct DemoService: Service {
     let body: @Sendable () async throws -> Void
 

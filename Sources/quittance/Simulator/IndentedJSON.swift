@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// JSON as people write it.
+// JSON in the layout that people write.
 
 import AppStoreModel
 
 extension JSONValue {
-    /// The document for people who edit it: what fits on a line is on one, and any other object or array has a line for
-    /// each member.
+    /// The document for people who edit it. An object or array that fits on a line takes one line. A longer object or
+    /// array has a line per member.
     var indentedText: String { text(indentedBy: 0) }
 
-    /// The longest line, in characters.
+    /// The maximum length of a line in characters.
     private static let width = 100
 
     private func text(indentedBy depth: Int) -> String {

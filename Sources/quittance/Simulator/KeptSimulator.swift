@@ -3,19 +3,21 @@
 import AppStoreModel
 import AppStoreSimulator
 
-/// What a simulator keeps from one run to the next, so that a ledger goes on: its keys, and what must not come again.
+/// The stored state of a simulator between two runs, so that a ledger stays usable: its keys, and the counters that
+/// keep identifiers and times unique.
 ///
-/// Customers, purchases and notifications are not kept.
+/// Customers, purchases and notifications are not stored.
 struct KeptSimulator: Sendable {
     var keys: SimulatorKeys
-    /// Determines the identifiers, together with ``run``.
+    /// The seed of the identifiers, together with ``run``.
     var seed: UInt64
-    /// How many runs there were before.
+    /// The number of earlier runs.
     var run: UInt64 = 0
-    /// Nothing that was signed is of a later time.
+    /// The latest time of the simulator. No signature has a later time.
     var time: Timestamp
 
-    /// The most runs: a hundred a day for a lifetime. Identifiers of more would leave the range of their kind.
+    /// The allowed run numbers: a hundred runs a day for a lifetime. Higher numbers would lead to identifiers outside
+    /// their range.
     private static let runs: ClosedRange<UInt64> = 0...3_000_000
 
     /// The format of ``json``.
@@ -40,7 +42,7 @@ extension KeptSimulator {
 
     /// Reads ``json``.
     ///
-    /// - Throws: ``SimulatorFolderError``, without anything of the keys.
+    /// - Throws: ``SimulatorFolderError``, without any part of the keys.
     init(_ json: JSONValue) throws(SimulatorFolderError) {
         guard json["version"] == Self.version else {
             throw SimulatorFolderError("Another version of Quittance wrote it.")

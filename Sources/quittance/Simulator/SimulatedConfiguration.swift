@@ -16,14 +16,14 @@ struct SimulatedConfiguration {
     /// The server's port; `nil` for the default.
     var port: Int?
 
-    /// Names the entitlement of all products but consumables. A simulator does not know what an app calls them.
+    /// The entitlement of all products except consumables. A simulator does not know the app's own names.
     private static let entitlement = "pro"
 
-    /// The highest level that a server accepts.
+    /// The levels that a server accepts.
     private static let levels = 1...10_000
 
-    /// What a file has, with what another simulator has otherwise: its addresses, roots and key, and products that the
-    /// file lacks. All else stays, since people may have written it.
+    /// The file's configuration, updated for this simulator. Addresses, roots and key are replaced, and missing
+    /// products are added. All other members stay, because people may have written them.
     ///
     /// - Parameter file: The document in the file; `nil` if there is no file.
     func updating(_ file: JSONValue?) -> JSONValue {
@@ -45,7 +45,8 @@ struct SimulatedConfiguration {
 
     /// Reads the configuration of an earlier run.
     ///
-    /// - Throws: ``SimulatorFolderError`` if it is none of a simulator: that of a server for Apple must stay as it is.
+    /// - Throws: ``SimulatorFolderError`` if the configuration is not a simulator's. A configuration for Apple's App
+    ///   Store must stay unchanged.
     static func read(_ text: [UInt8]) throws(SimulatorFolderError) -> JSONValue {
         let file: JSONValue
         do {
@@ -83,10 +84,10 @@ struct SimulatedConfiguration {
 }
 
 extension JSONValue {
-    /// What becomes of a member that an object has.
+    /// Whether an existing member of an object is kept or replaced.
     fileprivate enum Presence { case keep, set }
 
-    /// A member of an object, as it is set: in its place, or else as the last one.
+    /// A member of an object. Setting replaces the member in its place, or appends a missing member.
     fileprivate subscript(_ name: String, _ presence: Presence) -> JSONValue? {
         get { self[name] }
         set {

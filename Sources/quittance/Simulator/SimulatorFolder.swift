@@ -4,26 +4,26 @@ import AppStoreModel
 import ArgumentParser
 import Foundation
 
-/// The folder of a simulator: what a server under test needs, and what the simulator keeps from one run to the next.
+/// The folder of a simulator: files for a server under test, and the simulator's stored state between two runs.
 ///
-/// No other simulator may use it meanwhile.
+/// No other simulator may use the folder meanwhile.
 final class SimulatorFolder: Sendable {
-    /// Has the keys, and what else goes on in the next run.
+    /// The file with the keys and the other stored state.
     static let keysFile = "simulator-keys.json"
     static let rootsFile = "roots.pem"
     /// The configuration of a Quittance server, and its ledger.
     static let configurationFile = "quittance.json"
     static let ledgerFile = "quittance.sqlite"
 
-    /// Files that are of no use without the keys.
+    /// Files that are useless without the keys.
     private static let lastingFiles = [rootsFile, configurationFile, ledgerFile]
 
     let path: String
     private let lock: Int32
 
-    /// Opens a folder, which is created if it does not exist.
+    /// Opens a folder, and creates it if it does not exist.
     ///
-    /// - Throws: ``SimulatorFolderError`` if it cannot be written, or if another simulator uses it.
+    /// - Throws: ``SimulatorFolderError`` if the folder cannot be written, or if another simulator uses it.
     init(_ path: String) throws(SimulatorFolderError) {
         self.path = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.path
         do {
@@ -33,7 +33,7 @@ final class SimulatorFolder: Sendable {
         }
         lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard lock >= 0 else { throw SimulatorFolderError("It cannot be opened: \(String(cString: strerror(errno))).") }
-        // A file system without locks cannot tell.
+        // On a file system without locks, other users cannot be detected.
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else {
             throw SimulatorFolderError("Another simulator uses this folder: name another one.")
         }
@@ -41,7 +41,7 @@ final class SimulatorFolder: Sendable {
 
     /// Opens the folder of `--out`.
     ///
-    /// - Throws: Wrong usage if it cannot be used.
+    /// - Throws: Wrong usage if the folder cannot be used.
     convenience init(option path: String) throws {
         do throws(SimulatorFolderError) {
             try self.init(path)
@@ -57,7 +57,7 @@ final class SimulatorFolder: Sendable {
 
     func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: file(name)) }
 
-    /// What the last run kept; `nil` if the folder has nothing of a simulator.
+    /// The stored state of the last run; `nil` if the folder has no files of a simulator.
     ///
     /// - Throws: ``SimulatorFolderError`` if the folder has files of a simulator without its keys, or if the keys
     ///   cannot be read.
@@ -81,13 +81,12 @@ final class SimulatorFolder: Sendable {
         }
     }
 
-    /// Keeps a simulator for the next run.
+    /// Stores a simulator for the next run.
     func keep(_ simulator: KeptSimulator) throws(SimulatorFolderError) {
         try write(simulator.json.compactText + "\n", to: Self.keysFile)
     }
 
-    /// What to do about a ledger whose documents other keys signed than those that will be made; `nil` if there is
-    /// none.
+    /// Advice about a ledger whose documents other keys have signed; `nil` if there is no ledger.
     var ledgerWarning: String? {
         guard has(Self.ledgerFile) else { return nil }
         guard has(Self.keysFile) else {
@@ -106,7 +105,7 @@ final class SimulatorFolder: Sendable {
         try Self.write(text, to: URL(fileURLWithPath: file(name)))
     }
 
-    /// Replaces a file at once, or not at all. Only its owner can read it.
+    /// Replaces a file atomically. Only its owner can read the file.
     static func write(_ text: String, to file: URL) throws(SimulatorFolderError) {
         do {
             let partial = try PartialFile(beside: file.path)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why the folder of a simulator cannot be used: a sentence, without the folder's name.
+/// The reason why the folder of a simulator cannot be used: a sentence, without the folder's name.
 struct SimulatorFolderError: Error, CustomStringConvertible {
     let description: String
 

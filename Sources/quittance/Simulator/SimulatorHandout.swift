@@ -7,13 +7,13 @@ import Logging
 import PurchaseServer
 import SimulatorServer
 
-/// What a server under test needs to know of a simulator, as text for people and as files.
+/// The values of a simulator for a server under test, as text for people and as files.
 struct SimulatorHandout {
     private let members: [(name: String, value: String)]
     private let roots: SimulatorRoots
     private let store: SimulatedStore
     private let addresses: (control: String, production: String, sandbox: String)
-    /// The port of a Quittance server; `nil` if it is not known.
+    /// The port of a Quittance server; `nil` if unknown.
     var serverPort: Int?
     private var key: StoreKey { store.key }
 
@@ -34,7 +34,7 @@ struct SimulatorHandout {
             ] + (store.sharedSecret.map { [("sharedSecret", $0)] } ?? [])
     }
 
-    /// The port of a Quittance server on this machine, by the URL of its notifications.
+    /// The port of a Quittance server on this machine, from the URL of its notifications.
     private static func serverPort(_ url: String) -> Int? {
         guard let url = URL(string: url), ["127.0.0.1", "localhost", "::1", "[::1]"].contains(url.host()),
             url.path().hasPrefix("/notifications/v")
@@ -86,9 +86,10 @@ struct SimulatorHandout {
             """
     }
 
-    /// Removes the last file of the run before: a script that waits for it must not take the files of that run.
+    /// Removes the last file of the previous run. A script that waits for this file must not use the files of the
+    /// previous run.
     ///
-    /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the configuration there is not a
+    /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the folder's configuration is not a
     ///   simulator's.
     static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
         let kept = folder
@@ -109,8 +110,8 @@ struct SimulatorHandout {
     private static let variablesFile = "simulator.env"
     private static let valuesFile = "simulator.json"
 
-    /// The API key of the run before, by the values that it wrote. Apple's keys have names of the same form, and are
-    /// left alone.
+    /// The API key of the previous run, found by the values of this run. Apple's keys have names of the same form, and
+    /// are not touched.
     private static func lastKeyFile(in folder: URL) -> URL? {
         guard let id = values(in: folder)?["keyId"]?.string, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")
@@ -120,9 +121,9 @@ struct SimulatorHandout {
         "root.cer", "receipt-root.cer", "receipt-intermediate.cer", SimulatorFolder.rootsFile,
     ]
 
-    /// The values that a simulator wrote there; `nil` if none did.
+    /// The values that a simulator wrote to the folder; `nil` if none did.
     private static func values(in folder: URL) -> JSONValue? {
-        // A file that cannot be read is another program's.
+        // If the file cannot be read, it is another program's.
         let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
         return values?["control"] == nil ? nil : values
     }
@@ -139,13 +140,13 @@ struct SimulatorHandout {
         return try SimulatedConfiguration.read(text)
     }
 
-    /// Writes the files to a folder that is prepared.
+    /// Writes the files to a prepared folder.
     func write(to folder: String) throws {
         let folder = URL(fileURLWithPath: folder, isDirectory: true)
         let keyFile = folder.appendingPathComponent("SubscriptionKey_\(key.id).p8")
         let rootsFile = folder.appendingPathComponent(SimulatorFolder.rootsFile)
         if let last = Self.lastKeyFile(in: folder), last != keyFile {
-            // It opens nothing any more, and may be gone.
+            // The old key opens nothing any more, and its file may be missing.
             try? FileManager.default.removeItem(at: last)
         }
         let certificates = [roots.tokens, roots.receipts, roots.receiptIntermediate, Array(roots.pem.utf8)]
@@ -164,10 +165,10 @@ struct SimulatorHandout {
         try SimulatorFolder.write(
             document.indentedText + "\n", to: folder.appendingPathComponent(SimulatorFolder.configurationFile))
         let variables = all.map { "SIMULATOR_\($0.name.asVariable)='\(Self.quoted($0.value))'\n" }.joined()
-        // The last file: a script that waits for it finds all others.
+        // This is the last file, so a script that waits for it finds all other files.
         try SimulatorFolder.write(variables, to: folder.appendingPathComponent(Self.variablesFile))
     }
 
-    /// Text within single quotes of a shell.
+    /// The text, escaped for single quotes of a shell.
     private static func quoted(_ text: String) -> String { text.replacing("'", with: "'\\''") }
 }

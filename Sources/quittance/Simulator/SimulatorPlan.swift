@@ -5,30 +5,31 @@ import AppStoreSimulator
 import ArgumentParser
 import Logging
 
-/// Which simulator a command runs.
+/// The settings of a command's simulator.
 struct SimulatorPlan {
     var catalogue: StoreCatalogue
-    /// Determines identifiers and the API key, with the keys that everybody has; `nil` for others in every run.
+    /// The seed of identifiers and the API key, together with the published keys; `nil` for new identifiers and keys in
+    /// each run.
     var seed: UInt64?
-    /// The first time; `nil` for the machine's, or the first that the folder allows.
+    /// The first time; `nil` for the machine's time, or for the earliest time that the folder allows.
     var start: Timestamp?
     var speed: Double
     var faults = Faults.none
-    /// Sets what App Store Connect has forms for.
+    /// Configures the store, as the developer does with the forms of App Store Connect.
     var configure: (inout SimulatedStore) -> Void = { _ in }
 
-    /// Makes the simulator. A folder then keeps its keys, so that no later run has its identifiers.
+    /// Creates the simulator. The folder then stores its state, so that no later run has its identifiers.
     ///
     /// - Parameters:
-    ///   - folder: Keeps what goes on; `nil` if nothing does.
-    ///   - makesNewKeys: Whether the keys in the folder are replaced.
+    ///   - folder: Stores the state between two runs; `nil` to store nothing.
+    ///   - makesNewKeys: Whether to replace the keys in the folder.
     ///   - wall: The machine's time.
-    /// - Returns: The simulator, the number of runs before it, and how the folder keeps the time that it has reached.
-    /// - Throws: Wrong usage if the folder or the start does not allow it.
+    /// - Returns: The simulator, the number of earlier runs, and a closure that stores the reached time in the folder.
+    /// - Throws: Wrong usage if the folder or the start time does not allow a run.
     func make(
         in folder: SimulatorFolder?, makesNewKeys: Bool, at wall: Timestamp, _ logger: Logger
     ) throws -> (simulator: Simulator, run: UInt64, keepTime: @Sendable (Timestamp) -> Void) {
-        // Everybody has the keys of a seed, so that nothing of them need be kept.
+        // The keys of a seed are public, so the folder need not store them.
         let keeper = seed == nil ? folder : nil
         let option = "--out \(folder?.path.printable ?? ""): "
         let kept = try asUsage(option) {
@@ -91,7 +92,7 @@ struct SimulatorPlan {
         return next
     }
 
-    /// What the last run kept; `nil` if there was none, or if it is lost and new keys are made anyway.
+    /// The stored state of the last run. `nil` if there was none, or if the state is lost and new keys are made anyway.
     private func lastRun(
         in folder: SimulatorFolder?, makesNewKeys: Bool
     ) throws(SimulatorFolderError) -> KeptSimulator? {
@@ -109,7 +110,7 @@ struct SimulatorPlan {
 
     private static func newKeys(from start: Timestamp) throws -> SimulatorKeys {
         var random = SystemRandomNumberGenerator()
-        // The certificates begin a day before, so that they are valid for all that the simulator signs.
+        // The certificates begin a day earlier, so that they are valid for all signatures of the simulator.
         let authority = try StoreAuthority(from: start.advanced(by: .seconds(-86_400)))
         return SimulatorKeys(authority, try StoreKey(using: &random))
     }

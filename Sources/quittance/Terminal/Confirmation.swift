@@ -13,9 +13,9 @@ struct Confirmation: ParsableArguments {
         }
     }
 
-    /// Asks on the terminal, unless the option answers.
+    /// Asks the question on the terminal, unless `--yes` is set.
     ///
-    /// - Parameter question: What is to be done, as a question. It is made only if it is asked.
+    /// - Parameter question: The planned action, as a question. The closure is called only if the question is asked.
     /// - Throws: Exit status 1 for any other answer than y or yes.
     func require(_ question: () async throws -> String) async throws {
         guard !yes else { return }

@@ -2,16 +2,16 @@
 
 import PurchaseLedger
 
-/// Faults of a ledger for people: how many of each kind there are, then the first of them.
+/// The faults of a ledger for people: the number of each kind, then the first faults.
 struct FaultList {
-    /// How many faults are listed unless all are asked for: with their summary they fit on a screen.
+    /// The number of listed faults without `--all`: they and their summary fit on a screen.
     static let listed = 20
 
     let faults: [Ledger.Fault]
 
     /// Prints the faults on standard error.
     ///
-    /// - Parameter rest: What to do to see those that are left out: a sentence without its period.
+    /// - Parameter rest: A way to list the omitted faults: a sentence without its period.
     func print(all: Bool = false, rest: String) {
         lines(all: all, rest: rest).forEach(Terminal.report)
     }
@@ -19,7 +19,7 @@ struct FaultList {
     func lines(all: Bool = false, rest: String) -> [String] {
         let shown = all ? faults[...] : faults.prefix(Self.listed)
         let left = faults.count - shown.count
-        // A list that is whole is its own summary if it has one line, and its own examples.
+        // A single fault needs no summary, and a complete list needs no examples.
         let summary = faults.count > 1 ? kinds(withExamples: left > 0) : []
         return summary + shown.map(\.sentence) + (left > 0 ? ["\(left) more: \(rest)."] : [])
     }
@@ -37,6 +37,6 @@ struct FaultList {
 }
 
 extension Ledger.Fault {
-    /// What is wrong, after the document that it is about.
+    /// A sentence with the document, if known, and the fault.
     var sentence: String { (document.map { "document \($0): \(error)" } ?? error).printable }
 }

@@ -5,14 +5,14 @@ import PurchaseServer
 
 /// The arguments and variables of this process that may have a password, such as an address after a mistyped option.
 ///
-/// Messages of all kinds repeat arguments: those of the command line's parser, of a file that does not exist, of a name
-/// that is too long. They end up in logs.
+/// Many messages repeat arguments: messages of the command line's parser, about a missing file, or about a long name.
+/// These messages end up in logs.
 enum GivenSecrets {
-    /// The longest first, since one may contain another.
+    /// All such texts, the longest first, because a text may contain a shorter text.
     static let all: [String] = {
         let variables = ProcessInfo.processInfo.environment.filter { $0.key.hasPrefix("QUITTANCE_") }.values
         let values = CommandLine.arguments.flatMap { argument in
-            // An option, and its value after an equals sign.
+            // The whole argument, and the value after an equals sign.
             [argument] + argument.split(separator: "=", maxSplits: 1).dropFirst().map(String.init)
         }
         let texts = (values + variables).flatMap { [$0, $0.trimmingCharacters(in: .whitespacesAndNewlines)] }
@@ -22,7 +22,7 @@ enum GivenSecrets {
     /// Whether a text is the name of an option without a value.
     private static func isOption(_ text: String) -> Bool { text.hasPrefix("-") && !text.contains("=") }
 
-    /// The text with an ellipsis in the place of each of them.
+    /// The text with an ellipsis in the place of each secret.
     static func remove(from text: [UInt8]) -> [UInt8] {
         Array(all.reduce(String(decoding: text, as: UTF8.self)) { $0.replacing($1, with: "…") }.utf8)
     }

@@ -2,12 +2,12 @@
 
 import ArgumentParser
 
-/// Names the command or the option that a mistyped word may have meant.
+/// Suggests the command or the option that a mistyped word may have meant.
 ///
-/// The parser itself reports a mistyped command as an argument too many, or blames the options after it; and it
-/// proposes none of the options that the help of a command leaves to ``ConfigTopic``.
+/// The parser itself reports a mistyped command as an unexpected argument, or blames the options after it. The parser
+/// also never suggests the options that only the help of ``ConfigTopic`` lists.
 enum Suggestion {
-    /// Refuses a word that stands in the place of a command and is none.
+    /// Refuses an unknown word in the place of a command.
     ///
     /// - Throws: Wrong usage, with the nearest command.
     static func requireCommands(_ words: [String], of root: any ParsableCommand.Type) throws {
@@ -21,7 +21,7 @@ enum Suggestion {
         throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
 
-    /// The parser's message, in which an unknown option is followed by the nearest one of the command.
+    /// The parser's message, with the command's nearest option after an unknown option.
     static func namingOption(in message: String, for words: [String], of root: any ParsableCommand.Type) -> String {
         guard let found = message.firstMatch(of: /Unknown option '(--[^']+)'(?:\. Did you mean '[^']+'\?)?/),
             let command = path(words, from: root).commands.last,
@@ -30,18 +30,18 @@ enum Suggestion {
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
     }
 
-    /// The command that the first words name, as it is called.
+    /// The full name of the command that the first words name.
     static func name(of words: [String], in root: any ParsableCommand.Type) -> String {
         path(words, from: root).commands.map { $0._commandName }.joined(separator: " ")
     }
 
-    /// The commands that the first words name, and the first word that names no subcommand of the last one.
+    /// The commands that the first words name, and the first word that is no subcommand of the last command.
     private static func path(
         _ words: [String], from root: any ParsableCommand.Type
     ) -> (commands: [any ParsableCommand.Type], unknown: String?) {
         var command = root
         var commands = [root]
-        // The parser's own command, which takes the names of others.
+        // `help` is the parser's own command, and takes the names of other commands.
         for word in words.first == "help" ? words.dropFirst() : words[...] {
             let subcommands = command.configuration.subcommands
             guard !subcommands.isEmpty, !word.hasPrefix("-") else { break }
@@ -52,11 +52,12 @@ enum Suggestion {
         return (commands, nil)
     }
 
-    /// The long options of a command, or of the one that it stands for, also those that its help does not list.
+    /// The long options of a command, including hidden options. If the command has a default subcommand, the options
+    /// are the default subcommand's.
     private static func options(of command: any ParsableCommand.Type, _ root: any ParsableCommand.Type) -> [String] {
         let command = command.configuration.defaultSubcommand ?? command
         let lines = root.helpMessage(for: command, includeHidden: true).split(separator: "\n")
-        // Two spaces, names and a value, two spaces, and a sentence.
+        // Each line has two spaces, names and a value, two spaces, and a sentence.
         let labels = lines.filter { $0.hasPrefix("  -") }.map { line in
             let label = line.dropFirst(2)
             return label[..<(label.firstRange(of: "  ")?.lowerBound ?? label.endIndex)]
@@ -64,19 +65,19 @@ enum Suggestion {
         return labels.flatMap { $0.split { ", /<[".contains($0) } }.filter { $0.hasPrefix("--") }.map(String.init)
     }
 
-    /// The longest word that is compared, in characters: longer than all names.
+    /// The maximum length of a compared word in characters. All names are shorter.
     private static let maxWordLength = 64
 
-    /// The candidate that takes the fewest mistakes to become `word`; `nil` if all take too many.
+    /// The candidate with the fewest mistakes relative to `word`; `nil` if all have too many.
     static func nearest(to word: String, in candidates: [String]) -> String? {
         guard word.count <= maxWordLength else { return nil }
-        // Two mistakes, or one in three letters. A word of mistakes alone is another word.
+        // At most two mistakes, or one per three letters. At least one letter of the word must be correct.
         let limit = min(max(2, word.count / 3), word.count - 1)
         return candidates.map { (name: $0, mistakes: mistakes(from: $0, to: word)) }
             .filter { $0.mistakes <= limit }.min { $0.mistakes < $1.mistakes }?.name
     }
 
-    /// How many letters to add, omit, replace or swap with their neighbours (optimal string alignment).
+    /// The number of letters to add, omit, replace or swap with their neighbours (optimal string alignment).
     private static func mistakes(from name: String, to word: String) -> Int {
         let name = Array(name)
         let word = Array(word)

@@ -11,9 +11,9 @@ func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
     "\(count) \(count == 1 ? noun : plural ?? "\(noun)s")"
 }
 
-/// Runs `body`, whose error is wrong usage.
+/// Runs `body`, and turns its errors into wrong usage.
 ///
-/// - Parameter beginning: What the message has before the error.
+/// - Parameter beginning: The text before the error in the message.
 func asUsage<Value>(_ beginning: String = "", _ body: () throws -> Value) throws -> Value {
     do {
         return try body()
@@ -24,21 +24,22 @@ func asUsage<Value>(_ beginning: String = "", _ body: () throws -> Value) throws
 
 /// Standard output and standard error.
 enum Terminal {
-    /// The program as a shell called it, for commands that are shown.
+    /// The name by which the shell called the program, for printed commands.
     static let program = (CommandLine.arguments.first ?? "quittance").printable
 
-    /// Whether standard output is a terminal. Otherwise nothing is coloured.
+    /// Whether standard output is a terminal. Otherwise no text is coloured.
     static let isInteractive = isatty(STDOUT_FILENO) == 1
 
-    /// Whether standard error is a terminal. Otherwise no progress is reported.
+    /// Whether standard error is a terminal. Otherwise no counters and no progress of file copies are printed.
     static let isErrorInteractive = isatty(STDERR_FILENO) == 1
 
-    /// Whether standard input is a terminal, so that a person can be asked.
+    /// Whether standard input is a terminal, so that a person can answer questions.
     static let isInputInteractive = isatty(STDIN_FILENO) == 1
 
-    /// Writes a line to standard output without buffering, so that a program behind a pipe reads it at once.
+    /// Writes a line to standard output without buffering, so that a program behind a pipe reads the line at once.
     ///
-    /// - Throws: Exit status 2 if the line cannot be written, as on a full disk: lost output is not success.
+    /// - Throws: Exit status 2 if the line cannot be written, for example on a full disk, because lost output is no
+    ///   success.
     static func print(_ line: String) throws {
         try write(Array("\(line)\n".utf8))
     }
@@ -51,17 +52,17 @@ enum Terminal {
         }
     }
 
-    /// Writes text to standard error, without what this process was given that may have a password.
+    /// Writes text to standard error, without the process's arguments and variables that may have a password.
     static func writeError(_ text: [UInt8]) {
         // If standard error cannot be written, the failure cannot be reported either.
         _ = write(GivenSecrets.all.isEmpty ? text : GivenSecrets.remove(from: text), to: STDERR_FILENO)
     }
 
-    /// Keeps the numbers of standard files that are closed from files and connections that are opened later: output
-    /// would go into them. Writing to such a number fails.
+    /// Reserves the descriptors of closed standard files. Otherwise a file or connection opened later could get such a
+    /// descriptor, and output would go there. Writing to a reserved descriptor fails.
     static func reserveStandardFiles() {
         for file in STDIN_FILENO...STDERR_FILENO where fcntl(file, F_GETFD) < 0 {
-            // Opens the lowest free number.
+            // Opens the lowest free descriptor.
             _ = open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
@@ -74,7 +75,7 @@ enum Terminal {
     /// Writes a sentence about this program's work to standard error.
     static func report(_ sentence: String) { printError("quittance: \(sentence)") }
 
-    /// Says on standard error why a command has failed.
+    /// Reports on standard error why a command failed.
     ///
     /// - Returns: Exit status 1.
     static func failure(_ sentences: String...) -> ExitCode {
@@ -99,7 +100,7 @@ enum Terminal {
 }
 
 extension Logger {
-    /// Logs a notice whatever the lowest level is: what a program waits for that started this one.
+    /// Logs a notice at any log level, because the program that started this process may wait for the notice.
     func always(_ message: Message, metadata: Metadata) {
         var logger = self
         logger.logLevel = min(logger.logLevel, .notice)
@@ -121,7 +122,7 @@ extension String {
         Terminal.isInteractive ? "\u{1b}[\(style.rawValue)m\(self)\u{1b}[0m" : self
     }
 
-    /// The text without characters that control a terminal or its writing direction: a document can contain any
+    /// The text without characters that control a terminal or its writing direction, because a document can contain any
     /// character.
     var printable: String {
         let scalars = unicodeScalars.map { scalar in
@@ -133,12 +134,12 @@ extension String {
         return String(String.UnicodeScalarView(scalars))
     }
 
-    /// The text cut to 120 characters, since a token inside a notification has thousands.
+    /// The text cut to 120 characters, because a token inside a notification has thousands.
     var shortened: String {
         count <= 120 ? self : "\(prefix(117))…"
     }
 
-    /// The text filled up with spaces to `width` characters.
+    /// The text padded with spaces to `width` characters.
     func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }
