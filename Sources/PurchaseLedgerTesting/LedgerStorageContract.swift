@@ -15,13 +15,13 @@ public import PurchaseLedger
 ///
 /// Durability is not tested, because a test would have to cut the power.
 public struct LedgerStorageContract: Sendable {
-    /// Two handles on one ledger, like the handles of two processes. If a storage allows only one handle, both are the
-    /// same.
+    /// Two handles on the same ledger, like the handles of two processes. If a storage allows only one handle, both are
+    /// the same.
     public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
 
     private let make: @Sendable () async throws -> Handles
 
-    /// - Parameter make: Creates two handles on one new, empty ledger. The contract calls the closure once per
+    /// - Parameter make: Creates two handles on a new, empty ledger. The contract calls the closure once per
     ///   requirement.
     public init(make: @escaping @Sendable () async throws -> Handles) {
         self.make = make
@@ -45,7 +45,7 @@ public struct LedgerStorageContract: Sendable {
         commits + concurrency + records + customers + documents + wordings + scans + owned + events + others
 }
 
-/// The error of a storage that does not meet a requirement.
+/// The error for an unmet requirement.
 public struct LedgerStorageViolation: Error, CustomStringConvertible {
     /// The text of the requirement.
     public let requirement: String
@@ -67,7 +67,7 @@ struct Requirement: Sendable {
     }
 }
 
-/// A ledger for the test of one requirement.
+/// A ledger for the test of a requirement.
 struct Trial: Sendable {
     let first: any LedgerStorage
     let second: any LedgerStorage
@@ -97,8 +97,7 @@ struct Trial: Sendable {
 
     func record(_ key: ChainKey) async throws -> ChainRecord? { try await load([.chain(key)]).chains[key] }
 
-    /// Loads the records that the changes replace, then commits the changes. The changes do not depend on the loaded
-    /// records.
+    /// Loads the records to be replaced, then commits the changes. The changes do not depend on the loaded records.
     ///
     /// - Parameter erased: Customers to erase.
     func commit(

@@ -3,9 +3,8 @@
 public import PurchaseLedger
 import Synchronization
 
-/// A storage that shows behaviour that `LedgerStorage` allows, but other storages rarely show. The storage runs every
-/// decision twice and discards the first result. Sometimes another commit comes between the two runs, so new customers
-/// get other numbers.
+/// A storage with rare behaviour that `LedgerStorage` allows. Every decision runs twice, and the first result is
+/// discarded. Sometimes a separate commit comes between the two runs, so new customers get different numbers.
 public final class UnsteadyStorage: ForwardingStorage {
     /// The storage that keeps the records.
     public let inner: any LedgerStorage

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Reading of Apple's answers: the returned contents, or the reason of a refusal.
+// Reading of Apple's answers: the returned contents, or the reason for a refusal.
 
 extension Endpoint {
     // Asynchronous functions call this function; see "Synchronous inside" in ARCHITECTURE.md.
@@ -36,9 +36,9 @@ extension Endpoint {
         return try read(answer)
     }
 
-    /// Returns the reason of a failed request. The status alone does not prove that the answer is Apple's: a proxy
-    /// answers with 403, 404, 407 or 413 too. Apple refuses some malformed requests without a number. The client
-    /// repeats these requests in vain, a bounded number of times.
+    /// Returns the error of a failed request. The status alone does not prove that Apple answered: a proxy answers with
+    /// 403, 404, 407 or 413 too. Apple refuses some malformed requests without a number. The client repeats these
+    /// requests in vain, a bounded number of times.
     private func refusal(_ answer: APIAnswer, at now: Timestamp) -> AppStoreAPIError {
         let number = answer.errorCode
         var error: AppStoreAPIError

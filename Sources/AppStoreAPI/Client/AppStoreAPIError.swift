@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// The reason of a failed call of Apple's servers.
+/// The error of a failed call to Apple's servers.
 public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     /// The kind of failure, for programs.
     @nonexhaustive
@@ -23,15 +23,14 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         /// Apple refused the request. Each of Apple's refusals has a number: ``AppStoreAPIError/errorCode`` or
         /// ``AppStoreAPIError/advancedCommerceErrorCode``.
         case refused
-        /// Apple's server failed (5xx), or an intermediate server answered in its place: a status 4xx without Apple's
-        /// number.
+        /// Apple's server failed (5xx). Or an intermediate server answered in its place, with a status 4xx or 5xx and
+        /// without Apple's number.
         case unavailable
         /// No connection was possible, or the connection broke.
         case unreachable
         /// No answer arrived in time.
         case timedOut
-        /// The answer is too long, is not JSON, lacks a required member, or has another status than the documented
-        /// status.
+        /// The answer is too long, is not JSON, lacks a required member, or has an undocumented status.
         case malformedAnswer
         /// A list of pages does not end.
         case endlessPages
@@ -43,9 +42,9 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     public var code: Code
     /// A description of the failure, for people: a sentence without ids, tokens and keys.
     public var message: String
-    /// After a refused bearer token, sentences about possible causes for the operator. They name the ids of the key,
-    /// the issuer and the app, none of which is secret, and the error of this machine's clock. `nil` after any other
-    /// error.
+    /// After a refused bearer token, sentences for the operator about possible causes. The sentences give the ids of
+    /// the key, the issuer and the app, and the error of this machine's clock. None of the ids is secret. `nil` after
+    /// any other error.
     public var causes: String?
     /// The environment of the call; `nil` if none was called.
     public var environment: Environment?
@@ -77,7 +76,7 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether Apple did not carry out the request and asks for another attempt.
+    /// Whether Apple did not carry out the request and asks for a retry.
     var isInvitation: Bool {
         code == .rateLimited || errorCode?.known?.isRetryable == true
             || advancedCommerceErrorCode?.known?.isRetryable == true

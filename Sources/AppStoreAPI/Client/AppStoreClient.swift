@@ -10,14 +10,15 @@ import Synchronization
 /// signed data in an answer stays untrusted text until an `AppStoreVerifier` has verified it. The client has no clock,
 /// no randomness and no sockets of its own.
 public final class AppStoreClient: Sendable {
-    /// The maximum duration of a call with all its attempts and pauses, if the caller gives none. The time suffices for
-    /// two attempts that time out and their pause.
+    /// The maximum duration of a call with all its attempts and pauses, if the caller gives none. It covers two
+    /// timed-out attempts and the pause between them.
     public static let deadline = Duration.seconds(75)
 
-    /// The timeout of one request, until its answer has arrived. Apple's own client uses the same timeout.
+    /// The timeout for a request and its whole answer. Apple's own client uses the same timeout.
     public static let requestTimeout = Duration.seconds(30)
 
-    /// The maximum number of attempts per call. The pauses between attempts add up to 15 seconds at most.
+    /// The maximum number of attempts per call. A refused token allows one more attempt, with a new token. If Apple
+    /// gives no time, the pauses add up to 15 seconds at most.
     package static let attempts = 5
 
     /// The maximum pause before the second attempt, in milliseconds, if Apple gives no time. The maximum doubles with
@@ -30,7 +31,7 @@ public final class AppStoreClient: Sendable {
     private let transport: any AppStoreTransport
     private let environments: Set<Environment>
     private let bundleId: String
-    /// The used share of Apple's rate limits, in percent.
+    /// The share of Apple's rate limits to use, in percent.
     package let share: Int
     private let now: @Sendable () -> Timestamp
     private let sleep: @Sendable (Duration) async throws -> Void
@@ -74,7 +75,7 @@ public final class AppStoreClient: Sendable {
             State(token: BearerToken(key, for: bundleId), budget: RequestBudget(share: share), random: random))
     }
 
-    /// Signs with another key from now on.
+    /// Replaces the key for all later requests.
     public func replaceKey(by key: InAppPurchaseKey) {
         state.withLock { state in
             state.token = BearerToken(key, for: bundleId)
@@ -110,8 +111,8 @@ public final class AppStoreClient: Sendable {
             do throws(AppStoreAPIError) {
                 return try await attempted(endpoint, environment, until: end)
             } catch  where error.isRefusalOfToken && !hasNewToken {
-                // Apple refuses a valid token now and then, and any token dated by a wrong clock. Apple has not carried
-                // out the refused request, so a retry is safe.
+                // Apple refuses a valid token now and then, and any token with a date from a wrong clock. Apple has not
+                // carried out the refused request, so a retry is safe.
                 hasNewToken = true
             } catch {
                 guard attempt < Self.attempts, endpoint.repetition.allows(error) else { throw error }
@@ -171,7 +172,7 @@ public final class AppStoreClient: Sendable {
     @inline(never)
     private func authorized<Answer>(_ endpoint: Endpoint<Answer>) throws(AppStoreAPIError) -> APIRequest {
         let now = now()
-        // The library's error gives no other reason, and may contain parts of the key.
+        // The library's error adds no information, and may contain parts of the key.
         guard let token = try? state.withLock({ try $0.token.text(at: now) }) else {
             throw AppStoreAPIError(.credentials, "The key does not sign.")
         }
@@ -198,8 +199,7 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// An answer of Apple's from production proves that the key is valid there. Later refusals do not change this
-    /// conclusion.
+    /// Apple's answer from production proves that the key is valid there. Later refusals do not change this conclusion.
     private func noteAcceptance(in environment: Environment) {
         guard environment == .production else { return }
         state.withLock { state in
@@ -215,7 +215,7 @@ public final class AppStoreClient: Sendable {
         ).sentences
     }
 
-    /// Applies a refusal to later requests: a new token, or a pause for the rate limit.
+    /// Applies an error to later requests: the next request gets a new token, or waits for the rate limit.
     private func learn<Answer>(
         from error: AppStoreAPIError, _ endpoint: Endpoint<Answer>, _ environment: Environment
     ) {
@@ -325,7 +325,7 @@ extension AppStoreClient {
             return try await found(endpoint, in: .production, until: end)
         } catch {
             if error.code == .credentials { throw endpoint.error(of: error, sandbox: refusal) }
-            // The environment that refuses the token may know a transaction that the other environment does not know.
+            // The environment that refuses the token may know the transaction.
             throw error.isUnknownTransaction ? refusal : error
         }
     }
@@ -348,8 +348,9 @@ extension AppStoreClient {
 // MARK: - Small parts
 
 extension Endpoint {
-    /// Combines the errors of both environments after production refused the token. The result is the refusal, unless
-    /// the sandbox failed for another reason than an unknown transaction.
+    /// Combines the errors of both environments after production refused the token. If the sandbox refused the token
+    /// too, or does not know the transaction, the result is production's error. Otherwise the result is the sandbox's
+    /// error.
     fileprivate func error(of production: AppStoreAPIError, sandbox: AppStoreAPIError) -> AppStoreAPIError {
         var error = production
         if sandbox.code == .credentials {

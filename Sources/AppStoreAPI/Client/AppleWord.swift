@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-// Tells Apple's answers from the answers of proxies, gateways and portals on the way. Only Apple's own errors count as
-// refusals.
+// Tells Apple's answers from the answers of proxies, gateways and portals on the way. Only an answer from Apple itself
+// counts as a refusal.
 
 extension APIAnswer {
     /// The number of an error, by which Apple's servers are recognised: the member `errorCode` of the JSON. `nil` if
@@ -29,7 +29,7 @@ extension APIAnswer {
         }
     }
 
-    /// Whether the body is an HTML page. No endpoint of Apple's answers with a page.
+    /// Whether the body is an HTML page. No Apple endpoint answers with a page.
     var isPage: Bool {
         guard !body.isEmpty else { return false }
         return firstCharacter == "<" || contentType == "text/html"

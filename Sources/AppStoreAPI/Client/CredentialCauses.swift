@@ -25,8 +25,8 @@ struct CredentialCauses {
         return causes
     }
 
-    /// The minimum clock difference that is reported. A smaller difference causes no refusal, because each token is
-    /// backdated by a minute.
+    /// The minimum reported clock difference. A smaller difference causes no refusal, because each token is backdated
+    /// by a minute.
     private static let tolerance = Duration.seconds(60)
 
     private static func clock(_ aheadBy: Duration) -> String? {

@@ -6,7 +6,7 @@ import AppStoreModel
 enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-    /// The time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; `nil` if the text has another form.
+    /// The time of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`; `nil` if the text has a different form.
     static func time(_ text: String) -> Timestamp? {
         let parts = text.split { " :".contains($0) }
         guard parts.count == 8, parts[7] == "GMT", let month = months.firstIndex(of: String(parts[2])) else {

@@ -47,8 +47,8 @@ extension AppStoreClient {
     ///
     /// - Parameters:
     ///   - endpoint: The first page.
-    ///   - cursor: ``APIPage/next`` of an earlier page, to continue after that page.
-    ///   - environment: The environment that knows the list, such as ``Found/environment``.
+    ///   - cursor: ``APIPage/next`` of an earlier page, to continue after this page.
+    ///   - environment: The list's environment, such as ``Found/environment``.
     ///   - limit: The maximum number of pages; see ``Pages``.
     ///   - time: The maximum duration per page.
     public func pages<Page: APIPage>(

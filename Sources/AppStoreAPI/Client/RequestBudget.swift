@@ -86,7 +86,7 @@ package struct RequestBudget: Sendable {
     private struct Limits {
         /// The maximum number of requests at once.
         let capacity: Int64
-        /// The requests that are added evenly within an hour.
+        /// The requests added evenly within an hour.
         let refill: Int64
 
         init(_ rate: Int, _ share: Int64, in environment: Environment) {

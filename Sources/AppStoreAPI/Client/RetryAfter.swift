@@ -6,7 +6,7 @@ package import AppStoreModel
 ///
 /// Proxies on the way send seconds or a date (RFC 9110 section 10.2.3). Both forms are accepted too.
 package enum RetryAfter {
-    /// The latest accepted time, in milliseconds from now: an hour, the period of Apple's rate limits.
+    /// The maximum delay in milliseconds: an hour, the period of Apple's rate limits. Later times are capped.
     package static let longest: Int64 = 3_600_000
 
     /// Numbers from this value up are times in milliseconds, the first in 1973. Smaller numbers are seconds, up to

@@ -47,7 +47,7 @@ struct AnswerFault: Error {
     var sentence: String
 }
 
-/// The properties that each endpoint states in one line.
+/// The properties of an endpoint, for a definition in a single expression.
 struct EndpointRow: Sendable {
     var name: String
     var request: APIRequest
@@ -83,7 +83,7 @@ extension Endpoint where Answer: Decodable {
 
 extension Endpoint where Answer == Void {
     /// An endpoint whose status is the whole answer. An undocumented body is ignored. An HTML page is refused, because
-    /// another server sent the page.
+    /// it comes from an intermediate server.
     init(_ row: EndpointRow) {
         self.init(row) { answer throws(AnswerFault) in
             if answer.isPage { throw AnswerFault(sentence: "it is a page in HTML") }

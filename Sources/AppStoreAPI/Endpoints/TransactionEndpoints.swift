@@ -107,7 +107,8 @@ extension Endpoint where Answer == RefundHistoryResponse {
     }
 }
 
-/// A filter of Get Transaction History. A transaction must meet every condition. A list is met by any of its values.
+/// A filter of Get Transaction History. A transaction must meet every condition. A list condition holds if the
+/// transaction matches any value of the list.
 public struct TransactionHistoryFilter: Hashable, Sendable {
     /// The cursor: `revision` of an earlier answer to the same filter.
     public var revision: String?

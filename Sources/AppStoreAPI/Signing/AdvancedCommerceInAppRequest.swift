@@ -23,7 +23,7 @@ public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
 
     /// Decodes a request by its `operation`. Unknown members are kept and signed.
     ///
-    /// - Throws: ``SigningError`` if the operation is unknown, or a member is missing or has another type.
+    /// - Throws: ``SigningError`` if the operation is unknown, or a member is missing or has the wrong type.
     public init(_ json: JSONValue) throws(SigningError) {
         try SigningError.require(json["operation"]?.string, "operation")
         guard let operation = json["operation"]?.string.flatMap(Operation.init) else {
@@ -51,7 +51,7 @@ public enum AdvancedCommerceInAppRequest: Hashable, Sendable {
 
     /// The JSON to sign.
     ///
-    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
+    /// - Throws: ``SigningError`` if the request breaks a documented Apple rule.
     func validJSON() throws(SigningError) -> JSONValue {
         switch self {
         case .createOneTimeCharge(let request):

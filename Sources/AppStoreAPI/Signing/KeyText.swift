@@ -22,7 +22,7 @@ struct KeyText {
     }
 
     func privateKey() throws(InAppPurchaseKeyError) -> P256.Signing.PrivateKey {
-        // The library accepts any 32 bytes in the form of a key, even a key on another curve. `kind` describes all
+        // The library accepts any 32 bytes in the form of a key, even a key on a different curve. `kind` describes all
         // other faults.
         guard otherAlgorithm == nil, let key = try? P256.Signing.PrivateKey(pemRepresentation: text) else {
             throw InAppPurchaseKeyError(found: kind)

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// The answer to the App Store's real-time request for a retention message, of one of four kinds.
+/// The answer to the App Store's real-time request for a retention message. There are four kinds.
 public enum RetentionAnswer: Hashable, Sendable {
     /// A text, with or without an image.
     case message(String)

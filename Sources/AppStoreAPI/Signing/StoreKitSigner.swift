@@ -122,7 +122,7 @@ extension StoreKitSigner {
     ///
     /// - Parameter nonce: A new UUID.
     /// - Returns: A compact JWS (RFC 7515 section 3.1). Its claim `request` is the request's JSON in base64.
-    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
+    /// - Throws: ``SigningError`` if the request breaks a documented Apple rule.
     @inline(never)
     public func advancedCommerce(
         _ request: AdvancedCommerceInAppRequest, nonce: String, at now: Timestamp
@@ -135,7 +135,7 @@ extension StoreKitSigner {
     /// Signs a request, and wraps the JWS in JSON for StoreKit and retention messages, in base64. See Apple's page
     /// “Sending Advanced Commerce API requests from your app”.
     ///
-    /// - Throws: ``SigningError`` if the request breaks a documented rule of Apple's.
+    /// - Throws: ``SigningError`` if the request breaks a documented Apple rule.
     public func advancedCommerceData(
         _ request: AdvancedCommerceInAppRequest, nonce: String, at now: Timestamp
     ) throws(SigningError) -> String {

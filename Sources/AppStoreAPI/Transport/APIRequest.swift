@@ -38,7 +38,7 @@ public struct APIRequest: Hashable, Sendable {
         self.method = method
         path = template.split(separator: "/", omittingEmptySubsequences: false)
             .map { $0 == "*" ? (rest.popFirst() ?? "").escaped : String($0) }.joined(separator: "/")
-        // Servers and proxies resolve dot segments, escaped or not, so such a request would reach another endpoint.
+        // Servers and proxies resolve dot segments, escaped or not, so such a request would reach a different endpoint.
         if segments.contains(where: { ["", ".", ".."].contains($0) }) {
             fault = "A part of its path is empty, '.' or '..'."
         }

@@ -229,7 +229,7 @@ extension Trial {
         return record?.ownerChanges.count ?? 0
     }
 
-    /// Writes one number into two chains and a record.
+    /// Writes the same number into two chains and a record.
     fileprivate func writeEverywhere(_ number: Int64, _ handle: any LedgerStorage) async throws {
         try await commit(handle) { changes in
             changes.chains = [1, 2].map { chain in

@@ -49,7 +49,7 @@ extension LedgerStorageContract {
                 changes.documents = [stored]
                 changes.chains = [Sample.chain(1)]
             }
-            // The same name with another signature.
+            // The same name with a different signature.
             for chains in [[1, 2], []] {
                 let again = Sample.newDocument(Sample.evidence(second, .transaction), for: chains, at: 2)
                 try await trial.commit(trial.second) { changes in
@@ -75,7 +75,7 @@ extension LedgerStorageContract {
                     parts: [token], notification: Evidence.Notification(uuid: "\(number)", type: "A", subtype: nil))
             }
             // The first notification is committed together with the token, the second after the token, and the third
-            // after the token was erased.
+            // after the token's erasure.
             try await trial.commit {
                 $0.documents = [Sample.newDocument(token, for: [1]), Sample.newDocument(notifications[0], for: [1])]
             }

@@ -253,7 +253,7 @@ private final class Writing: Sendable {
 }
 
 extension LedgerEvent {
-    /// The event without the cursor that the storage assigned.
+    /// The event without the cursor assigned by the storage.
     fileprivate var unplaced: LedgerEvent {
         var event = self
         event.cursor = nil

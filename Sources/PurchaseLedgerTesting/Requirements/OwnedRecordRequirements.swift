@@ -115,7 +115,7 @@ extension LedgerStorageContract {
                 RecordSelection(kind, of: .scope(Sample.production), entry: "x"),
                 RecordSelection(RecordKind(rawValue: "none")), RecordSelection(of: .app("com.example.three")),
             ] {
-                // A scan does not return a record again if the record is stored again during the scan.
+                // A record stored again during the scan is not returned again.
                 let found = try await trial.scan(selection, pages: 2) {
                     try await trial.commit { $0.records = [records[0]] }
                 }

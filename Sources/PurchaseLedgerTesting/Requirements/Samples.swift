@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Sample values for the requirements. They include values that no App Store signs, such as the greatest numbers and
-/// texts that are awkward to store. Authors of a storage need no simulator for these values.
+/// Sample values for the requirements. No App Store signs some of these values, such as the greatest numbers and
+/// awkward texts. Authors of a storage need no simulator for them.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)

@@ -103,7 +103,7 @@ extension LedgerStorageContract {
 }
 
 extension Sample {
-    /// The name of a document that `said` creates.
+    /// The name of a document created by `said`.
     fileprivate static func name(_ number: Int) -> Provenance {
         said(number, wording: nil, about: []).evidence.provenance
     }

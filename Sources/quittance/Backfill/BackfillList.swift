@@ -14,9 +14,9 @@ final class BackfillList: Sequence, IteratorProtocol {
     let count: Int?
     /// 0 for standard input, whose lines may arrive slowly.
     var underestimatedCount: Int { count ?? 0 }
-    /// The number of skipped lines that an earlier run had done.
+    /// The number of skipped lines, done by an earlier run.
     private(set) var doneBefore = 0
-    /// The number of lines that name no customer.
+    /// The number of invalid lines, such as lines without a customer.
     private(set) var wrong = 0
     /// Called for each invalid line, with the line's reference and the reason.
     var onWrong: (_ reference: String, _ reason: String) -> Void = { _, _ in }

@@ -22,8 +22,7 @@ final class BackfillProgress: Sendable {
         self.total = total
     }
 
-    /// - Parameters:
-    ///   - skipped: Lines that took no time.
+    /// - Parameter skipped: Lines that took no time.
     func update(done: Int, skipped: Int, failed: Int) {
         guard Terminal.isErrorInteractive else { return }
         let now = SystemClock.now()

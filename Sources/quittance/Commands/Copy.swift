@@ -58,7 +58,7 @@ struct Copy: AsyncParsableCommand {
         }
     }
 
-    /// Ends the command with status 1 after an error that another run may avoid.
+    /// Ends the command with status 1 after a transient error or on a full disk, because a later run may succeed.
     private func run(_ copy: LedgerCopy, at now: Timestamp) async throws -> LedgerCopy.Report {
         var progress = CopyReports()
         do {

@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance customer`: the information that a person needs to answer a customer.
+/// `quittance customer`: information about a customer, for support staff.
 struct CustomerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "customer",

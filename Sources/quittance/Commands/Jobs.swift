@@ -151,7 +151,7 @@ struct Jobs: AsyncParsableCommand {
             var count = 0
             var left = 0
             try await filter.forEach(in: ledger) { job in
-                // An answered or expired consumption request keeps its outcome.
+                // Once decided, a consumption request keeps its outcome.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
                 guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
                 guard !job.mayBeLeased(at: now) else { return left += 1 }
@@ -181,7 +181,7 @@ extension Job {
         return parts.compactMap(\.self).map(\.printable).joined(separator: "  ")
     }
 
-    /// Whether the job only keeps the outcome of a consumption request.
+    /// Whether the job is a consumption request with nothing left to do.
     fileprivate var isDecided: Bool {
         id.kind == .consumption && ConsumptionQuestion(self)?.state ?? .answered == .answered
     }
@@ -220,7 +220,7 @@ private struct JobSummary {
         var jobs = 0
         var failed = 0
         var first: Timestamp?
-        /// Counts and example lines by the reason of the failure. The key of jobs without a failure is empty.
+        /// Counts and example lines by the reason for the failure. The key of jobs without a failure is empty.
         var examples: [String: (count: Int, line: String)] = [:]
 
         mutating func add(_ job: Job) {

@@ -53,11 +53,11 @@ struct Products: AsyncParsableCommand {
 private struct ProductComparison {
     let scope: LedgerScope
     let isConfigured: Bool
-    /// The bought products that are not in the configuration.
+    /// The bought products missing from the configuration.
     var unknown: [(productId: String, sold: SoldProduct)] = []
-    /// The bought products that are in the configuration.
+    /// The bought products present in the configuration.
     var known: [(productId: String, sold: SoldProduct)] = []
-    /// The products in the configuration that were never bought.
+    /// The configured products without a purchase.
     var neverBought: [String] = []
 
     /// A comparison per app and environment. The apps are all configured apps and all apps with purchases. The

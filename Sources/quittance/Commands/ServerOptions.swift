@@ -5,8 +5,8 @@ import Foundation
 public import PurchaseLedger
 public import PurchaseServer
 
-/// The options of all commands that use a ledger or its configuration. ``ConfigTopic`` explains these options. In other
-/// helps the group is hidden, so that each help shows only the command's own options.
+/// The options of all commands that use a ledger or its configuration. ``ConfigTopic`` explains these options. The help
+/// of each command hides the group, so that the help shows only the command's own options.
 struct ServerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("The configuration file (JSON), with settings, apps and products.", valueName: "file"),

@@ -51,7 +51,7 @@ struct Watch: AsyncParsableCommand {
     /// The timeout of a request, until its answer has arrived.
     private static let timeout = TimeAmount.seconds(10)
 
-    /// The maximum number of redirects. A proxy may redirect from http to https, or to another host.
+    /// The maximum number of redirects. A proxy may redirect from http to https, or to a different host.
     private static let redirects = 5
 
     private static let client = HTTPClient.plain(timeout: timeout, redirects: redirects)

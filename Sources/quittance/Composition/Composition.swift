@@ -16,7 +16,7 @@ struct Composition {
     let clock = ContinuousClock()
     var random = SystemRandomNumberGenerator()
 
-    /// The composition for the ledger at another location.
+    /// The composition for the ledger at this location.
     func with(_ database: LedgerLocation) -> Composition {
         var configuration = configuration
         configuration.database = database

@@ -17,7 +17,7 @@ struct DatabaseWait<Time: Clock<Duration>>: Sendable {
     /// Whether the database does not answer at all. Any other failure needs a person, such as a wrong password or a
     /// missing database.
     let isAway: @Sendable () async -> Bool
-    /// Called once, with the reason of the wait.
+    /// Called once, with the reason for the wait.
     let onWait: @Sendable (String) -> Void
 
     /// - Throws: The error of `open`, at once if the database answers.

@@ -40,7 +40,7 @@ extension Composition {
             try await storage.grantServing(to: role)
             done.append("The role \(role) may read and write rows, as a server does.")
         }
-        // Another session may hold a lock for some seconds.
+        // A concurrent session may hold a lock for some seconds.
         for attempt in 1...Self.quarterAttempts {
             await storage.prepare(at: SystemClock.now())
             guard storage.condition.concern != nil, attempt < Self.quarterAttempts else { break }
@@ -51,8 +51,8 @@ extension Composition {
         return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
     }
 
-    /// The maximum number of attempts to add the tables of quarters, before a foreign lock is reported. Each attempt
-    /// waits 2 seconds for the lock.
+    /// The maximum number of attempts to add the tables of quarters, before the lock of a concurrent session is
+    /// reported. Each attempt waits 2 seconds for the lock.
     private static let quarterAttempts = 5
 
     private static func sentence(from before: Int?, to after: Int) -> String {

@@ -45,7 +45,7 @@ extension Composition {
         do {
             if trustsOthers {
                 let forgotten = try await service.ledger.forgetRoots(besides: service.verifier.roots, at: now())
-                // A simulator signs any purchase, so its documents prove nothing.
+                // A simulator's signature proves nothing, so the level is critical.
                 logger.log(
                     level: forgotten.contains(where: \.isSimulated) ? .critical : .warning,
                     """

@@ -87,7 +87,7 @@ extension Composition {
         }
     }
 
-    /// Throws wrong usage if the ledger is in a missing file.
+    /// Throws wrong usage if no ledger is configured, or the ledger's file does not exist.
     func requireLedger() throws {
         if case .postgresql = configuration.database { return }
         _ = try existingLedger()
@@ -184,7 +184,7 @@ extension Composition {
         for warning in report.warnings { logger.warning("\(warning)") }
     }
 
-    /// The maximum difference between the clocks of servers. Documents are a second old when they arrive.
+    /// The maximum tolerated difference between the clocks of servers. Documents are a second old when they arrive.
     private static let clockTolerance = Duration.seconds(1)
 }
 

@@ -55,14 +55,14 @@ enum Batch: Sendable {
 
 /// Reads an input in batches, so that memory is needed for one document only.
 ///
-/// The input is either one document or a list with one document per line. One document may have many lines, such as
-/// wrapped base64. The input is known to be a list as soon as its first line is a whole document and more text follows.
-/// Otherwise the reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, it is a list if any
-/// line is a document. A longer input is a list too, because it is too long for one document.
+/// The input is either one document or a list with a document per line. A single document may have many lines, such as
+/// wrapped base64. If the first line is a whole document and more text follows, the input is a list. Otherwise the
+/// reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, the input is a list if any line is
+/// a document. A longer input is a list too, because it exceeds the size of any document.
 struct BatchReader: Sequence, IteratorProtocol {
     private var file: InputFile?
     private var failure: InputError?
-    /// The bytes that were read. All bytes from `start` on are not yet returned.
+    /// The bytes read so far. All bytes from `start` on are not yet returned.
     private var bytes: [UInt8] = []
     private var start = 0
     /// The number of the line that begins at `start`.

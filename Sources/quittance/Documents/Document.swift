@@ -29,7 +29,7 @@ extension InputError {
 }
 
 extension Document {
-    /// Recognises the documents in a text. A list may have several documents, and each element is recognised or refused
+    /// Recognises the documents in a text. Only a list has several elements, and each element is recognised or refused
     /// by itself.
     static func documents(in bytes: ArraySlice<UInt8>) -> [Result<Document, InputError>] {
         do {

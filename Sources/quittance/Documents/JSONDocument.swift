@@ -70,7 +70,7 @@ extension JSONDocument {
             kind = "\(type)"
             self.title = title ?? "\(type)"
             self.applies = applies
-            // If the type cannot decode a document, the document is of another kind.
+            // If the type cannot decode a document, the document is of a different kind.
             known = { try? JSONDocument.known($0, Payload.self) }
         }
     }

@@ -26,7 +26,7 @@ enum Report {
         return "app receipt".styled(.bold) + "\n" + list(rows) + purchases(receipt.inAppPurchases)
     }
 
-    /// The report on a payload or another JSON document. Unknown members are marked.
+    /// The report on a payload or any other JSON document. Unknown members are marked.
     static func payload(_ payload: JSONValue, _ document: JSONDocument?) -> String {
         (document?.title ?? "JSON of an unknown kind").styled(.bold) + "\n"
             + members(payload, known: document?.known, currency: nil, indent: 1)
@@ -97,7 +97,7 @@ enum Report {
         return text
     }
 
-    /// The time in a member, if Apple uses the member's name for times, as a number or as text.
+    /// The time in a member, as a number or as text. `nil` if Apple does not use the member's name for times.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
         guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
             return nil

@@ -77,7 +77,7 @@ struct PartialFile {
     }
 }
 
-/// Reports every tenth of a copy on standard error, if that is a terminal.
+/// Reports every tenth of a copy on standard error, if standard error is a terminal.
 final class CopyProgress {
     private var tenths = 0
 

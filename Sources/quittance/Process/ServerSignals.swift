@@ -6,8 +6,8 @@ import Synchronization
 
 /// Handles the signals that the server itself does not handle: SIGHUP, and a second SIGINT or SIGTERM.
 ///
-/// Until the server listens, SIGINT and SIGTERM end the process as usual. These signals are never ignored, because a
-/// signal before the server's own handler would then be lost.
+/// Until the server listens, SIGINT and SIGTERM end the process as usual. No code here ignores SIGINT or SIGTERM,
+/// because a signal before the server's own handler would then be lost.
 enum ServerSignals {
     /// The signal sources, which work until the process ends.
     private static let handlers = Mutex<[any DispatchSourceSignal]>([])

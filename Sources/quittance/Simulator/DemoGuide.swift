@@ -148,7 +148,7 @@ private struct DemoRequest: Sendable {
         return whole.count <= String.terminal ? whole : parts.joined(separator: " \\\n  ")
     }
 
-    /// The part of an answer that the command line shows.
+    /// The part of an answer shown by the command line.
     func shown(_ answer: String) -> String {
         let answer = answer.split(separator: "\n").first ?? ""
         return String(characters.map { answer.prefix($0) } ?? answer)

@@ -116,7 +116,7 @@ struct DemoParty: Sendable {
         handout.serverPort = port
         try handout.write(to: folder)
         let file = "\(folder)/\(SimulatorFolder.configurationFile)"
-        // The environment's variables are for another server.
+        // The process's environment variables are for a different server.
         var configuration = try ServerConfiguration(file: Input.read(file), variables: [:])
         configuration.file = file
         configuration.requestLog = .errors
@@ -140,7 +140,7 @@ struct DemoParty: Sendable {
     }
 }
 
-/// A service that runs a closure until it ends or is cancelled.
+/// A service that runs a closure until the closure ends or the service group stops it.
 private struct DemoService: Service {
     let body: @Sendable () async throws -> Void
 

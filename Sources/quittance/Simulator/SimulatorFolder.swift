@@ -23,7 +23,7 @@ final class SimulatorFolder: Sendable {
 
     /// Opens a folder, and creates it if it does not exist.
     ///
-    /// - Throws: ``SimulatorFolderError`` if the folder cannot be written, or if another simulator uses it.
+    /// - Throws: ``SimulatorFolderError`` if the folder cannot be written, or a second simulator uses it.
     init(_ path: String) throws(SimulatorFolderError) {
         self.path = URL(fileURLWithPath: path, isDirectory: true).standardizedFileURL.path
         do {

@@ -89,8 +89,7 @@ struct SimulatorHandout {
     /// Removes the last file of the previous run. A script that waits for this file must not use the files of the
     /// previous run.
     ///
-    /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the folder's configuration is not a
-    ///   simulator's.
+    /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the folder is not a simulator's.
     static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
         let kept = folder
         let folder = URL(fileURLWithPath: kept.path, isDirectory: true)
@@ -110,8 +109,8 @@ struct SimulatorHandout {
     private static let variablesFile = "simulator.env"
     private static let valuesFile = "simulator.json"
 
-    /// The API key of the previous run, found by the values of this run. Apple's keys have names of the same form, and
-    /// are not touched.
+    /// The file of the previous run's API key. The key's id is among the values that the run wrote. Apple's keys have
+    /// file names of the same form, and are not touched.
     private static func lastKeyFile(in folder: URL) -> URL? {
         guard let id = values(in: folder)?["keyId"]?.string, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")
@@ -123,7 +122,7 @@ struct SimulatorHandout {
 
     /// The values that a simulator wrote to the folder; `nil` if none did.
     private static func values(in folder: URL) -> JSONValue? {
-        // If the file cannot be read, it is another program's.
+        // An unreadable file is not from a simulator.
         let values = try? JSONValue(parsing: Input.read(folder.appendingPathComponent(valuesFile).path))
         return values?["control"] == nil ? nil : values
     }

@@ -30,12 +30,12 @@ enum Suggestion {
         return message.replacing(found.0, with: "Unknown option '\(found.1)'. Did you mean '\(option)'?")
     }
 
-    /// The full name of the command that the first words name.
+    /// The full name of the command at the beginning of the words.
     static func name(of words: [String], in root: any ParsableCommand.Type) -> String {
         path(words, from: root).commands.map { $0._commandName }.joined(separator: " ")
     }
 
-    /// The commands that the first words name, and the first word that is no subcommand of the last command.
+    /// The commands at the beginning of the words, and the first word that is no subcommand of the last command.
     private static func path(
         _ words: [String], from root: any ParsableCommand.Type
     ) -> (commands: [any ParsableCommand.Type], unknown: String?) {
@@ -68,7 +68,7 @@ enum Suggestion {
     /// The maximum length of a compared word in characters. All names are shorter.
     private static let maxWordLength = 64
 
-    /// The candidate with the fewest mistakes relative to `word`; `nil` if all have too many.
+    /// The candidate with the fewest mistakes relative to `word`; `nil` if every candidate has too many mistakes.
     static func nearest(to word: String, in candidates: [String]) -> String? {
         guard word.count <= maxWordLength else { return nil }
         // At most two mistakes, or one per three letters. At least one letter of the word must be correct.
