@@ -70,7 +70,7 @@ struct AppStoreCommand: AsyncParsableCommand {
             }
         }
 
-        /// The environment in which an unknown transaction was not looked up; empty for any other error.
+        /// A hint about the environment not yet searched for an unknown transaction; empty for any other error.
         private func unasked(_ error: any Error) -> String {
             guard (error as? AppStoreAPIError)?.isUnknownTransaction == true else { return "" }
             return environment == .sandbox

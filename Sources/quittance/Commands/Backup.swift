@@ -57,7 +57,8 @@ struct Backup: ParsableCommand {
             try composition.warnOfExposure()
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
-            // The journal comes first, because a backup without its journal would restore deleted customers.
+            // The journal is installed before the ledger's copy, because a backup without its journal would restore
+            // deleted customers.
             try copyErasures(composition.erasureJournalPath)
             try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")
@@ -68,8 +69,8 @@ struct Backup: ParsableCommand {
         }
     }
 
-    /// Copies the journal of erasures. The journal is copied after the ledger, so that the copied journal has every
-    /// erasure of the copied ledger.
+    /// Copies and installs the journal of erasures. The journal is read after the ledger, so that the copied journal
+    /// has every erasure of the copied ledger.
     private func copyErasures(_ path: String?) throws {
         guard let path else { return }
         let text = try ErasureJournalFile.text(of: path)
