@@ -38,7 +38,7 @@ import Testing
             changes.chains = [record, unowned]
         }
         try storage.close()
-        let rows = try await DatabaseQueue(path: folder.path()).read { database in
+        let rows = try DatabaseQueue(path: folder.path()).read { database in
             try Row.fetchAll(
                 database,
                 sql: """
@@ -111,7 +111,7 @@ import Testing
             changes.chains = [record]
         }
         try storage.close()
-        let rows = try await DatabaseQueue(path: folder.path()).read {
+        let rows = try DatabaseQueue(path: folder.path()).read {
             try Row.fetchAll($0, sql: "SELECT * FROM periods ORDER BY transactionId")
         }
         try #require(rows.count == facts.count)
