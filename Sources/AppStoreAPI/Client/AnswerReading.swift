@@ -5,7 +5,7 @@ import AppStoreModel
 // Reading of Apple's answers: the returned contents, or the reason for a refusal.
 
 extension Endpoint {
-    // Asynchronous functions call this function; see "Synchronous inside" in ARCHITECTURE.md.
+    // Asynchronous functions call this function; see docs/decisions/007-sync-inside.md.
 
     /// Decodes the contents of an answer.
     ///
