@@ -16,7 +16,7 @@ import Testing
 // | commits take locks in different orders, 40P01 | PitfallTests: merges and deletions |
 // | a connection ends after COMMIT was sent | ThreeServersTests: cut in the middle of a COMMIT |
 // | many writers on one chain | LedgerStorageContract with two servers; TroubleTests |
-// | an event gets a number before another one is visible | TroubleTests, ThreeServersTests: five readers |
+// | an event gets a number before another one is visible | TroubleTests: no reader skips an event; ThreeServersTests |
 // | numbered events that stay in the outbox are numbered again | PitfallTests: stays in the outbox |
 // | an event is erased while it is in the outbox | LedgerStorageContract: erasure of events |
 // | a chain's events in the order of the servers' clocks | ConnectingTests: clocks two seconds apart |

@@ -13,15 +13,24 @@ import Testing
 // other servers (1d, 1e). Those that need HTTP or verifyReceipt are in PitfallRoutesTests: 6, 7, 15, 22 to 25, 27, 30,
 // 31, 43, 44, 45.
 //
-// Not tested, because this server has no code that could make the mistake:
-//  26 (version 1 of the history lacks finished consumables), 37 (in the sandbox, a requested extension rounds to zero)
-//     and 38 (error 4040001): they concern calls of Apple's API, which this server does not make. For 37, the signed
-//     facts are tested below.
-//  33 (Ask to Buy): nothing is signed until the parent agrees.
+// Pitfalls whose tests are elsewhere, or whose facts alone are tested below:
+//
+// | pitfall | test |
+// |---|---|
+// | 5: the notification of an upgrade never came | JobTests: notification was lost is found in the history |
+// | 26: version 1 of the history lacks finished consumables | BackfillTests: with all their transactions |
+// | 28, 29: units of a price, and the price of a renewal | AnswerTests: with its offer, price and storefront |
+// | 32: a receipt without a transaction id | HistoryQuestionTests: a receipt names the purchases in it |
+// | 38: error 4040001 | JobTests: an account that the App Store does not find |
+// | 43: one document blocks the catch-up | JobTests: is parked with the reason and does not hold up the cursor |
+//
+// Without a test, because the server has no code that could make the mistake:
+//  33 (Ask to Buy): the App Store signs nothing until the parent agrees.
 //  39 (one notification URL for each environment): a matter of deployment.
 //  41 (credentials of outgoing webhooks): there are no webhooks; clients fetch the events.
-//  5, 28, 29, 32 and 43 in part: there is no reconciliation, no price in an answer, no client, and no catch-up that one
-//     event could block. What concerns the ledger is tested below.
+//
+// Owed: 37, an extension that the sandbox rounds to zero. The signed facts are tested below, but no simulator rounds
+// the extension that a backend requests by `/v1/subscriptions/{id}/extension`.
 
 /// Signed documents, and the expected outcome if they are recorded in the order of signing, in reverse, or twice.
 struct Story: Sendable, CustomTestStringConvertible {

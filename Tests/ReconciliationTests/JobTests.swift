@@ -254,6 +254,28 @@ import TestWorld
         #expect(try await !scene.jobs().contains { $0.id.kind == .subscriptionStatus })
     }
 
+    @Test func `an account that the App Store does not find ends no subscription`() async throws {
+        let scene = try await Scene()
+        try await scene.buy()
+        try await scene.work()
+        await scene.transport.update {
+            $0.notificationURLs = [:]
+            $0.faults.failNext[.statuses] = [.accountNotFound]
+        }
+        let id = await scene.transport.store.world.subscriptions(of: "anna")[0]
+        try await scene.pass(days: 31)
+        try await scene.work()
+        try await scene.pass(seconds: 61)
+        try await scene.work()
+        let job = try #require(try await scene.jobs().first { $0.id.kind == .subscriptionStatus })
+        #expect(job.failure?.contains("4040001") == true)
+        let chain = try await scene.ledger.chain(ChainKey(id, in: Scene.scope))
+        #expect(chain?.subscription(Catalogue(), at: scene.time.now)?.status == .stale)
+        try await scene.pass(days: 1)
+        try await scene.work()
+        #expect(try await scene.entitlements == ["pro"])
+    }
+
     @Test func `a read of a stale customer asks at once, and many reads ask once`() async throws {
         let scene = try await Scene()
         try await scene.buy()
