@@ -62,8 +62,7 @@ struct SourceTarget: Sendable, CustomTestStringConvertible {
 }
 
 extension SourceTarget {
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent()
+    private static let root = Repository.root
 
     /// The targets of the package, read from the text of its manifest.
     static let all: [SourceTarget] = {
