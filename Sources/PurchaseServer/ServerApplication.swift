@@ -32,7 +32,7 @@ public struct ServerApplication: Sendable {
     /// The logger of the server and of all requests.
     public var logger: Logger
 
-    /// The ledger. Without a ledger, the server only verifies.
+    /// The ledger. Without a ledger, the server only verifies receipts.
     public var ledger: LedgerService?
 
     /// The simulator whose time ``now`` returns, for demonstrations; `nil` for the machine's time.
@@ -81,7 +81,7 @@ public struct ServerApplication: Sendable {
         case health
     }
 
-    /// Serves until the process receives SIGTERM or SIGINT, then lets running requests finish.
+    /// Serves until the process receives SIGTERM or SIGINT, see ``endsBySignal``. Then lets running requests finish.
     ///
     /// - Parameters:
     ///   - port: The port, from 0 to 65535. 0 takes any free port, for `healthPort` too.
@@ -124,8 +124,8 @@ public struct ServerApplication: Sendable {
         if let simulatorClock { services.append(simulatorClock) }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // If a service fails, the other services are shut down gracefully: a cancelled listener would log
-                // errors too.
+                // If a service fails, the other services are shut down gracefully. If they were cancelled instead, the
+                // listeners would log further errors.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
@@ -134,8 +134,8 @@ public struct ServerApplication: Sendable {
     }
 
     /// A separate thread, so that the server answers health checks while all other threads are busy. Like the threads
-    /// of all other connections, this thread lives as long as the process. An event loop that is shut down while a
-    /// connection still ends prints a line into the log.
+    /// of all other connections, this thread lives as long as the process, because an event loop that is shut down
+    /// while a connection is still closing prints a line into the log.
     private static let healthLoops = MultiThreadedEventLoopGroup(numberOfThreads: 1)
 
     private func application(
@@ -145,7 +145,7 @@ public struct ServerApplication: Sendable {
     ) -> some Service {
         let bounds = bounds
         let budget = bodies.budget
-        // The library's own log lines about start and stop have IPv6 addresses without brackets.
+        // Suppresses the library's own log lines about start and stop, which have IPv6 addresses without brackets.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(

@@ -32,7 +32,7 @@ public final class AppSigning: Sendable {
     /// Replaces the keys of all apps.
     package func replaceKeys(_ new: [String: InAppPurchaseKey]) { keys.withLock { $0 = new } }
 
-    /// Reads the keys of apps, by bundle id.
+    /// Reads the key files of apps. The result has the keys by bundle id, without the apps that have no key.
     ///
     /// - Throws: ``KeyFileError`` for the first unreadable key.
     package static func keys(of apps: [AppConfiguration]) throws(KeyFileError) -> [String: InAppPurchaseKey] {

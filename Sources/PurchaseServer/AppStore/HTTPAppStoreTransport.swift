@@ -7,15 +7,15 @@ import NIOCore
 import NIOHTTP1
 import OutgoingHTTP
 
-/// Sends requests to Apple's servers over HTTPS.
+/// Sends requests to Apple's servers over HTTPS, or to other hosts such as a simulator.
 public struct HTTPAppStoreTransport: AppStoreTransport {
     private static let client = HTTPClient.plain(timeout: .seconds(30))
 
     private let hosts: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
 
-    /// Called with the time of each of Apple's answers, by the clock of Apple's server. Answers of a proxy are left
-    /// out, because its clock may differ.
+    /// Called with the time in the `Date` field of each answer that has the form of Apple's answers. Answers in another
+    /// form probably come from a proxy, whose clock may differ from Apple's.
     package var onDate: @Sendable (Timestamp) -> Void = { _ in }
 
     /// Creates a transport. All transports share one pool of connections for the lifetime of the process.
@@ -37,7 +37,8 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
         }
         let outgoing = HTTPClientRequest(request, to: host)
         let clock = clock
-        // The client's own deadline covers only the head of the answer, and the body may arrive one byte at a time.
+        // The client's own deadline covers only the head of the answer. Without the second task, a body that arrives
+        // one byte at a time could take for ever.
         return try await withThrowingTaskGroup(of: APIAnswer.self) { group in
             group.addTask { try await Self.answer(to: outgoing, within: timeout) }
             group.addTask {

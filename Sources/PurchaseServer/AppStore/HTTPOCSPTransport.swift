@@ -21,7 +21,7 @@ extension HTTPOCSPTransport {
         self.init(client: HTTPClient.plain(timeout: timeout), timeout: timeout)
     }
 
-    /// Creates a transport. All such transports share one client, which lives as long as the process.
+    /// Creates a transport. All transports created in this way share one client, which lives as long as the process.
     ///
     /// The client follows no redirects: the connection has no TLS, so an attacker on the network could redirect a
     /// request to an internal address.
@@ -29,7 +29,7 @@ extension HTTPOCSPTransport {
         self.init(client: Self.client, timeout: Self.timeout)
     }
 
-    /// The time after which ``RevocationChecker`` cancels a request.
+    /// The default deadline of ``RevocationChecker``, at which the checker cancels a request.
     private static let timeout = TimeAmount.seconds(10)
 
     private static let client = HTTPClient.plain(timeout: timeout)
@@ -39,10 +39,10 @@ extension HTTPOCSPTransport {
     /// - Parameters:
     ///   - request: The DER of the OCSP request.
     ///   - responder: The URL in the certificate.
-    /// - Throws: An error if there is no connection, no response in time, a status other than 200, or a body longer
-    ///   than `RevocationChecker.responseLimit`.
+    /// - Throws: An error if the URL has no valid port, the connection fails, no response arrives in time, the status
+    ///   is not 200, or the body is longer than `RevocationChecker.responseLimit`.
     public func answer(to request: [UInt8], from responder: String) async throws -> [UInt8] {
-        // The URL comes from a certificate, and the client traps at an invalid port.
+        // The client would crash on an invalid port, and the URL comes from a certificate, so it may have any port.
         guard let port = URL(string: responder).map({ $0.port ?? 80 }), (1...65_535).contains(port) else {
             throw NoAnswer(description: "its URL has no valid port")
         }
@@ -60,7 +60,7 @@ extension HTTPOCSPTransport {
     }
 }
 
-/// The fault of an unusable response, if the client itself reports no error.
+/// The error for a URL or a response that is unusable although the client itself reports no error.
 private struct NoAnswer: Error, CustomStringConvertible {
     let description: String
 }

@@ -9,8 +9,8 @@ package import Reconciliation
 
 /// The reconcilers for the apps with In-App Purchase keys: they ask the App Store about the purchases in a ledger.
 public struct Reconcilers: Sendable {
-    /// The longest time for which a read of a customer, or an answer about a receipt, waits for the App Store. The
-    /// limit is long enough for one answer, and hardly noticeable for a person.
+    /// The longest time for which a read of a customer, or an answer about a receipt, waits for the App Store. A second
+    /// is usually enough for one answer, and a person hardly notices the delay.
     private static let readLimit = Duration.seconds(1)
 
     /// A reconciler per app and environment.
@@ -23,7 +23,8 @@ public struct Reconcilers: Sendable {
     ///   - apps: The configuration of the apps, by bundle id.
     ///   - share: The share of Apple's rate limits to use, in percent.
     ///   - now: Returns the server's time, which may be a simulator's.
-    ///   - wall: Returns the time of the machine, by which the App Store judges tokens and rates.
+    ///   - wall: Returns the time of the machine. Bearer tokens and rate limits depend on real time, even if `now` is a
+    ///     simulator's time.
     ///   - sleep: Waits, and throws if the task is cancelled.
     ///   - random: Adds jitter to the back-off before attempts.
     ///   - judge: Judges the clock; `nil` if the clock counts as correct.
@@ -78,13 +79,13 @@ public struct Reconcilers: Sendable {
             })
     }
 
-    /// Whether an app has a key.
+    /// Whether an app had a key at the start of the server.
     func knows(_ bundleId: String) -> Bool { clients[bundleId] != nil }
 
-    /// Asks about a customer's stale subscriptions, in all environments at once.
+    /// Asks the App Store about a customer's stale subscriptions, in all environments at once.
     ///
     /// - Parameter holdings: The holdings of the customer, by environment.
-    /// - Returns: Whether the customer should be read again.
+    /// - Returns: Whether the customer should be read again, because the ledger may have changed.
     func refresh(_ holdings: [(environment: Environment, holdings: Holdings)], of bundleId: String) async -> Bool {
         await withTaskGroup(of: Bool.self) { group in
             for (environment, holdings) in holdings {
@@ -98,7 +99,7 @@ public struct Reconcilers: Sendable {
         }
     }
 
-    /// Asks about the subscriptions of a receipt for which the ledger has no renewal info.
+    /// Asks the App Store about the subscriptions in a receipt, except those whose renewal info the ledger already has.
     ///
     /// - Parameter chains: All purchases of the receipt.
     func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {

@@ -2,7 +2,8 @@
 
 import Synchronization
 
-/// Wakes ``JobService`` after each job, and after a commit of this server with a due record as its result.
+/// Wakes ``JobService`` after each job, after each commit of this server that leaves a due record, and when it is time
+/// for a periodic search.
 final class DueSignal: Sendable {
     private struct State {
         var isDue = false

@@ -7,8 +7,8 @@ import Reconciliation
 import ServiceLifecycle
 import Synchronization
 
-// Detects notification histories that the server no longer reads, because missed notifications would otherwise stay
-// unknown.
+// Detects notification histories that the server no longer reads. Otherwise it would go unnoticed that the ledger may
+// lack notifications.
 
 /// A notification history whose last complete reading is too long ago.
 package struct LateHistory: Hashable, Sendable {
@@ -16,14 +16,14 @@ package struct LateHistory: Hashable, Sendable {
     package var scope: LedgerScope
     /// The time after which the ledger may lack notifications.
     package var since: Timestamp
-    /// The reason why the last reading failed; `nil` if no attempt has ended.
+    /// The reason why the last attempt to read failed; `nil` if it did not fail, or if no attempt has ended.
     package var failure: String?
 }
 
 /// The late notification histories, with a sentence per history for the operator.
 package final class HistoryWatch: Sendable {
-    /// The age from which a history is late. The server reads a history every quarter of an hour, and a busy history
-    /// within the hour.
+    /// The age from which a history is late. The server starts to read each history every quarter of an hour, so an
+    /// hour leaves time for a retry, or for a long reading.
     private static let maxAge = Duration.seconds(3600)
 
     /// The most histories named in ``concern``.
@@ -40,7 +40,7 @@ package final class HistoryWatch: Sendable {
 
     package init() {}
 
-    /// Reads the age of the histories.
+    /// Finds out which histories are late.
     ///
     /// - Returns: The late histories, and the histories whose lateness has ended since the last check.
     package func look(
@@ -85,7 +85,8 @@ package final class HistoryWatch: Sendable {
 }
 
 extension LateHistory {
-    /// Readiness is public, so the sentence has only the beginning of the failure: the rest names the key.
+    /// The sentence appears in the readiness response, which is public. It therefore quotes only the first sentence of
+    /// the failure: the others may name the key.
     fileprivate var sentence: String {
         let reason = failure.map { failure in
             let sentence = failure.firstRange(of: ". ").map { String(failure[..<$0.lowerBound]) } ?? failure
@@ -135,7 +136,8 @@ package struct HistoryWatcher: Service {
         let failure = ThrottledWarning(level: .error, "The histories' age could not be read", clock: clock, logger)
         await cancelWhenGracefulShutdown {
             var known: Set<LedgerScope> = []
-            // After downtime the server first reads the missed notifications.
+            // The first check comes after a pause, because after downtime every history is old until the server has
+            // read it.
             while await clock.pause(for: Self.interval) { await failure.attempt { try await look(&known) } }
         }
     }

@@ -10,7 +10,7 @@ import ServiceLifecycle
 /// storage prepare for the coming months. At the start the service publishes the changes that a changed catalogue
 /// causes.
 package struct Housekeeping: Service {
-    /// The time between two rounds. A round in which no interval is over sends no request.
+    /// The time between two rounds. Most rounds send the database no request, because no interval is over.
     private static let interval = Duration.seconds(1)
 
     /// The most chains in one commit.
@@ -22,8 +22,9 @@ package struct Housekeeping: Service {
     /// The time between two erasures of events. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// The time between two searches for premature changes because of another server's fast clock. While that clock is
-    /// fast, each of the two servers would publish the same chains repeatedly.
+    /// The time between two searches for changes that another server published too early because its clock is fast.
+    /// While that clock stays fast, the other server publishes a change again after each correction. A longer interval
+    /// keeps these repetitions few.
     private static let correctionInterval = Duration.seconds(60)
 
     /// The time between two comparisons of the clock with the database's clock.
@@ -110,8 +111,8 @@ package struct Housekeeping: Service {
         last = concern
     }
 
-    /// Publishes the present state of chains whose changes a fast clock published too early. The search begins at once
-    /// if this server's own clock was set back.
+    /// Publishes the present state of chains whose changes a fast clock published too early. The search is periodic,
+    /// and also begins at once if this server's own clock was set back.
     private func publishCorrections(_ interval: inout Interval, _ lastRound: inout Timestamp) async throws {
         let now = now()
         let isSetBack = now < lastRound
@@ -138,9 +139,10 @@ package struct Housekeeping: Service {
     }
 
     /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
-    /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time.
+    /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time: the newest
+    /// date at which the App Store signed a document.
     private func eraseOldEvents(_ interval: inout Interval) async throws {
-        // The clock is read before the judge is asked. The judge then detects an error in this time.
+        // The clock is read before the judge is asked, so that the judge's answer covers this reading too.
         let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
@@ -202,7 +204,8 @@ extension Housekeeping {
 // MARK: - Notices
 
 extension Housekeeping {
-    /// Logs new notices, and once a minute reads the notices of all servers.
+    /// Logs new notices. Then, and at least once a minute, reads the notices of all servers and shows them on the
+    /// board.
     private func showNotices(_ interval: inout Interval) async throws {
         guard let board else { return }
         let due = board.takeDue(at: now())

@@ -6,17 +6,18 @@ package import PurchaseLedger
 import Reconciliation
 import ServiceLifecycle
 
-/// Performs due jobs, and publishes due changes of purchases, of all kinds, apps and environments.
+/// Performs the due jobs, and publishes the due changes of purchases, in all apps and environments.
 package struct JobService: Service {
-    /// The time between two searches of the ledger, and so the greatest delay of a due job or event. The delay also
-    /// applies to jobs from another server or a command, and after a jump of a simulator's clock.
+    /// The time between two searches of the ledger. This is also the longest time until the server notices a due job or
+    /// change. Commits of this server itself wake the service at once, but jobs added by another server or a command,
+    /// and jobs made due by a jump of a simulator's clock, wait for the next search.
     private static let interval = Duration.seconds(1)
 
     /// The time between two searches for jobs postponed by a fast clock.
     private static let pullBackInterval = Duration.seconds(3600)
 
-    /// The minimum step back of the clock for a search at once. A smaller error of the clock has postponed no job for
-    /// long.
+    /// If the clock is set back by more than this, the search begins at once. A clock that was fast by less has
+    /// postponed no job for long.
     private static let clockStep = Duration.seconds(60)
 
     /// The most chains in one commit.
@@ -35,7 +36,8 @@ package struct JobService: Service {
     private let damage: ThrottledWarning
 
     /// - Parameters:
-    ///   - service: Has the kinds of jobs in ``LedgerService/jobs``. Its ledger wakes this service.
+    ///   - service: Its ``LedgerService/jobs`` are the kinds of jobs to perform, and commits of its ledger wake this
+    ///     service.
     ///   - interval: The time between two searches.
     package init(
         _ service: LedgerService, now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,
@@ -82,7 +84,7 @@ package struct JobService: Service {
         }
     }
 
-    /// Requests a search of the ledger each second.
+    /// Requests a search of the ledger after each `interval`.
     private func tick() async {
         while await clock.pause(for: interval) { signal.noteDue() }
     }
@@ -121,7 +123,7 @@ package struct JobService: Service {
         return jobs
     }
 
-    /// Finds jobs postponed by a fast clock: once an hour, and when the clock is set back.
+    /// Brings forward jobs that a fast clock has postponed too far: once an hour, and when the clock is set back.
     private func pullBack() async {
         var last = now()
         var pause = Interval(Self.pullBackInterval, clock)

@@ -4,11 +4,12 @@ public import AppStoreModel
 package import PurchaseLedger
 import Synchronization
 
-/// Judges whether the wall clock may be fast, to protect irreversible actions. These actions are the erasure of old
-/// events, and the dating of tombstones. For an erased purchase, documents from before its tombstone no longer count.
+/// Judges whether the wall clock may be fast, to protect irreversible actions. One is the erasure of old events. The
+/// other is the dating of tombstones: documents signed before the tombstone of an erased purchase no longer count, so a
+/// tombstone with a date in the future would suppress later documents too.
 ///
 /// A machine's clock can be hours fast after a boot, or after a virtual machine resumes. Changes that a fast clock
-/// published are corrected later. Erased records are lost.
+/// published are corrected later, but erased records are lost.
 public final class ClockJudge: Sendable {
     /// A clock for comparison with the wall clock.
     public enum Source: String, Sendable {
@@ -20,12 +21,13 @@ public final class ClockJudge: Sendable {
     /// The greatest difference between clocks that agree.
     private static let tolerance = Duration.seconds(60)
 
-    /// The greatest age of a document that confirms the clock. Notifications arrive within seconds. The App Store's own
-    /// clock signed them, so no document is signed ahead of the time.
+    /// The greatest difference between the clock and the signing date of a document that confirms the clock. The App
+    /// Store dates documents by its own clock, and a notification usually arrives within seconds.
     private static let freshness = Duration.seconds(600)
 
-    /// The time without a contradiction after which the clock counts as confirmed. An app without purchases has no
-    /// documents as evidence. A machine usually corrects its clock within minutes of a boot, if ever.
+    /// The time without a contradiction after which the clock counts as confirmed. Without this rule, the clock of a
+    /// server without new purchases might never be confirmed. If a machine corrects its clock at all, it usually does
+    /// so within minutes of a boot.
     private static let silence = Duration.seconds(86_400)
 
     private enum Doubt {
@@ -53,7 +55,7 @@ public final class ClockJudge: Sendable {
 
     /// - Parameters:
     ///   - now: Returns the time of the wall clock.
-    ///   - clock: Measures time, also while the machine is suspended. Must be monotonic.
+    ///   - clock: Must be monotonic, and must continue while the machine is suspended.
     public init(now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>) {
         self.now = now
         self.clock = clock
@@ -113,8 +115,8 @@ extension ClockJudge {
 extension ClockJudge {
     /// Compares the wall clock with a different clock.
     ///
-    /// - Parameter distance: The lead of the wall clock; negative if the wall clock is slow. A slow clock cannot erase
-    ///   records too early.
+    /// - Parameter distance: The lead of the wall clock; negative if the wall clock is slow. A slow clock raises no
+    ///   doubt, because it cannot erase records too early.
     package func compare(aheadBy distance: Duration, of source: Source) {
         if distance > Self.tolerance {
             state.withLock { $0.doubt = .ahead(distance, of: source) }

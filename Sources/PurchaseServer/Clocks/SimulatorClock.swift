@@ -11,9 +11,9 @@ import Synchronization
 
 /// The virtual clock of an App Store simulator, for a server that trusts only the simulator's root.
 ///
-/// The clock asks the simulator for the time ten times in a second, and computes the time in between from the simulated
-/// speed. The clock never goes back. Without an answer the clock stops after a second. A simulator in the same process
-/// is read directly.
+/// The clock asks the simulator for the time about ten times a second, and computes the time in between from the
+/// simulated speed. The clock never goes back. If the simulator stops answering, the clock stops a second after the
+/// last answer. A simulator in the same process is read directly.
 public struct SimulatorClock: Service {
     /// The address of the simulator's control port, such as `http://127.0.0.1:9000`.
     public let address: String
@@ -40,7 +40,7 @@ public struct SimulatorClock: Service {
     /// Creates the clock of a simulator in this process.
     ///
     /// - Parameters:
-    ///   - address: The address of the simulator's control port, for people.
+    ///   - address: The address of the simulator's control port, shown to people.
     ///   - now: Returns the simulator's time, which never goes back.
     public init(_ address: String, now: @escaping @Sendable () -> Timestamp) {
         self.address = address
@@ -63,11 +63,11 @@ private struct SimulatorReader: Sendable {
     /// The time between two requests, and so the greatest delay until a change of the simulator's clock is noticed.
     private static let interval = Duration.milliseconds(100)
 
-    /// The duration for which the clock runs on without an answer.
+    /// The duration for which the clock runs on after the last answer.
     private static let reach = Duration.seconds(1)
 
-    /// The longest time until the head of an answer, and the longest pause within its body. An answer has a hundred
-    /// bytes and comes from a machine nearby.
+    /// The longest time until the head of an answer, and the longest pause within its body. An answer has about a
+    /// hundred bytes and comes from a machine nearby.
     private static let timeout = TimeAmount.seconds(5)
 
     /// The longest answer, in bytes.
@@ -116,7 +116,7 @@ private struct SimulatorReader: Sendable {
     }
 }
 
-/// An error for an unknown time of a simulator.
+/// The error if the time of a simulator cannot be read.
 public struct SimulatorClockError: Error, CustomStringConvertible {
     /// A sentence with the simulator's address.
     public let description: String

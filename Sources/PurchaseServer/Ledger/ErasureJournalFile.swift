@@ -15,12 +15,12 @@ import Synchronization
 /// NUMBER MILLISECONDS BUNDLE-ID HMAC-SHA-256-OF-THE-ID
 /// ```
 ///
-/// A file restored together with an older ledger may have several journals, each with a first line. New erasures are
-/// added to the last journal.
+/// A restore merges the journal of the backup into the file, which may then have several journals, each with its own
+/// first line. New erasures are added to the last journal.
 public final class ErasureJournalFile: Sendable {
     /// The path of the file.
     public let path: String
-    /// The journals in the file, with the erasures that the file had when it was opened.
+    /// The journals in the file, in the order of the file.
     public let journals: [any ErasureJournal]
 
     /// Opens a journal. No other process may have the journal open.
@@ -33,7 +33,7 @@ public final class ErasureJournalFile: Sendable {
     public init(_ path: String, random: inout some RandomNumberGenerator) throws {
         self.path = path
         let text = try Self.text(of: path)
-        // A file that is not a journal stays unchanged.
+        // Checked before the file is opened for writing, so that a file that is not a journal stays unchanged.
         try ErasureSection.requireJournal(text, path)
         let file = try OpenFile(path)
         if text.isEmpty {
@@ -79,7 +79,8 @@ private final class OpenFile: Sendable {
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose another erasureJournal")
         }
-        // The umask does not change this mode.
+        // `open` applies the umask, and does not change the mode of an existing file. This call sets the mode in both
+        // cases.
         fchmod(descriptor, 0o600)
         guard flock(descriptor, LOCK_EX | LOCK_NB) != 0 else { return }
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
@@ -108,13 +109,13 @@ private final class OpenFile: Sendable {
         if (0..<bytes.count).contains(written) { errno = ENOSPC }
         guard written == bytes.count, fsync(descriptor) == 0 else {
             let error = Self.failure(path)
-            // A partial line would also damage the next line.
+            // Otherwise the next line would be appended to the partial line, and would be unreadable too.
             ftruncate(descriptor, start)
             throw error
         }
     }
 
-    /// Puts the file's name on the disk.
+    /// Flushes the folder, so that the name of a new file survives a crash.
     func flushFolder() throws {
         let folder = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         guard folder >= 0 else { throw Self.failure(path) }
@@ -141,7 +142,7 @@ extension Ledger {
     }
 }
 
-/// A journal's first line and the lines after the first line.
+/// One journal of a file: its first line, and the lines up to the first line of the next journal.
 package struct ErasureSection: Hashable, Sendable {
     /// The first line.
     package var header: Substring
@@ -195,8 +196,8 @@ package struct ErasureSection: Hashable, Sendable {
         return bytes.compactMap(\.self)
     }
 
-    /// The erasures in the lines. An unreadable line belongs to an uncommitted erasure, since each line is written
-    /// before its erasure is committed.
+    /// The erasures in the lines. Unreadable lines are skipped: each line is written before its erasure is committed,
+    /// so a partial line belongs to an erasure that was not committed.
     fileprivate var records: [ErasureRecord] {
         lines.compactMap { line in
             let words = line.split(separator: " ", omittingEmptySubsequences: false)
@@ -230,7 +231,7 @@ private final class Journal: ErasureJournal {
 
     func add(_ ids: [CustomerID], at now: Timestamp) throws -> Int64 {
         try all.withLock { all in
-            // The lines of two merged files are in no order.
+            // After a merge the lines are in no order, so the last line need not have the greatest number.
             let number = (all.map(\.number).max() ?? 0) + 1
             let records = ids.map { id in
                 ErasureRecord(number: number, bundleId: id.bundleId, erasedAt: now, name: name(of: id))

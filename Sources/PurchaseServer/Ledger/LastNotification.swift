@@ -7,11 +7,11 @@ import Synchronization
 /// The time at which the server last accepted a new version 2 notification. If that time is long ago, the App Store may
 /// no longer reach this server.
 ///
-/// Known notifications do not count. Version 1 notifications do not count either: only their receipt is signed, so
-/// anyone with a receipt can create such a notification.
+/// Notifications that the ledger already has do not count. Version 1 notifications do not count either: only their
+/// receipt is signed, so anyone with a receipt can create such a notification.
 final class LastNotification: Sendable {
-    /// The maximum number of newest documents to search after a restart: the search takes a moment. If no notification
-    /// is among the documents, the time is unknown.
+    /// After a restart, the ledger is searched for its newest notification. The search covers at most this number of
+    /// the newest documents, because each document costs time. If no notification is among them, the time is unknown.
     private static let searchLimit = 100_000
 
     private struct State {

@@ -6,7 +6,8 @@ public import PurchaseLedger
 
 /// A ledger, the verifier of its documents, and the configuration of its apps.
 public struct LedgerService: Sendable {
-    /// The ledger. It cannot be replaced, since each commit of this ledger counts for the server's readiness.
+    /// The ledger. It cannot be replaced, because its callbacks belong to this service: each commit, for example,
+    /// counts for the server's readiness.
     public private(set) var ledger: Ledger
     /// Accepts the documents of the ledger's apps and environments.
     public var verifier: AppStoreVerifier

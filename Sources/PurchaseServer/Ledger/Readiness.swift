@@ -4,8 +4,9 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// Checks by a small write whether the ledger accepts writes. After a commit has failed for a lasting reason, the
-/// ledger counts as not ready for some time: on a nearly full disk small writes still succeed.
+/// Checks with a small write whether the ledger accepts writes. This check alone is not enough, because small writes
+/// still succeed on a nearly full disk. Therefore the ledger also counts as not ready for some time after a commit has
+/// failed for a lasting reason.
 ///
 /// An answer is cached for a second, so frequent checks add almost no load.
 final class Readiness: Sendable {
@@ -19,7 +20,7 @@ final class Readiness: Sendable {
     private struct State {
         var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
         var trial: Task<LedgerStorageError?, Never>?
-        /// The error of the last commit; `nil` if the commit succeeded.
+        /// The lasting error of the last commit; `nil` if the commit succeeded, or if its failure no longer counts.
         var failure: LedgerStorageError?
         /// The time at which the failure no longer counts. The next check sets this time, since a commit does not
         /// report its own time.
@@ -62,7 +63,7 @@ final class Readiness: Sendable {
             guard state.failure != nil else { return nil }
             let end = state.failureEnds ?? now.advanced(by: Self.failureLifetime)
             state.failureEnds = end
-            // An end too far in the future is from before the clock was set back.
+            // An end too far in the future was computed before the clock was set back.
             if now >= end || now.advanced(by: Self.failureLifetime) < end { state.failure = nil }
             return state.failure
         }
