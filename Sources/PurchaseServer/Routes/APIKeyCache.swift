@@ -4,8 +4,8 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// A cache of API keys, since apps send requests often. An entry expires after a second, because another process may
-/// revoke the key.
+/// Caches API keys, so that not every request reads its key from the ledger. An entry expires after a second, because
+/// another process may revoke the key.
 final class APIKeyCache: Sendable {
     /// The lifetime of an entry.
     private static let lifetime = Duration.seconds(1)

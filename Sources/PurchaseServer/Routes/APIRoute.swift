@@ -12,7 +12,7 @@ package struct APIRoute: Sendable {
     package let method: HTTPRequest.Method
     /// The path, with a `{name}` for each parameter.
     package let path: String
-    /// The purpose of the route, as a clause with the route as its subject.
+    /// The purpose of the route, as a predicate whose subject is the route, such as `returns a transaction`.
     package let summary: String
     /// The minimum role of the API key; `nil` if the route needs no key. Only ``Authentication`` can make a route with
     /// a role, so every such route authenticates its requests.
@@ -27,7 +27,8 @@ package struct APIRoute: Sendable {
     package let answer: any (Encodable & Sendable).Type
     /// The codes of the route's own errors.
     package let ownErrors: Set<ErrorCode>
-    /// Answers requests whose method the path lacks; `nil` if the server refuses such requests with 405.
+    /// Answers requests with a method that the path does not support, except OPTIONS and TRACE; `nil` if the server
+    /// refuses such requests with 405.
     let otherMethods: (@Sendable () -> Response)?
     let handler: @Sendable (Request, BasicRequestContext) async throws -> Response
 

@@ -11,7 +11,7 @@ import Reconciliation
 struct AppStoreRoutes: Sendable {
     let authentication: Authentication
 
-    /// The maximum length of a body in bytes: enough for an extension in all storefronts.
+    /// The maximum length of a body in bytes: enough for an extension that lists all storefronts.
     private static let bodyLimit = 16 << 10
 
     /// The timeout of a lookup or change at the App Store: a third of the default `requestTimeout`.

@@ -15,11 +15,11 @@ struct Authentication: Sendable {
     let service: LedgerService
     let bodies: BodyIntake
     let now: @Sendable () -> Timestamp
-    /// Returns the time of the machine. Customer tokens are checked by this time, because backends sign tokens by their
-    /// own clocks.
+    /// Returns the time of the machine, even if ``now`` returns a simulator's. Customer tokens are checked against the
+    /// machine's time, because backends date their tokens by real clocks.
     let wall: @Sendable () -> Timestamp
     /// Warnings, by bundle id, for the apps whose `sandboxAccess` is `none`. A warning is logged if an answer omits
-    /// entitlements of the sandbox that a reviewer may need.
+    /// sandbox entitlements, which App Review may need.
     let leftOut: [String: ThrottledWarning]
 
     /// Checks the key, the query and the customer token of a request.
@@ -68,7 +68,7 @@ struct AuthenticatedRequest: Sendable {
     let environment: RequestedEnvironment
     /// The app of the key.
     fileprivate let bundleId: String
-    /// The time of arrival: of the request's head, or in ``withBody(_:)`` of the whole body.
+    /// The time at which the head of the request arrived or, within ``withBody(_:)``, the whole body.
     private(set) var now: Timestamp
 
     var ledger: Ledger { authentication.service.ledger }
@@ -79,7 +79,7 @@ struct AuthenticatedRequest: Sendable {
     /// The catalogue of the app.
     var catalogue: Catalogue { ledger.rules.catalogue(scope) }
 
-    /// Asks the App Store about a customer's stale subscriptions, if the app has a key.
+    /// Asks the App Store about a customer's stale subscriptions, if the app has an In-App Purchase key.
     ///
     /// - Parameter holdings: The holdings of the customer in each environment that counts.
     /// - Returns: Whether the customer should be read again.
@@ -123,7 +123,7 @@ struct AuthenticatedRequest: Sendable {
         }
     }
 
-    /// Makes an answer from rows of the ledger, within the bounds; see
+    /// Makes an answer from rows of the ledger, within the bounds on memory; see
     /// ``BodyIntake/withAnswer(of:to:after:isAnswer:_:)``.
     ///
     /// - Parameter query: The records that the answer needs.
@@ -134,8 +134,8 @@ struct AuthenticatedRequest: Sendable {
         return try await authentication.bodies.withAnswer(of: rows, to: request, make)
     }
 
-    /// A parameter of the path, without percent encoding (RFC 3986 section 2.1), since clients differ about encoding
-    /// `@`.
+    /// A parameter of the path, without percent encoding (RFC 3986 section 2.1). Without decoding, `@` and `%40` would
+    /// be different, and clients send both.
     func parameter(_ name: String) throws -> String {
         let encoded = try parameters.require(name)
         guard encoded.utf8.contains(UInt8(ascii: "%")) else { return encoded }
@@ -204,8 +204,8 @@ extension AuthenticatedRequest {
             "The server records nothing of \(environment.rawValue): its configuration lacks it in environments.")
     }
 
-    /// Completes the refusal of a document from an environment outside the request. The configuration is correct, so
-    /// the log has no warning.
+    /// Explains the refusal of a document whose environment the configuration accepts, but the request excludes. The
+    /// mistake is the client's, so the operator gets no warning in the log.
     func explained(_ refusal: Refusal) -> Refusal {
         guard let found = refusal.environment.flatMap(AppStoreModel.Environment.init(rawValue:)),
             authentication.service.verifier.environments.contains(found)
@@ -217,7 +217,7 @@ extension AuthenticatedRequest {
     }
 
     /// Checks that the app's configuration has an entitlement, in a product or in the list of entitlements. Otherwise a
-    /// misspelt name would look like an entitlement without customers.
+    /// misspelt name would look like an entitlement that the customer does not have.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let products = ledger.rules.catalogue(of: bundleId).products.values
         let more = authentication.service.app(bundleId).entitlements

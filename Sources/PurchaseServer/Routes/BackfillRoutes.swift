@@ -14,8 +14,8 @@ struct BackfillRoutes: Sendable {
     /// The maximum length of a body in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     private static let bodyLimit = Limits.verifyReceiptRequest
 
-    /// The longest time for requests to the App Store: a third of the default `requestTimeout`. Requests begin in the
-    /// first half of this time, and a job reads the rest of the history.
+    /// The longest time for requests to the App Store: a third of the default `requestTimeout`. No request begins in
+    /// the second half of this time. If the history is not complete by then, a job reads the rest.
     private static let limit = Duration.seconds(20)
 
     var routes: [APIRoute] {

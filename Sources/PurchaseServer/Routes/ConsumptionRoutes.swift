@@ -39,7 +39,7 @@ struct ConsumptionRoutes: Sendable {
         ]
     }
 
-    /// A request of the App Store, and its outcome.
+    /// The App Store's consumption request about a transaction, and its outcome.
     private func request(_ request: AuthenticatedRequest) async throws -> ConsumptionBody? {
         let key = TransactionKey(try request.parameter("id"), in: request.scope)
         return try await request.ledger.consumptionJob(key).flatMap { ConsumptionBody($0) }
@@ -78,7 +78,8 @@ extension ConsumptionInformation {
         customerConsented = try members.flag("customerConsented")
         deliveryStatus = try members.word("deliveryStatus", of: DeliveryStatus.self)
         sampleContentProvided = try members.flag("sampleContentProvided")
-        // A later check refuses a number out of range, together with all other values that Apple would refuse.
+        // A value that is no whole number becomes -1. A later check refuses -1, as it refuses all values that Apple
+        // would refuse.
         consumptionPercentage = members.json["consumptionPercentage"].map { Int($0.integer ?? -1) }
         refundPreference = try members.word("refundPreference", of: RefundPreference.self)
     }

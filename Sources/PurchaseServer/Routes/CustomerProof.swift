@@ -11,15 +11,15 @@ import PurchaseLedger
 /// A customer token is a JSON Web Token (RFC 7519). The app's backend creates the token for a signed-in customer, with
 /// the customer's id as `sub` and the token's expiry as `exp`. `docs/customer-proof.md` shows how to create a token.
 public struct CustomerProof: Sendable {
-    /// The maximum length of a token in bytes. The limit leaves room for a long header, and for four bytes per byte of
-    /// the longest customer id.
+    /// The maximum length of a token in bytes. The limit leaves room for a long header, and for the longest customer id
+    /// even if escapes and base64 make it four times as long.
     static let tokenLimit = 4096
 
-    /// The longest time until a token expires. A token can be copied from a device, and there is no list of revoked
-    /// tokens.
+    /// The longest time until a token expires. A token can be copied from a device. Because there is no list of revoked
+    /// tokens, only the expiry ends its use.
     package static let maxLifetime = Duration.seconds(86_400)
 
-    /// The greatest lead of the backend's clock over the server's clock (RFC 7519 sections 4.1.4 and 4.1.5).
+    /// The tolerated lead of the backend's clock over the server's clock (RFC 7519 sections 4.1.4 and 4.1.5).
     static let clockLeeway = Duration.seconds(60)
 
     /// The minimum length of a secret in bytes: the length of the digest (RFC 7518 section 3.2).

@@ -77,7 +77,7 @@ struct CustomerRoutes: Sendable {
         return body
     }
 
-    /// An entitlement of a customer, active or not. An unknown customer has no entitlement.
+    /// Whether a customer has an active entitlement of this name. An unknown customer has none.
     private func entitlement(_ request: AuthenticatedRequest) async throws -> EntitlementCheckBody {
         let id = try request.customerId
         let name = try request.parameter("name")
@@ -91,8 +91,8 @@ struct CustomerRoutes: Sendable {
         var holdings = try await load()
         if await request.refresh(holdings.counted) { holdings = try await load() }
         let body = EntitlementCheckBody(name, holdings, at: request.now)
-        // The product may have been removed from the configuration after the purchase. Reading a customer stores no
-        // notice in the ledger, so the board gets the notice here.
+        // The entitlement may be missing because its product was removed from the configuration after the purchase. The
+        // ledger stores notices only when documents arrive, so this route puts the notice on the board itself.
         if !body.isActive { request.note(holdings.notices(of: request.scope.bundleId)) }
         request.noteLeftOut(body.activeIn)
         return body

@@ -36,7 +36,8 @@ struct EventRoutes: Sendable {
         }
     }
 
-    /// A number without a plus sign; `nil` if the number is out of range.
+    /// The number in a text; `nil` if the text is no number from 1 to 500. A plus sign, which `Int` would accept, is
+    /// refused.
     private static func limit(_ text: String) -> Int? {
         guard text.utf8.first != UInt8(ascii: "+") else { return nil }
         return Int(text).flatMap { (1...pageLimit).contains($0) ? $0 : nil }

@@ -44,7 +44,7 @@ struct HealthRoutes: Sendable {
 }
 
 extension LedgerService {
-    /// Logs the time of the last accepted notification, so that the log of each start has this time.
+    /// Logs the time of the last accepted notification, for the log of the server's start.
     package func logLastNotification(to logger: Logger) async {
         do {
             let time = try await lastNotification.time(in: ledger)

@@ -64,7 +64,8 @@ struct NotificationRoutes: Sendable {
 
     /// Records the receipt in a version 1 notification. The rest of the notification is not signed, and is not read.
     ///
-    /// - Throws: The same as ``receive(v2:)``.
+    /// - Throws: As ``receive(v2:)``, but never ``Refusal`` 503: a receipt that this version cannot read is a
+    ///   ``VerificationError``.
     private func receive(v1 body: [UInt8]) async throws {
         guard let receipt = ResponseBodyV1.latestReceipt(in: body) else {
             throw Refusal.invalid("The body is not {\"unified_receipt\": {\"latest_receipt\": …}}.")

@@ -2,8 +2,8 @@
 
 import Foundation
 
-/// The query parameters of a request, each at most once. A misspelt parameter is refused: without the client's filter,
-/// the answer would have unexpected content.
+/// The query parameters of a request, each at most once. Unknown parameters are refused: if the server ignored a
+/// misspelt filter, the answer would include more than the client expects.
 struct QueryParameters: Sendable {
     private var values: [String: String] = [:]
 
@@ -31,7 +31,8 @@ struct QueryParameters: Sendable {
 
     subscript(name: String) -> String? { values[name] }
 
-    /// A backend that expected only production events would deliver goods for sandbox purchases.
+    /// The fault of `environment` in a request for events, where it is no filter. If the parameter were ignored, a
+    /// backend that expects only production events would deliver goods for sandbox purchases.
     private static let noFilter = "is no filter here: events are of all environments, and each names its environment"
 
     /// The maximum length of a name in an error, in characters.

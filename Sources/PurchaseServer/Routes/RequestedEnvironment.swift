@@ -29,8 +29,8 @@ extension QueryParameters {
     }
 }
 
-/// The rule for the environments that count in an answer about a customer. Facts of two environments are never
-/// combined, but their answers are.
+/// The rule for the environments that count in an answer about a customer. Each environment is evaluated on its own
+/// facts. Only the results are put together in one answer.
 struct EnvironmentRule: Sendable {
     let requested: RequestedEnvironment
     /// The environments whose documents the ledger records.
@@ -39,7 +39,8 @@ struct EnvironmentRule: Sendable {
     /// The normalized ids of the customers whose sandbox purchases count with ``SandboxAccess/listed``.
     let sandboxCustomers: Set<String>
 
-    /// The environments to load: all environments that may count, and environments with entitlements that do not count.
+    /// The environments to load. These are all environments that may count, and also others, because the answer names
+    /// those in which the customer has entitlements that do not count.
     var loaded: Set<Environment> {
         switch requested {
         case .unnamed: configured.union(RequestedEnvironment.appStore)

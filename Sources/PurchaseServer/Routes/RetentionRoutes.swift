@@ -13,13 +13,13 @@ struct RetentionRoutes: Sendable {
     /// the queue. A genuine request has some 5 KB.
     private static let bodyLimit = 64 << 10
 
-    /// The longest time for verification: less than half of 700 ms. After 700 ms the App Store shows its own default
-    /// message. The rest of the time is for the network and the signature.
+    /// The longest time for verification. The App Store waits 700 ms, and then shows its own default message.
+    /// Verification gets less than half of this time, and the rest is for the network and the signature.
     private static let deadline = Duration.milliseconds(300)
 
     /// The greatest difference between a request's signing date and now for which the server signs an offer. The App
-    /// Store asks in real time, so an old request is a replay. Each replay would otherwise yield a new offer. The
-    /// tolerance is for different clocks.
+    /// Store asks in real time, so an old request is a replay, and each replay would otherwise yield a new offer. The
+    /// tolerance allows for clocks that differ.
     private static let freshness = Duration.seconds(600)
 
     private let service: LedgerService
@@ -56,8 +56,8 @@ struct RetentionRoutes: Sendable {
 
     /// Answers `{"signedPayload": …}`.
     ///
-    /// - Throws: ``VerificationError`` if the App Store did not sign the request; ``Refusal`` if there is no message.
-    ///   The App Store then shows its own default message.
+    /// - Throws: ``VerificationError`` if the request is not genuine, or not for an app and environment of this server;
+    ///   ``Refusal`` if there is no message. The App Store then shows its own default message.
     private func answer(to body: [UInt8]) async throws -> RealtimeResponseBody {
         let payload = try Refusal.signedPayload(in: body)
         switch await verified(payload) {
@@ -79,7 +79,8 @@ struct RetentionRoutes: Sendable {
                 await clock.pause(for: Self.deadline)
                 return nil
             }
-            // The first result ends the other task. A cancelled verification ends at once.
+            // The first result cancels the other task. A verification cancelled at the deadline still returns an
+            // outcome, and does so at once.
             for await outcome in group {
                 group.cancelAll()
                 if let outcome { return outcome }
@@ -104,7 +105,8 @@ struct RetentionRoutes: Sendable {
         service.apps.values.first { $0.retention != nil && $0.identity.appAppleId == appleId && appleId != nil }
     }
 
-    /// The app that an unverified request names. The answer is only the default message, and that message is no secret.
+    /// The app that an unverified request names. The request need not be trusted, because its answer is only the
+    /// default message, which is no secret.
     private func app(claimedBy payload: String) -> AppConfiguration? {
         // A text without claims names no app.
         let claims = (try? JWS(payload.utf8)).flatMap { JSONValue(readable: $0.payload) }
@@ -151,8 +153,9 @@ struct RetentionRoutes: Sendable {
 }
 
 extension Refusal {
-    /// The refusal of a request without a message. Apple documents no answer without a message. After any failure, the
-    /// App Store shows the default message from its API, if there is one.
+    /// The refusal of a request for which the configuration has no message. Apple documents no answer for this case.
+    /// After any failure, however, the App Store shows the default message that was set through its API, if there is
+    /// one.
     fileprivate static let noRetentionMessage = Refusal(
         .noRetentionMessage, "The configuration has no message for this request.")
 }

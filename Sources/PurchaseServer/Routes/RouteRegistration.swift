@@ -12,7 +12,8 @@ extension Router<BasicRequestContext> {
     ]
 
     /// Adds routes, and OPTIONS of each path and of the whole server. Other methods of a path get 405 with `Allow` (RFC
-    /// 9110 section 15.5.6). Call this function once.
+    /// 9110 section 15.5.6), unless a route of the path answers them; see ``APIRoute/otherMethods``. Call this function
+    /// once per router, with all routes.
     func add(_ routes: [APIRoute]) -> Self {
         for route in routes { on(RouterPath(route.path), method: route.method, use: route.handler) }
         for (path, routes) in Dictionary(grouping: routes, by: \.path) {

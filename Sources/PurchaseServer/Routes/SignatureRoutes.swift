@@ -14,7 +14,7 @@ struct SignatureRoutes: Sendable {
     let signing: AppSigning?
     let apps: [String: AppConfiguration]
 
-    /// The maximum length of a body in bytes: an Advanced Commerce request with some hundred items.
+    /// The maximum length of a body in bytes: enough for an Advanced Commerce request with about a hundred items.
     private static let bodyLimit = 64 << 10
 
     private static let promotionalOffer = APIBody(

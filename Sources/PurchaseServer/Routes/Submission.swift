@@ -96,7 +96,8 @@ private struct PresentedDocuments {
     private var names: Set<DocumentDigest> = []
     private var found: [Evidence] = []
     private var transactions: [Verified<JWSTransactionDecodedPayload>] = []
-    /// Renewal info, which names no app until a transaction binds it.
+    /// The renewal info. It names no app itself, so it counts only with a transaction of the same subscription, which
+    /// does.
     private var renewals: [(reference: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
 
     /// Verifies a document: a signed transaction, renewal info, or an app receipt.
@@ -123,8 +124,8 @@ private struct PresentedDocuments {
             add(Evidence(transaction))
         } catch {
             guard error.code == .otherKind else { throw error }
-            // Apple's answers about subscriptions have renewal info beside each transaction. For any other kind of
-            // document, the first error names the expected kind.
+            // The token may be renewal info: Apple's answers about subscriptions have it beside each transaction. For
+            // any other kind of document, the first error is thrown, because it names the expected kind.
             let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now)
             guard let renewal else { throw error }
             renewals.append((reference, renewal))
@@ -154,8 +155,9 @@ private struct PresentedDocuments {
 }
 
 extension [Verified<JWSTransactionDecodedPayload>] {
-    /// The transactions in the order in which they may bind renewal info. Transactions whose period ends at the renewal
-    /// date come first, then the newest purchases. In Xcode two subscriptions may have the same id.
+    /// The transactions in the order in which they are tried for renewal info. Transactions whose period ends at the
+    /// renewal date come first, then the newest purchases. The order matters in Xcode, where two subscriptions may have
+    /// the same id.
     fileprivate func ordered(by renewal: Verified<JWSRenewalInfoDecodedPayload>) -> Self {
         let end = renewal.payload.renewalDate
         func rank(_ transaction: Verified<JWSTransactionDecodedPayload>) -> (Int, Int64) {

@@ -22,8 +22,8 @@ struct VerifyReceiptRoutes: Sendable {
         ]
     }
 
-    /// The response to a request with a method other than POST. The App Store answers such a request in the body
-    /// instead of with 405.
+    /// The response to a request with a method other than POST. As the App Store does, the server answers such a
+    /// request with a status in the body instead of with 405.
     private func notPost() -> Response {
         let status = VerifyReceiptStatus.unreadableRequest
         RequestNotes.add { $0.verifyReceiptStatus = status.rawValue }
@@ -39,8 +39,8 @@ struct VerifyReceiptRoutes: Sendable {
             RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Answer(json: answer.json)
         } catch let refusal as Refusal where refusal.isOverload {
-            // Some clients of verifyReceipt read the HTTP status, others the status in the body. Both ask the client to
-            // retry.
+            // Some clients of verifyReceipt read the HTTP status, others the status in the body, so both ask the client
+            // to retry.
             return Answer(
                 json: VerifyReceiptResponse(status: .unavailable).json, refusal.status, headers: refusal.headers)
         }
