@@ -8,7 +8,7 @@ import Logging
 // The server's response to a client if Apple's server refused a request or did not answer.
 
 extension Refusal {
-    /// The refusal of a request because of Apple's server.
+    /// The refusal of a client's request because the server's own request to the App Store failed.
     init(_ error: AppStoreAPIError) {
         switch error.code {
         case .noServer, .invalidRequest: self = .invalid(error.message)
@@ -26,7 +26,7 @@ extension Refusal {
         retryAt = error.retryAt
     }
 
-    /// The log message for an error: whether Apple refused, did not answer, or got no request at all.
+    /// The log message for an error: whether Apple refused, did not answer usefully, or got no request at all.
     static func logMessage(_ error: AppStoreAPIError) -> Logger.Message {
         switch error.code {
         case .noServer, .invalidRequest, .overBudget: "The App Store was not asked"

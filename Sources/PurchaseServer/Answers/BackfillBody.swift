@@ -10,11 +10,12 @@ struct BackfillBody: Encodable, Sendable {
     var complete: Bool
     /// The number of new documents in the ledger.
     var recorded: Int?
-    /// The number of documents without new facts: known documents, and documents that repeat known facts.
+    /// The number of documents without new facts: documents that the ledger already had, and documents that repeat its
+    /// facts.
     var alreadyKnown: Int?
     /// The original transaction ids of the customer's purchases, in order.
     var originalTransactionIds: [String]?
-    /// The number of invalid documents from the App Store.
+    /// The number of documents in the App Store's answers that the server refused as invalid.
     var refused: Int?
     /// The fault of the first refused document; absent if the server refused no document.
     var refusal: String?

@@ -18,8 +18,8 @@ struct CountedHoldings {
             .map { ($0.key, $0.value) }
     }
 
-    /// An entitlement per name, in order of the names. The first environment with an active entitlement of that name
-    /// counts.
+    /// An entitlement per name, in order of the names. If several environments have an active entitlement of the same
+    /// name, the first environment counts.
     var entitlements: [(entitlement: Entitlement, environment: Environment)] {
         var first: [String: (Entitlement, Environment)] = [:]
         for (environment, holdings) in counted {

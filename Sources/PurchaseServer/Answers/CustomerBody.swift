@@ -16,7 +16,7 @@ struct CustomerBody: Encodable, Sendable {
     var bundleId: String
     /// The environments that count, production first.
     var environments: [String]
-    /// The time for which the answer holds, in milliseconds since 1970.
+    /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp
     /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
@@ -120,7 +120,7 @@ struct EntitlementCheckBody: Encodable, Sendable {
     var name: String
     /// Whether the customer has the entitlement now.
     var isActive: Bool
-    /// The time for which the answer holds, in milliseconds since 1970.
+    /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp
     /// The time at which the answer changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
@@ -158,15 +158,17 @@ struct ConsumableBody: Encodable, Sendable {
     var quantity: Int
     /// The number of revoked items: 0 to `quantity`.
     var revokedQuantity: Int
-    /// Whether a claim ever took the purchase from another customer.
+    /// Whether the consumable may have been credited to another customer before: a claim moved the purchase from that
+    /// customer, or that customer was erased.
     var transferred: Bool
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// ``PurchaseStanding/claimants``.
     var claimants: Int?
 
-    /// - Parameter isTransferred: Whether this customer claimed the purchase from another customer. The earlier
-    ///   customer may have used the consumable already.
+    /// - Parameter isTransferred: Whether the purchase belonged to another customer before, who may have used the
+    ///   consumable already.
     init(_ purchase: ConsumablePurchase, _ standing: PurchaseStanding, isTransferred: Bool) {
         productId = purchase.productId
         transactionId = purchase.transactionId
@@ -184,14 +186,15 @@ struct ConsumableBody: Encodable, Sendable {
 struct SubmissionBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents without new facts: known documents, and documents that repeat known facts.
+    /// The number of documents without new facts: documents that the ledger already had, and documents that repeat its
+    /// facts.
     var alreadyKnown: Int
     /// The original transaction ids of the purchases that other customers keep, in order.
     var keptByOthers: [String]
     /// The purchases in `keptByOthers` that moved too often: further claims to them are refused for now.
     var tooManyClaims: [RefusedClaim]
-    /// The number of customers that presented a submitted purchase. If there are several such purchases, the greatest
-    /// number counts.
+    /// The number of customers that presented a submitted purchase; absent if no submitted purchase had several. The
+    /// greatest number counts if several purchases had; see ``PurchaseStanding/claimants``. For a server key only.
     var claimants: Int?
     /// The customer after the submission.
     var customer: CustomerBody

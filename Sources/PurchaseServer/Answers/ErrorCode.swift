@@ -16,7 +16,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case revocationUnknown, otherKind, otherPurchase, otherApp, otherEnvironment, unreadable
 
     /// The usual HTTP status of a response with this code. Three codes have exceptions. The status of `refused` depends
-    /// on the reason. `appStoreRefused` has the status of Apple's response. `unreadable` has status 503 for a
+    /// on the reason. `appStoreRefused` has the status of Apple's response. `unreadable` has status 503 for a version 2
     /// notification, so that the App Store repeats the notification.
     package var status: HTTPResponse.Status {
         switch self {

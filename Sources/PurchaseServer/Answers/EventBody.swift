@@ -36,7 +36,7 @@ struct EventBody: Encodable, Sendable {
     var originalTransactionId: String?
     /// The members of ``EventContent``. A newer version may have written other members.
     ///
-    /// An event with a damaged body has no content. Followers can therefore read past the damaged event, and
+    /// An event with a damaged body is sent without content, so that clients can read the events after it.
     /// `quittance check` reports the damage.
     var content: WrittenMembers
 
@@ -52,8 +52,8 @@ struct EventBody: Encodable, Sendable {
     }
 
     /// A stored body as a JSON object without white space around its braces. The result is empty if the body is not a
-    /// JSON object, or repeats a member of ``EventBody``. A parser may reject a page with a duplicate name, and a
-    /// follower could then not read past the event.
+    /// JSON object, or repeats a member of ``EventBody``. A parser may reject a page with a duplicate name, and its
+    /// client could then read no later event.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let json = JSONValue(readable: body), let members = json.members else { return [] }
         guard members.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }

@@ -4,13 +4,14 @@ import AppStoreModel
 import PurchaseLedger
 package import Reconciliation
 
-/// The JSON of the App Store's transactions for an order or a customer's refunds.
+/// The JSON of the transactions that the App Store returned for an order, or as a customer's refunds.
 package struct FoundTransactionsBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents without new facts: known documents, and documents that repeat known facts.
+    /// The number of documents without new facts: documents that the ledger already had, and documents that repeat its
+    /// facts.
     var alreadyKnown: Int
-    /// The number of invalid documents from the App Store.
+    /// The number of documents in the App Store's answers that the server refused as invalid.
     var refused: Int
     /// The fault of the first refused document; absent if the server refused no document.
     var refusal: String?
@@ -26,7 +27,7 @@ package struct FoundTransactionsBody: Encodable, Sendable {
         let ledger = reconciler.ledger
         let scope = reconciler.scope
         for id in found.transactionIds {
-            // The ledger has no facts about an erased customer.
+            // The ledger has no facts about the purchases of an erased customer, so they are skipped.
             guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
                 let body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
             else { continue }

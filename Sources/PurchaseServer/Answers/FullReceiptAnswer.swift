@@ -6,7 +6,7 @@ import PurchaseLedger
 import ReceiptCoding
 
 /// The additions of verifyReceipt to a receipt with auto-renewable subscriptions: the renewals, refunds and plans that
-/// the ledger has recorded since.
+/// the ledger knows beyond the receipt.
 struct FullReceiptAnswer: Sendable {
     let receipt: Verified<AppReceipt>
     let scope: LedgerScope
@@ -33,16 +33,17 @@ struct FullReceiptAnswer: Sendable {
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
     }
 
-    /// The error for an incomplete answer: a newer receipt has purchases of chains whose rows were not counted.
+    /// The reason to make the answer again: a newer receipt has purchases of further chains, whose rows were not
+    /// counted when memory was reserved for the answer.
     struct Uncounted: Error {
         var chains: Set<ChainKey>
     }
 
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
-    /// A row comes from facts. The server reads few documents: the newest receipt, and the newest renewal info of each
-    /// subscription. Facts lack the product and the offer of renewal info, and do not record whether renewal info
-    /// mentions billing retry.
+    /// The rows are made from facts, so that the server must read only few documents: the newest receipt, and the
+    /// newest renewal info of each subscription. The renewal info is read because facts lack its product and its offer,
+    /// and do not record whether it mentions billing retry.
     ///
     /// - Parameters:
     ///   - latestOnly: Whether to add only the newest transaction of each subscription (`exclude-old-transactions`).
@@ -73,8 +74,8 @@ struct FullReceiptAnswer: Sendable {
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
-        // The verifier made the receipt in the request canonical. A receipt that an earlier version of the server
-        // stored may not be canonical.
+        // If the newest receipt is the one in the request, the answer has it in the canonical form that the verifier
+        // made. The stored copy is not used, because an earlier version of the server may have stored another form.
         let stored = newest == documents.sent ? nil : documents[newest]
         response.latestReceipt = Base64.encode(stored ?? receipt.document)
         return .success(response)
@@ -86,7 +87,7 @@ struct FullReceiptAnswer: Sendable {
 }
 
 extension Chain {
-    /// The newest receipt with each transaction.
+    /// For each transaction, the newest receipt that has it.
     fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
 
     /// The chain's key, and its keys before it was migrated.
@@ -131,8 +132,8 @@ private struct ChainRows {
         }
         // `current` comes from the newer of the signed transaction and the receipt, so its dates are current.
         row.expiresDate = current.expiresDate
-        // A receipt has the date on which an upgrade ended the period. A signed transaction has no member for that
-        // date.
+        // The date on which an upgrade ended the period comes from a receipt, because a signed transaction has no
+        // member for it.
         row.cancellationDate =
             current.revocation?.date
             ?? (current.isUpgraded ? row.cancellationDate ?? fact.receipt?.revocation?.date : nil)

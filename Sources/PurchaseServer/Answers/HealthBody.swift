@@ -6,7 +6,8 @@ import AppStoreModel
 struct HealthBody: Encodable, Sendable {
     /// `live`, `ready`, or `degraded` if a part of the ledger takes no writes.
     var status = "ready"
-    /// The time of the last accepted notification. Absent if there is no ledger; `null` if no notification is known.
+    /// The time of the last accepted notification. Absent in `/health/live`, and if there is no ledger; `null` if no
+    /// notification is known.
     var lastNotificationAccepted: Nullable<Timestamp>?
     /// The problems that need the operator's attention, as sentences; absent if there are none.
     var concern: String?

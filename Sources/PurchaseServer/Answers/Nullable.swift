@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A member that is encoded as `null`, and not omitted, if it has no value: the server knows that there is no value.
+/// A member that is encoded as `null` if it has no value, instead of being omitted. `null` says that the value does not
+/// exist or is unknown.
 @propertyWrapper
 struct Nullable<Value: Encodable & Sendable>: Encodable, Sendable {
     var wrappedValue: Value?

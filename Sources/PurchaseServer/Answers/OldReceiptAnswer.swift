@@ -14,7 +14,8 @@ struct OldReceiptAnswer: Sendable {
     let receipt: VerifiedTransactionReceipt
     let environment: Environment
 
-    /// Whether the receipt is for an auto-renewable subscription: only their old receipts have an expiry date.
+    /// Whether the receipt is for an auto-renewable subscription: among old receipts, only those of such subscriptions
+    /// have an expiry date.
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
     /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
@@ -73,7 +74,8 @@ struct OldReceiptAnswer: Sendable {
 }
 
 extension SubscriptionState {
-    /// Whether the subscription is active, in billing grace, or stale for less than the leeway.
+    /// Whether the subscription is active, in billing grace, or stale but still within the leeway after its expiry
+    /// date.
     fileprivate func isRunning(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         guard status == .stale else { return status == .active || status == .billingGrace }
         return governing.expiresDate.map { now < $0.advanced(by: catalogue.staleLeeway) } ?? false

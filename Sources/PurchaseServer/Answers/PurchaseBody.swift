@@ -3,14 +3,14 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The environment of a purchase, and the facts in answers that the App Store did not sign.
+/// The environment of a purchase, and the values that this server adds to the App Store's facts in an answer.
 struct PurchaseStanding: Sendable {
     /// The environment of the purchase.
     var environment: Environment
     /// True if the configuration refuses the purchase, otherwise `nil`.
     var refused: Bool?
-    /// The number of customers that presented the purchase; `nil` if at most one customer did, or if the answer omits
-    /// the number.
+    /// The number of customers that presented the purchase: the first, and those of the last 30 days, at most 16. `nil`
+    /// if at most one customer did, or if the answer omits the number.
     var claimants: Int?
 
     init(isRefused: Bool, in environment: Environment) {
@@ -45,7 +45,7 @@ struct SubscriptionBody: Encodable, Sendable {
     var subscriptionGroupIdentifier: String?
     /// The end of the governing period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
-    /// The end of access, exclusive, in milliseconds since 1970; `null` if there is none.
+    /// The end of access, exclusive, in milliseconds since 1970; `null` if there is no access.
     @Nullable var accessUntil: Timestamp?
     /// The time at which the status changes if no document arrives, in milliseconds since 1970; `null` for never.
     @Nullable var nextChange: Timestamp?
@@ -63,7 +63,8 @@ struct SubscriptionBody: Encodable, Sendable {
     var commitment: CommitmentBody?
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// ``PurchaseStanding/claimants``.
     var claimants: Int?
 
     init(_ state: SubscriptionState, _ standing: PurchaseStanding) {
@@ -135,7 +136,8 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     /// - Throws: ``Refusal/invalidPeriodsCursor``.
     init?(_ chain: Chain, _ catalogue: Catalogue, before cursor: String?, at now: Timestamp) throws {
         guard let state = chain.subscription(catalogue, at: now) else { return nil }
-        // The cursor is the id of the first period on the previous page. Later renewals do not move that period.
+        // The cursor is the id of the earliest period on the page before. Renewals between two requests therefore do
+        // not shift the pages.
         let all = chain.purchases
         let end = cursor.map { cursor in all.firstIndex { $0.transactionId == cursor } } ?? all.endIndex
         guard let end else { throw Refusal.invalidPeriodsCursor }
@@ -170,7 +172,7 @@ struct PurchaseBody: Encodable, Sendable {
     var isUpgraded: Bool
     /// The time of the refund or revocation, in milliseconds since 1970.
     @Nullable var revocationDate: Timestamp?
-    /// Apple's number of the reason.
+    /// Apple's number of the reason for the revocation.
     var revocationReason: Open<RevocationReason>?
     /// Apple's word for the kind of the revocation.
     var revocationType: Open<RevocationType>?
@@ -200,7 +202,8 @@ struct PurchaseBody: Encodable, Sendable {
     var billingPeriodNumber: Int?
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
-    /// The number of customers that presented the purchase, if greater than one; for a server key only.
+    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// ``PurchaseStanding/claimants``.
     var claimants: Int?
     /// The name of the document that proves the transaction; for a server key only.
     var evidence: SourceBody?

@@ -75,7 +75,7 @@ struct Refusal: Error {
             .joined(separator: ", ")
     }
 
-    /// The client may send the body without a content coding (RFC 9110 section 12.5.3).
+    /// `Accept-Encoding` tells the client to send the body without a content coding (RFC 9110 section 12.5.3).
     static let encoded = Refusal(
         .refused, "The server reads no compressed body: omit Content-Encoding.", status: .unsupportedMediaType,
         headers: [.acceptEncoding: "identity"])
@@ -116,7 +116,8 @@ extension Refusal {
     /// The refusal of a document: 503 if the same document may be accepted later, otherwise 400.
     ///
     /// - Parameter namesApps: Whether the message may name the apps that the verifier accepts. Clients without a key
-    ///   must not learn these apps. Clients with a key know the app of the key.
+    ///   must not learn these apps. For a client with a key, the verifier accepts only the app of the key, which the
+    ///   client knows.
     init(_ error: VerificationError, namesApps: Bool = false) {
         let isSecret = error.code == .otherApp && !namesApps
         self.init(
@@ -185,7 +186,7 @@ extension Refusal {
                 .otherRoots, "The ledger does not mix these documents with those of other roots. Nothing was recorded.")
             return
         }
-        // An unresponsive database may have committed.
+        // A database that did not respond may have committed all the same.
         let outcome = error.code == .unavailable ? "may or may not have recorded this" : "has recorded nothing"
         self.init(
             .storageUnavailable, "The ledger is unavailable, and \(outcome). Retry later.")

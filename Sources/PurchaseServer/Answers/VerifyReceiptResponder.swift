@@ -57,7 +57,7 @@ struct VerifyReceiptResponder: Sendable {
 
         fileprivate let document: Document
         fileprivate let password: String?
-        /// Whether to answer with the newest transaction of each subscription alone.
+        /// Whether to answer with only the newest transaction of each subscription.
         fileprivate let latestOnly: Bool
         fileprivate let now: Timestamp
 
@@ -85,8 +85,8 @@ struct VerifyReceiptResponder: Sendable {
     /// Notes the form of the input for the log. The answer stays as strict as the App Store's.
     @inline(never)
     private static func noteForm(of body: [UInt8]) {
-        // The body is JSON, because a body that is not JSON has a different status. Without the member, the form of the
-        // body itself counts.
+        // The body is JSON here, because a body that is not JSON gets a different status. If the member is missing, the
+        // form of the body itself is noted.
         let data = JSONValue(readable: body)?["receipt-data"]?.string.map { Array($0.utf8) }
         let form = InputForm.name(of: (data ?? body)[...])
         RequestNotes.add { $0.form = form }
@@ -132,7 +132,7 @@ struct VerifyReceiptResponder: Sendable {
     private static func status(of error: any Error) -> VerifyReceiptStatus {
         if let status = error as? VerifyReceiptStatus { return status }
         if error is VerificationError { return .unauthenticReceipt }
-        // A failure of the server does not concern the receipt.
+        // The server failed, so the status must not call the receipt invalid.
         RequestNotes.add { $0.failure = error }
         return error is LedgerStorageError ? .unavailable : .internalDataAccess
     }
@@ -172,7 +172,8 @@ extension VerifyReceiptResponder {
         switch first {
         case .success(let answer): return answer
         case .failure(let uncounted):
-            // A newer receipt has purchases that are missing from this receipt: their rows count too.
+            // A newer receipt has purchases that are missing from this receipt, so their rows are counted too for the
+            // second attempt.
             let rows = rows + (try await service.ledger.statementCount(of: uncounted.chains))
             return try await bodies.withAnswer(of: rows, to: request) {
                 let second = try await complete(full, from: service.ledger, question, besides: uncounted.chains)
@@ -198,8 +199,8 @@ extension VerifyReceiptResponder {
 
     private func answer(_ response: VerifyReceiptResponse) -> Reply { Reply(response.status, json: response.json) }
 
-    /// Verifies a receipt. The verifier of the ledger's own apps is tried first, since most receipts are theirs. Then
-    /// the verifier of any app is tried.
+    /// Verifies a receipt. The verifier of the ledger's own apps is tried first, since most receipts are theirs. If it
+    /// refuses the app or the environment, the verifier of all apps is tried.
     ///
     /// - Returns: The receipt, and the ledger's reason to refuse the receipt; `nil` if the ledger accepts the receipt.
     private func verify(

@@ -5,8 +5,9 @@ public import PurchaseLedger
 
 /// The customers whose sandbox purchases count if a request names no environment.
 ///
-/// App Review and TestFlight buy in the sandbox with the app from the App Store. App Review rejects an app that does
-/// not deliver. Anyone with access to the app in TestFlight may then buy there without paying.
+/// App Review and TestFlight use the same build as the customers of the App Store, but buy in the sandbox. App Review
+/// rejects an app that does not deliver these purchases. If they count, however, anyone with access to the app in
+/// TestFlight gets the goods without paying.
 public enum SandboxAccess: String, CaseIterable, Sendable {
     /// Sandbox purchases of all customers count.
     case all
@@ -22,8 +23,8 @@ public struct AppConfiguration: Sendable {
     public var identity: AppIdentity
     /// The app's products and their entitlements.
     public var catalogue = Catalogue()
-    /// Names of further entitlements, which no product in ``catalogue`` grants. The server refuses a question for any
-    /// other name.
+    /// Names of further entitlements, which no product in ``catalogue`` grants. The server refuses to check an
+    /// entitlement that is neither here nor in the catalogue.
     public var entitlements: Set<String> = []
     /// The customers whose sandbox purchases count if a request names no environment.
     public var sandboxAccess = SandboxAccess.all
@@ -38,8 +39,8 @@ public struct AppConfiguration: Sendable {
     public var refusedPurchases: Set<String> = []
     /// Checks the customer tokens of requests with a client key; `nil` if the app requires no tokens.
     public var customerProof: CustomerProof?
-    /// The key for the app's offers and for requests to the App Store; `nil` if the server signs and requests nothing
-    /// for the app.
+    /// The key for the app's offers and for requests to the App Store; `nil` if the server neither signs for the app
+    /// nor sends requests about it.
     public var inAppPurchaseKey: InAppPurchaseKeyFile?
     /// The promotional offers that the server signs for a client key, by product.
     public var clientOffers: [String: Set<String>] = [:]

@@ -21,7 +21,7 @@ import PurchaseLedger
 /// }
 /// ```
 struct ConfigurationFile {
-    /// Settings by name. Commas separate several values.
+    /// The settings as text, by name. Commas separate the values of a setting with several values.
     private(set) var settings: [String: String] = [:]
     private(set) var apps: [AppConfiguration] = []
     private let root: ConfigurationMember

@@ -56,7 +56,7 @@ extension ConfigurationMember {
         guard let values = found.array else { return try member.scalar() }
         var texts: [String] = []
         for value in values {
-            // An element of an array may contain a comma, such as the name of a file.
+            // An element, such as the name of a file, may itself contain a comma, which is escaped here.
             let text = try self.member(name, value).scalar()
             texts.append(text.replacing("\\", with: "\\\\").replacing(",", with: "\\,"))
         }
@@ -120,7 +120,8 @@ extension ConfigurationMember {
         }
     }
 
-    /// The members. A duplicate name is an error, because parsers differ about which of the members counts.
+    /// The members of this object. A duplicate name is an error, because parsers differ about which of the two members
+    /// counts.
     private func distinctMembers() throws(ConfigurationError) -> [JSONValue.Member] {
         guard let members = value.members else { throw error("Expected an object.") }
         var names: Set<String> = []
@@ -165,7 +166,8 @@ extension ConfigurationMember {
         let reference = path.reduce(into: "") { reference, step in
             switch step {
             case .member(let given, _):
-                // The operator may have put an address, with a password, in the place of a setting's name.
+                // The operator may by mistake have put a database's address, with its password, in the place of a
+                // setting's name. The error then hides the text.
                 let name = given.mayHavePassword ? "…" : given
                 reference += reference.isEmpty ? name : ".\(name)"
             case .element(let index): reference += "[\(index)]"
@@ -174,8 +176,8 @@ extension ConfigurationMember {
         return ConfigurationError(text, offset: offset, (reference.isEmpty ? "" : reference + ": ") + message)
     }
 
-    /// The offset of an element of the first array, or of a member of the first object, after `start`. The text is
-    /// valid JSON, so counting the brackets and commas outside strings is enough.
+    /// The offset of an item of an array or object: of the first array or object that begins at `start` or later. The
+    /// text is valid JSON, so counting the brackets and commas outside strings is enough.
     private func offset(ofItem index: Int, from start: Int) -> Int {
         var depth = 0
         var rest = index

@@ -29,11 +29,11 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
         return "\(file): By its name this is the key \(match.1), but keyId is \(keyId). One of them is wrong."
     }
 
-    /// The maximum size of the file in bytes: many times a key's 260.
+    /// The maximum size of the file in bytes: a key has about 260.
     private static let maxFileBytes = 16 << 10
 
-    /// The permissions forbidden to other users of the machine. The group may have permissions: Kubernetes gives a
-    /// container's group access to its secrets.
+    /// The permissions of users who are neither the owner nor in the group. The file must not grant any of them. The
+    /// group may have permissions, because Kubernetes gives a container's group access to its secrets.
     private static let ofOthers: mode_t = 0o007
 
     /// Reads the key. No error contains any content of the file.
@@ -54,7 +54,7 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
     /// The content of the file. The permissions are checked on the open descriptor, so that no other file can take the
     /// file's place in between (TOCTOU).
     private func contents() throws(KeyFileError) -> [UInt8] {
-        // Without O_NONBLOCK, `open` would block at a pipe.
+        // Without O_NONBLOCK, `open` would block if the file is a named pipe.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw failure(String(cString: strerror(errno))) }
         defer { close(descriptor) }

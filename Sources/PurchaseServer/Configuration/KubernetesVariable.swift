@@ -3,11 +3,12 @@
 /// Recognises the environment variables that Kubernetes gives to each container about the services of its namespace.
 /// The variables of a service whose name begins with "quittance" begin with `QUITTANCE_`, as settings do.
 ///
-/// The names follow the links of Docker containers: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT`, `NAME_SERVICE_PORT_HTTP`,
-/// `NAME_PORT`, `NAME_PORT_8080_TCP`, and the last name with `_PROTO`, `_PORT` and `_ADDR`.
+/// The names are those of Docker's old container links: `NAME_SERVICE_HOST`, `NAME_SERVICE_PORT`,
+/// `NAME_SERVICE_PORT_HTTP`, `NAME_PORT`, `NAME_PORT_8080_TCP`, and the last name with `_PROTO`, `_PORT` and `_ADDR`.
 enum KubernetesVariable {
-    /// Whether the name and the value of a variable both have the form of Kubernetes. `QUITTANCE_PORT` is a setting.
-    /// The variable is ignored only with a value such as `tcp://10.0.0.1:8080`, which is not a port.
+    /// Whether the name and the value of a variable both have the form of Kubernetes. The name alone does not decide,
+    /// because `QUITTANCE_PORT` is also a setting. It is Kubernetes's variable only if its value is one such as
+    /// `tcp://10.0.0.1:8080`, which is no port number.
     static func matches(_ name: String, _ value: String) -> Bool {
         guard name.hasPrefix("QUITTANCE_") else { return false }
         if name.hasSuffix("_SERVICE_HOST") { return IPAddress(value) != nil }

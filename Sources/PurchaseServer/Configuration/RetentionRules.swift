@@ -7,7 +7,8 @@ public import AppStoreModel
 public struct RetentionRules: Hashable, Sendable {
     /// The rules. The first applicable rule decides.
     public var rules: [Rule] = []
-    /// The UUID of the message if no rule applies, or if the request cannot be verified in time; `nil` for no message.
+    /// The UUID of the message if no rule applies, if the request is unreadable or cannot be verified in time, or if
+    /// the offer of the rule cannot be signed; `nil` for no message.
     public var defaultMessage: String?
 
     /// Creates an empty list of rules, without a default message.
@@ -64,7 +65,7 @@ public struct RetentionRules: Hashable, Sendable {
         }
     }
 
-    /// The answer to a doubtful request: a message without an addition. A message alone needs neither a key nor a
-    /// verified request.
+    /// The answer with the default message alone. Without an addition, the message needs neither a key nor a verified
+    /// request.
     package var defaultAnswer: RetentionAnswer? { defaultMessage.map(RetentionAnswer.message) }
 }

@@ -11,8 +11,8 @@ public struct ServerBounds: Sendable {
     /// The maximum number of open connections per client. A client is an IPv4 address or an IPv6 network of 64 bits.
     /// ``trustedProxies`` are exempt.
     public var connectionsPerPeer = 100
-    /// The trusted proxies. The bounds per client do not apply to a proxy: its `X-Forwarded-For` names the client.
-    /// Loopback is always trusted.
+    /// The trusted proxies. The bounds per client do not apply to the proxy itself, whose `X-Forwarded-For` field names
+    /// the actual client. Loopback is always trusted.
     public var trustedProxies: [IPNetwork] = []
     /// The maximum number of bytes of long request bodies and long responses in memory.
     public var bodyBytesInFlight = 256 << 20
@@ -22,7 +22,7 @@ public struct ServerBounds: Sendable {
     public var bodyTimeout = Duration.seconds(30)
     /// The longest time from the end of a request's head until the whole response is sent.
     public var requestTimeout = Duration.seconds(60)
-    /// The longest time for which a response being sent may make no progress: the client takes no byte.
+    /// The longest time for which the sending of a response may stall because the client takes no byte.
     public var writeTimeout = Duration.seconds(20)
 
     /// Whether loopback is a trusted proxy; `false` only in tests.
@@ -33,8 +33,9 @@ public struct ServerBounds: Sendable {
 
     // MARK: Not configured
 
-    /// The maximum number of open connections to the port for health: several monitors and load balancers have a few
-    /// each. Health connections need file descriptors and hardly any memory, and do not count toward ``connections``.
+    /// The maximum number of open connections to the port for health: enough for several monitors and load balancers
+    /// with a few connections each. Health connections need file descriptors and hardly any memory, and do not count
+    /// toward ``connections``.
     package static let healthConnections = 50
 
     /// The maximum number of connections beyond ``connections`` that receive a refusal at the same time, each for a
@@ -45,13 +46,13 @@ public struct ServerBounds: Sendable {
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
     /// The maximum number of bytes of a short body or response. Short bodies and responses do not count toward the
-    /// budget, nor do the first bytes of a long body up to this number. The thread of the connection handles short
-    /// bodies itself: its other connections wait some milliseconds for the slowest short body. Bodies from the App
-    /// Store are not longer, and most receipts are shorter.
+    /// budget ``bodyBytesInFlight``, nor does the beginning of a long body up to this length. The thread of the
+    /// connection handles a short body itself. All other connections of the thread wait meanwhile, a few milliseconds
+    /// for the slowest short body. Bodies from the App Store are not longer than this, and most receipts are shorter.
     package static let shortBody = 64 << 10
 
-    /// The number of bytes reserved per row of an answer. A row has some 1,100 bytes, and its facts are in memory while
-    /// the answer is made. So answers of up to 32 rows are short, as most are.
+    /// The number of bytes reserved per row of an answer. A row has about 1,100 bytes, and its facts are also in memory
+    /// while the answer is made. With this number, an answer of up to 32 rows counts as short, and most answers do.
     package static let answerRow = 2 << 10
 
     /// The maximum number of bytes of a request's head. Ordinary heads have less than 1 KB.
@@ -63,22 +64,23 @@ public struct ServerBounds: Sendable {
     /// The maximum number of bytes per read from a connection: a genuine notification with its head is below 30 KB.
     static let readSize = 32 << 10
 
-    /// The maximum number of framing bytes per byte of a chunked body, besides 16 KiB in all: a chunk of one byte has
-    /// five framing bytes.
+    /// The maximum number of framing bytes per byte of a chunked body, in addition to 16 KiB for the whole body. Even a
+    /// chunk of a single byte has only five framing bytes.
     static let chunkFraming = 8
 
-    /// The size in bytes of the kernel's buffer for each direction of a connection. The kernel doubles it.
+    /// The size in bytes that the server requests for the kernel's buffer in each direction of a connection. Linux
+    /// doubles the size.
     static let socketBuffer = 128 << 10
 
-    /// The maximum number of bytes of an unread body that the server discards after the response. The client then reads
-    /// the response before the connection is reset.
+    /// The maximum number of bytes of an unread body that the server discards after the response. If it closed the
+    /// connection with bytes unread, the connection would be reset, and the client might lose the response.
     static let discardedBody = 64 << 10
 
     /// The longest time for which the server discards an unread body.
     static let closingTime = Duration.seconds(1)
 
-    /// The maximum number of long bodies in the queue for a thread. A full queue of the slowest bodies takes 16 seconds
-    /// on one thread, longer than clients wait.
+    /// The maximum number of long bodies that wait in the queue. With the slowest bodies, a full queue takes 16 seconds
+    /// on one thread, which is already longer than clients wait.
     package static let waitingBodies = 64
 
     /// The number of seconds after which a client should retry a request that the overloaded server refused.
@@ -103,9 +105,9 @@ extension ServerBounds {
             || trustsLoopback && IPNetwork.loopback.contains { $0.contains(address) }
     }
 
-    /// The client for the bounds on a request: the peer of the connection. Behind trusted proxies, the client is the
-    /// last address in `X-Forwarded-For` besides trusted proxies. `nil` if all addresses are trusted proxies, if an
-    /// address is malformed, or if the peer is unknown.
+    /// The client for the bounds on a request: usually the peer of the connection. If the peer is a trusted proxy, the
+    /// client is the last address in `X-Forwarded-For` that is not a trusted proxy's. `nil` if all addresses are
+    /// trusted proxies, if an address is malformed, or if the peer is unknown.
     package func client(_ peer: IPAddress?, _ headers: HTTPFields) -> IPAddress? {
         guard let peer else { return nil }
         guard trusts(peer) else { return peer.client }

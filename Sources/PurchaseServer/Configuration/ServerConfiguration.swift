@@ -5,13 +5,14 @@ package import AppStoreTrust
 public import Logging
 public import PurchaseLedger
 
-/// The configuration of a server, from a file and from environment variables. A variable overrides the file.
+/// The configuration of a server, from a file and from environment variables. A variable overrides the same setting in
+/// the file.
 ///
 /// `docs/configuration.md` explains every setting.
 public struct ServerConfiguration: Sendable {
     /// The address to listen on.
     public var hostname = "127.0.0.1"
-    /// The port to listen on; 0 takes any free one.
+    /// The port to listen on; 0 takes any free port.
     public var port = 8080
     /// A second port for health checks only, with a separate limit on connections; `nil` for none.
     public var healthPort: Int?
@@ -19,7 +20,7 @@ public struct ServerConfiguration: Sendable {
     public var healthHostname: String?
     /// The bounds on the connections, the memory and the time that clients may use.
     public var bounds = ServerBounds()
-    /// The location of the ledger. Without a ledger, the server only verifies.
+    /// The location of the ledger. Without a ledger, the server only verifies receipts.
     public var database: LedgerLocation?
     /// The environment of `/verifyReceipt`: production or sandbox.
     public var environment = Environment.production
@@ -37,8 +38,8 @@ public struct ServerConfiguration: Sendable {
     public var appStoreServer: String?
     /// The address of the App Store Server API for the sandbox instead of Apple's.
     public var sandboxAppStoreServer: String?
-    /// The number of servers that ask the App Store about the same apps, for example on one database, 1 to 100. Each
-    /// server uses its part of Apple's rate limits.
+    /// The number of servers that ask the App Store about the same apps, for example on one database, 1 to 100. Apple's
+    /// rate limits are divided equally among them.
     public var servers = 1
     /// The path of a folder or a file with intermediate certificates. Old transaction receipts omit these certificates.
     public var intermediates: String?
@@ -48,8 +49,8 @@ public struct ServerConfiguration: Sendable {
     public var claimPolicy = ClaimPolicy.accountTokenWins
     /// Whether the ledger keeps the signed documents of deleted customers.
     public var keepEvidence = false
-    /// The path of the journal of erasures. With `nil`, the journal of a ledger in a file has the file's path with
-    /// `-erasures`. With `nil`, a ledger in a database has no journal.
+    /// The path of the journal of erasures. If `nil`, the journal of a ledger in a file is beside it, at the file's
+    /// path followed by `-erasures`, and a ledger in a database has no journal.
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
@@ -61,8 +62,8 @@ public struct ServerConfiguration: Sendable {
     public var requestLog = RequestLogPolicy.all
     /// The apps whose documents the ledger records.
     public var apps: [AppConfiguration] = []
-    /// The names by which the operator gave settings: in the file, as a variable or as an option. Settings with their
-    /// default are missing.
+    /// The names by which the operator gave settings: in the file, as a variable or as an option. Settings that were
+    /// not given are missing.
     private var givenNames: [String: String] = [:]
     /// The lines of the settings that the file gave.
     private var givenLines: [String: Int] = [:]
@@ -323,11 +324,12 @@ extension ServerConfiguration {
         return IPNetwork.loopback.contains { $0.contains(ip) }
     }
 
-    /// Warnings about key files whose names contain the ids of different keys.
+    /// Warnings about key files whose names contain a different key id than the configured one.
     package var keyWarnings: [String] { apps.compactMap { $0.inAppPurchaseKey?.nameWarning } }
 
     /// Checks that a server with a simulator's roots trusts no other roots. Documents of a simulator must not count
-    /// beside Apple's. Time is part of the trust too, since certificates and access are valid at a time.
+    /// beside Apple's. For the same reason only such a server takes the simulator's time: a wrong time could make
+    /// expired certificates and subscriptions valid.
     ///
     /// - Parameter trusted: The roots from ``roots``, with Apple's roots if the server also trusts them.
     /// - Throws: ``ConfigurationError`` if the server trusts a simulator's root beside other roots, or if
@@ -356,7 +358,7 @@ extension ServerConfiguration {
         return settings
     }
 
-    /// The name by which the operator gave a setting; the name in the file for a setting with its default.
+    /// The name by which the operator gave a setting; the name in the file if the setting was not given.
     package func givenName(_ setting: String) -> String { givenNames[setting] ?? setting }
 
     /// The name from ``givenName(_:)``, after the file and the line if the setting is in the file.
@@ -374,7 +376,8 @@ extension ServerConfiguration {
         givenLines[setting] = nil
     }
 
-    /// - Throws: ``ConfigurationError`` if both listeners have the same address. Port 0 stands for any free port.
+    /// - Throws: ``ConfigurationError`` if both listeners have the same address. Two ports 0 are no conflict, because
+    ///   each stands for any free port.
     package func requireTwoAddresses() throws(ConfigurationError) {
         guard port != 0, port == healthPort, hostname == healthHostname ?? hostname else { return }
         let name = givenName("port")

@@ -14,8 +14,9 @@ public enum LogFormat: String, CaseIterable, Sendable {
 
 /// Writes each log event as one line, with the time in UTC.
 ///
-/// Line breaks and control characters are escaped, since values may come from a request: no value can begin a new line
-/// or control a terminal.
+/// Line breaks and ASCII control characters are escaped, since values may come from a request. Otherwise a value could
+/// begin a new line, or control a terminal. ``LogFormat/text`` also escapes all other characters that are invisible or
+/// control the display.
 package struct LineLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata: Logger.Metadata = [:]
@@ -46,8 +47,8 @@ package struct LineLogHandler: LogHandler {
         }
     }
 
-    /// Metadata with the name of a fixed member gets a different name, so that no package can replace the fixed
-    /// members.
+    /// The members of a line: first the fixed members, then the metadata. Metadata with the name of a fixed member gets
+    /// a different name, so that no package can replace a fixed member.
     private func members(_ event: LogEvent) -> [(name: String, value: Logger.MetadataValue)] {
         let all = metadata.merging(event.metadata ?? [:]) { _, new in new }
         var fixed: [(String, Logger.MetadataValue)] = [

@@ -5,14 +5,14 @@ import Logging
 package import PurchaseLedger
 import Synchronization
 
-/// Notices for the operator. The log gets the notices of arriving documents. `/health/ready` gets all notices of the
-/// last 30 days, as sentences.
+/// Notices for the operator. New notices are logged. `/health/ready` shows all notices of the last 30 days, as
+/// sentences.
 package final class NoticeBoard: Sendable {
     /// The time between two log lines of a notice. Its first occurrence is logged at once.
     private static let interval = Duration.seconds(3600)
 
-    /// The maximum number of waiting notices, before their first or next line: many times the number of products of an
-    /// app.
+    /// The maximum number of notices that wait for their first or next log line: many times the number of products of
+    /// an app.
     private static let limit = 1000
 
     /// The maximum number of subjects in a sentence.
@@ -34,7 +34,7 @@ package final class NoticeBoard: Sendable {
 
     package init() {}
 
-    /// Counts the notices of arriving documents.
+    /// Counts the notices of arriving documents, or of an answer.
     package func note(_ notices: [Notice: Int]) {
         state.withLock { state in
             for (notice, count) in notices where state.entries.count < Self.limit || state.entries[notice] != nil {
@@ -58,7 +58,8 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// The notices that this process logged in the last 30 days, including notices without an arriving document.
+    /// The notices that this process logged in the last 30 days. They include notices of answers to clients, which the
+    /// ledger does not store.
     func logged(at now: Timestamp) -> [Notice] {
         state.withLock { state in
             state.logged = state.logged.filter { now < $1.advanced(by: Notice.lifetime) }
@@ -88,8 +89,8 @@ package final class NoticeBoard: Sendable {
 }
 
 extension Notice.Kind {
-    /// The advice for the operator, as a sentence. Readiness is public, so the sentence names products and no
-    /// transactions.
+    /// The advice for the operator, as a sentence. The readiness response is public, so the sentence may name products,
+    /// but no transactions.
     fileprivate func concern(_ subjects: String, count: Int) -> String {
         switch self {
         case .unknownProduct:
@@ -110,7 +111,7 @@ extension Notice {
     /// The subject and its environment, for people.
     fileprivate var name: String { "\(publicSubject) (\(scope.environment.rawValue))" }
 
-    /// The subject in the form of the documents.
+    /// The product id, or the original transaction id as Apple's documents have it, without the ledger's suffix.
     private var publicSubject: String {
         kind == .contestedPurchase ? ChainKey(subject, in: scope).originalTransactionId : subject
     }

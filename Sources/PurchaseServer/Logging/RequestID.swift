@@ -3,7 +3,7 @@
 import HTTPTypes
 import Synchronization
 
-/// Gives requests their ids. People match a client's log with the server's log by these ids.
+/// Gives each request an id. With these ids, people find the same request in the client's log and in the server's log.
 final class RequestIDs: Sendable {
     /// The maximum length of a client's id in bytes: longer than any usual id.
     static let maxBytes = 128

@@ -68,7 +68,7 @@ struct RequestLog<Context: RequestContext>: RouterMiddleware {
                 return errors.response(to: error, of: notes, route: context.route)
             }
         }
-        // `Content-Length` stays (RFC 9110 section 9.3.2).
+        // The response to HEAD keeps the `Content-Length` of the response to GET (RFC 9110 section 9.3.2).
         if request.method == .head { response = response.createHeadResponse() }
         // An answer concerns one customer at one moment, so no cache on the way or on a device may store the answer.
         response.headers[.cacheControl] = "no-store"

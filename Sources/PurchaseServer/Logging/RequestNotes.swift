@@ -3,7 +3,7 @@
 import AppStoreTrust
 import Synchronization
 
-/// The content of a request's log line besides route and status. The handling code adds notes.
+/// The details of a request for its log line, besides route and status. The code that handles the request adds them.
 final class RequestNotes: Sendable {
     /// The notes of the current task's request.
     @TaskLocal static var current: RequestNotes?
@@ -19,7 +19,7 @@ final class RequestNotes: Sendable {
         var form: String?
         /// The reason why a document was refused.
         var refusal: VerificationError?
-        /// A failure of the server, if the response is not an error itself.
+        /// A failure of the server that the response does not report in the form of an error, as with verifyReceipt.
         var failure: (any Error)?
     }
 

@@ -31,7 +31,8 @@ final class ThrottledWarning: Sendable {
         self.logger = logger
     }
 
-    /// Runs `body`, and logs its error, unless the error is the cancellation of the task. The caller retries later.
+    /// Runs `body` and logs its error, but not the cancellation of the task. The error is not thrown; the caller may
+    /// retry.
     ///
     /// - Parameter about: Metadata of the error.
     /// - Returns: Whether `body` succeeded.

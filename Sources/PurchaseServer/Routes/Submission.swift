@@ -96,8 +96,8 @@ private struct PresentedDocuments {
     private var names: Set<DocumentDigest> = []
     private var found: [Evidence] = []
     private var transactions: [Verified<JWSTransactionDecodedPayload>] = []
-    /// The renewal info. It names no app itself, so it counts only with a transaction of the same subscription, which
-    /// does.
+    /// The renewal info. It names no app itself, so it is accepted only beside a transaction of the same subscription,
+    /// which names the app.
     private var renewals: [(reference: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
 
     /// Verifies a document: a signed transaction, renewal info, or an app receipt.
