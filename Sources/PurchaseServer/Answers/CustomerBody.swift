@@ -158,8 +158,8 @@ struct ConsumableBody: Encodable, Sendable {
     var quantity: Int
     /// The number of revoked items: 0 to `quantity`.
     var revokedQuantity: Int
-    /// Whether the consumable may have been credited to another customer before: a claim moved the purchase from that
-    /// customer, or that customer was erased.
+    /// Whether the consumable may have been credited to a different customer before: a claim moved the purchase from
+    /// that customer, or that customer was erased.
     var transferred: Bool
     /// True if the configuration refuses the purchase, otherwise absent.
     var refused: Bool?
@@ -167,7 +167,7 @@ struct ConsumableBody: Encodable, Sendable {
     /// ``PurchaseStanding/claimants``.
     var claimants: Int?
 
-    /// - Parameter isTransferred: Whether the purchase belonged to another customer before, who may have used the
+    /// - Parameter isTransferred: Whether the purchase belonged to a different customer before, who may have used the
     ///   consumable already.
     init(_ purchase: ConsumablePurchase, _ standing: PurchaseStanding, isTransferred: Bool) {
         productId = purchase.productId

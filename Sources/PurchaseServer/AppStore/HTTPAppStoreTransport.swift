@@ -14,8 +14,8 @@ public struct HTTPAppStoreTransport: AppStoreTransport {
     private let hosts: [AppStoreModel.Environment: String]
     private let clock: any Clock<Duration>
 
-    /// Called with the time in the `Date` field of each answer that has the form of Apple's answers. Answers in another
-    /// form probably come from a proxy, whose clock may differ from Apple's.
+    /// Called with the time in the `Date` field of each answer that has the form of Apple's answers. Other answers
+    /// probably come from a proxy, whose clock may differ from Apple's.
     package var onDate: @Sendable (Timestamp) -> Void = { _ in }
 
     /// Creates a transport. All transports share one pool of connections for the lifetime of the process.

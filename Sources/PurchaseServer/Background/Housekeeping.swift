@@ -22,9 +22,9 @@ package struct Housekeeping: Service {
     /// The time between two erasures of events. Retention is in days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// The time between two searches for changes that another server published too early because its clock is fast.
-    /// While that clock stays fast, the other server publishes a change again after each correction. A longer interval
-    /// keeps these repetitions few.
+    /// The time between two searches for changes that a server with a fast clock published too early. While its clock
+    /// stays fast, that server publishes a change again after each correction. A longer interval keeps these
+    /// repetitions few.
     private static let correctionInterval = Duration.seconds(60)
 
     /// The time between two comparisons of the clock with the database's clock.

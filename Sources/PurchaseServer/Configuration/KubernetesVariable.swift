@@ -7,7 +7,7 @@
 /// `NAME_SERVICE_PORT_HTTP`, `NAME_PORT`, `NAME_PORT_8080_TCP`, and the last name with `_PROTO`, `_PORT` and `_ADDR`.
 enum KubernetesVariable {
     /// Whether the name and the value of a variable both have the form of Kubernetes. The name alone does not decide,
-    /// because `QUITTANCE_PORT` is also a setting. It is Kubernetes's variable only if its value is one such as
+    /// because `QUITTANCE_PORT` is also a setting. It counts as Kubernetes's variable only with a value such as
     /// `tcp://10.0.0.1:8080`, which is no port number.
     static func matches(_ name: String, _ value: String) -> Bool {
         guard name.hasPrefix("QUITTANCE_") else { return false }

@@ -11,7 +11,7 @@ public struct ServerBounds: Sendable {
     /// The maximum number of open connections per client. A client is an IPv4 address or an IPv6 network of 64 bits.
     /// ``trustedProxies`` are exempt.
     public var connectionsPerPeer = 100
-    /// The trusted proxies. The bounds per client do not apply to the proxy itself, whose `X-Forwarded-For` field names
+    /// The trusted proxies. The bounds per client do not apply to a proxy itself, whose `X-Forwarded-For` field names
     /// the actual client. Loopback is always trusted.
     public var trustedProxies: [IPNetwork] = []
     /// The maximum number of bytes of long request bodies and long responses in memory.

@@ -29,7 +29,8 @@ package final class BodyIntake: Sendable {
     ///
     /// - Throws: `HTTPError`: 413 if the body is longer than `limit`; 408 if the body takes too long to arrive; 400 if
     ///   the body is incomplete, or the client disconnects while the body waits in the queue. ``Refusal/overloaded`` if
-    ///   the body is long and too many bytes are in flight. ``Refusal/encoded`` if the body is compressed.
+    ///   the body is long, and too many bytes are in flight or too many bodies wait. ``Refusal/encoded`` if the body is
+    ///   compressed.
     package func withBody<Result: Sendable>(
         of request: Request, upTo limit: Int, _ handle: @Sendable ([UInt8]) async throws -> Result
     ) async throws -> Result {
@@ -59,13 +60,14 @@ package final class BodyIntake: Sendable {
     /// the answer is sent. A long answer also waits in the queue.
     ///
     /// - Parameters:
-    ///   - rows: The approximate number of statements that the ledger must load for the answer, plus the number of its
-    ///     other rows.
+    ///   - rows: The approximate number of transaction statements that the ledger must load for the answer, plus the
+    ///     number of the answer's other rows.
     ///   - prepare: Called before the wait in the queue, for work that waits for the disk or the App Store.
     ///   - isAnswer: Whether a result is the answer to the client. Otherwise the bytes are released at once, for the
     ///     next attempt.
-    /// - Throws: ``Refusal/overloaded`` if other requests have reserved too many bytes; `HTTPError` if the client
-    ///   disconnects while the answer waits in the queue; errors of the closures.
+    /// - Throws: ``Refusal/overloaded`` if other requests have reserved too many bytes, or if too many long bodies and
+    ///   answers wait; `HTTPError` if the client disconnects while the answer waits in the queue; errors of the
+    ///   closures.
     package func withAnswer<Result: Sendable>(
         of rows: Int, to request: Request, after prepare: @Sendable () async throws -> Void = {},
         isAnswer: @Sendable (Result) -> Bool = { _ in true }, _ make: @Sendable () async throws -> Result

@@ -35,7 +35,8 @@ final class ByteBudget: Sendable {
         reserve(count, for: client, evenAlone: true) ? ReservedBytes(count, of: client, in: self) : nil
     }
 
-    /// - Parameter evenAlone: Whether a client without other bytes in memory may exceed its quarter.
+    /// - Parameter evenAlone: Whether a client without other bytes in memory may exceed its quarter and, if no bytes at
+    ///   all are reserved, the whole budget.
     private func reserve(_ count: Int, for client: IPAddress?, evenAlone: Bool) -> Bool {
         state.withLock { state in
             guard count <= limit - state.taken || evenAlone && state.taken == 0 else { return false }

@@ -6,7 +6,7 @@ import Synchronization
 /// Counts the open connections of a listener, in total and for each client.
 ///
 /// If all slots are taken, a new connection gets the slot of the connection that has waited longest for the head of a
-/// request. Otherwise silent connections could lock out all clients for as long as they are renewed.
+/// request. Otherwise an attacker who keeps opening silent connections could lock out all clients.
 package final class ConnectionCounter: Sendable {
     private struct State {
         /// The slots, by the number of the connection.
@@ -31,7 +31,8 @@ package final class ConnectionCounter: Sendable {
 
     /// The decision about a new connection.
     package enum Admission {
-        /// The connection has a slot, until ``leave(_:of:)`` with this number.
+        /// The connection has a slot, until ``leave(_:of:)`` with this number, or until a newer connection gets the
+        /// slot.
         case admitted(number: Int)
         /// Requests occupy all slots. The connection receives a refusal, until ``leaveRefused()``, unless too many
         /// other connections are receiving a refusal.

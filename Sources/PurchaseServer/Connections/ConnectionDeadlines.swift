@@ -34,15 +34,15 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// The deadline of the body; `nil` once the body has arrived, or after the deadline.
     private var bodyDeadline: NIODeadline?
     private var isBodyComplete = true
-    /// Whether the end of a short response was written but may not be sent yet. After such a response the connection
-    /// stays open.
+    /// Whether the end of a short response was written, but has perhaps not been sent. After such a response the
+    /// connection stays open.
     private var isEndWritten = false
     /// Whether the server closes the connection after this response.
     private var isLast = false
     private var discardedBytes = 0
-    /// The number of bytes of the response that count in the budget without a reservation.
+    /// The bytes of the response charged to the budget, if nothing was reserved for the response.
     private var chargedBytes = 0
-    /// The reservation for the response, made before the response.
+    /// The reservation for the response, if bytes were reserved before it was made.
     private var reserved: ReservedBytes?
     /// The number of bytes not yet sent, and the time since which the number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
@@ -161,8 +161,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     /// Ends a request if its short response was sent, as it usually is after a flush. If the kernel did not take the
-    /// whole response, the next request or the next check of the deadlines tries again. A promise per response would
-    /// cost far more.
+    /// whole response, this function runs again at the next request or the next check of the deadlines. A promise for
+    /// each short response would cost far more.
     private func finishShortAnswer(_ context: ChannelHandlerContext) {
         guard isEndWritten, bufferedBytes(context) == 0 else { return }
         isEndWritten = false

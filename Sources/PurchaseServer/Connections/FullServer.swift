@@ -3,7 +3,7 @@
 import HTTPTypes
 import NIOCore
 
-/// Refuses a new connection if all slots are in use. The server sends 503 before the client sends a request, and then
+/// Refuses a new connection that found all slots in use. The server sends 503 without waiting for a request, and then
 /// closes the connection.
 ///
 /// This handler stands before all other handlers and passes no data to them.
@@ -17,7 +17,8 @@ final class FullServer: ChannelInboundHandler {
     func channelActive(context: ChannelHandlerContext) {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Self.response)), promise: nil)
         context.close(mode: .output, promise: nil)
-        // As after each response to an unread body, the client gets the response before a reset.
+        // The connection stays open for a moment, so that the client can read the response before a reset. The server
+        // does the same after each response to an unread body.
         closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(ServerBounds.closingTime)) {
             context.close(promise: nil)
         }

@@ -3,8 +3,8 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies by fair queueing, on one thread fewer than the number of cores, but on at least one. These
-/// threads are not the threads of connections.
+/// Handles long bodies and long answers by fair queueing. The number handled at once is one less than the number of
+/// cores, but at least one. Their threads are not the threads of connections.
 ///
 /// The bodies run in the order in which they would finish if all shared the threads equally. A receipt therefore
 /// overtakes much longer bodies, and no body starves. All bodies of a client together get the share of one body.
@@ -38,11 +38,13 @@ package final class LongBodyQueue: Sendable {
         self.limit = limit
     }
 
-    /// Waits in the queue with a request body of `size` bytes, then calls `body`.
+    /// Waits in the queue with a request body, or for an answer, of about `size` bytes. Then calls `body`.
     ///
-    /// - Parameter closed: Completes when the client disconnects. The queue then removes the client's body.
-    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body would be the last; `CancellationError` if
-    ///   the task is cancelled, or the client disconnects, while the body waits.
+    /// - Parameter closed: Completes when the client disconnects. A body that still waits is then removed from the
+    ///   queue.
+    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body is last in its order, on arrival or after a
+    ///   later body has overtaken it; `CancellationError` if the task is cancelled, or the client disconnects, while
+    ///   the body waits.
     package func run<Result: Sendable>(
         _ size: Int, for client: IPAddress?, until closed: EventLoopFuture<Void>? = nil,
         _ body: @Sendable () async throws -> Result

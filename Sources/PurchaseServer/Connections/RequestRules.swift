@@ -7,7 +7,8 @@ import NIOHTTP1
 /// Refuses requests that break the rules of HTTP itself. The response has the same form as the response to any other
 /// error. The handler also decides which requests are the last of their connection.
 ///
-/// The types of the later handlers have neither the version of a request nor the number of its Host fields.
+/// The rules are checked this early because the request types of the later handlers have neither the version of a
+/// request nor the number of its Host fields.
 final class RequestRules: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -46,7 +47,7 @@ final class RequestRules: ChannelInboundHandler {
     }
 
     /// Refuses a body with more framing than any client sends. The parser drops extensions of chunks (RFC 9112 section
-    /// 7.1.1), so no bound on the body would ever see them.
+    /// 7.1.1), so the bounds on bodies do not count them.
     func channelReadComplete(context: ChannelHandlerContext) {
         let maxBytes = 2 * ServerBounds.head + (1 + ServerBounds.chunkFraming) * bodyBytes
         if isReadingBody, !hasFailed, line.bytes > maxBytes {
@@ -80,7 +81,8 @@ final class RequestRules: ChannelInboundHandler {
         } else {
             head.uri = Self.routed(head.uri)
         }
-        // The parser stops after a request to upgrade. The server ignores the upgrade (RFC 9110 section 7.8).
+        // The server ignores a request to upgrade (RFC 9110 section 7.8). The connection must end after it, because the
+        // parser stops there.
         if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
         }
@@ -100,7 +102,7 @@ final class RequestRules: ChannelInboundHandler {
     private static func routed(_ target: String) -> String {
         if target == "*" { return wholeServer }
         guard let parts = RequestTarget(target) else { return target }
-        // Otherwise the request would reach the route of another path.
+        // The router would drop the empty segment, and the request would reach the route of another path.
         if parts.hasEmptySegment { return noRoute }
         guard parts.path.utf8.contains(UInt8(ascii: "%")) else { return target }
         return parts.normalizedPath + parts.query

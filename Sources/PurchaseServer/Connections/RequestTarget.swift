@@ -61,7 +61,7 @@ enum RequestAuthority {
             guard let end = text.firstIndex(of: "]") else { return false }
             host = text[..<end].dropFirst()
             port = text[end...].dropFirst()
-            // Without a colon the host would be an IPv4 address, and IPv4 addresses have no brackets.
+            // Only IPv6 addresses have brackets. The colon is required because `IPAddress` also accepts IPv4 addresses.
             guard host.contains(":"), IPAddress(host) != nil else { return false }
         } else {
             let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) ?? text.endIndex

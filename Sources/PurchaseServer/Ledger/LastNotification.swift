@@ -7,8 +7,9 @@ import Synchronization
 /// The time at which the server last accepted a new version 2 notification. If that time is long ago, the App Store may
 /// no longer reach this server.
 ///
-/// Notifications that the ledger already has do not count. Version 1 notifications do not count either: only their
-/// receipt is signed, so anyone with a receipt can create such a notification.
+/// Notifications that the ledger already has do not count. After a restart, the time of the newest notification in the
+/// ledger counts, even if the server read that notification from the notification history. Version 1 notifications do
+/// not count either: only their receipt is signed, so anyone with a receipt can create such a notification.
 final class LastNotification: Sendable {
     /// After a restart, the ledger is searched for its newest notification. The search covers at most this number of
     /// the newest documents, because each document costs time. If no notification is among them, the time is unknown.

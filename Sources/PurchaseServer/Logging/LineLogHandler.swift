@@ -14,9 +14,9 @@ public enum LogFormat: String, CaseIterable, Sendable {
 
 /// Writes each log event as one line, with the time in UTC.
 ///
-/// Line breaks and ASCII control characters are escaped, since values may come from a request. Otherwise a value could
-/// begin a new line, or control a terminal. ``LogFormat/text`` also escapes all other characters that are invisible or
-/// control the display.
+/// Line breaks and control characters are escaped, since values may come from a request. Otherwise a value could begin
+/// a new line, or control a terminal. With ``LogFormat/json``, only the control characters below U+0020 are escaped, as
+/// JSON requires.
 package struct LineLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata: Logger.Metadata = [:]
