@@ -7,8 +7,8 @@ import Crypto
 public struct APIKey: Hashable, Sendable {
     /// The rights of a key's holder.
     public enum Role: String, CaseIterable, Sendable {
-        /// May submit purchases, and read the customer named in a request. For apps, whose keys do not stay secret for
-        /// long.
+        /// May submit purchases, and read the customer named in a request. For the app on a customer's device, from
+        /// which the key can be extracted.
         case client
         /// May do everything. For the app's own servers.
         case server
@@ -16,10 +16,10 @@ public struct APIKey: Hashable, Sendable {
 
     /// The public part of the key, by which the key is found and revoked.
     public var id: String
-    /// A name for people.
+    /// A name for human readers.
     public var name: String
-    /// The rights of the key's holder. If the role is unknown because a newer version made the key, the key opens
-    /// nothing here.
+    /// The rights of the key's holder. A newer version may have made the key with a role unknown to this version, which
+    /// then accepts the key nowhere.
     public var role: Open<Role>
     /// The app whose data the key makes accessible.
     public var bundleId: String
@@ -102,7 +102,7 @@ extension APIKey: RecordValue {
     /// The key of the record for the API key with this public part.
     package static func key(_ id: String) -> RecordKey { RecordKey(recordKind, id, of: .ledger) }
 
-    /// Reads a key. A key whose `revokedAt` is present but not a time cannot be read, because the key must not count as
+    /// Reads a key. If `revokedAt` is present but is not a time, reading fails, so that a revoked key never counts as
     /// valid.
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard let payload = LinedPayload(record.payload), case let line = payload.line,

@@ -6,17 +6,18 @@ import AppStoreModel
 public struct Chain: Hashable, Sendable {
     /// The chain's app, environment and name.
     public let key: ChainKey
-    // Stands before `transactions`, because `==` compares members in order and nearly every notification changes the
-    // renewal info.
+    // Declared before `transactions`: `==` compares members in the order of their declaration, and nearly every
+    // notification changes the renewal info, so the comparison of a changed chain usually ends here.
     /// The newest renewal info; `nil` if none has arrived.
     public private(set) var renewal: RenewalFact?
     /// The facts about each transaction, by transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
     /// The names of the chains that were migrated to this chain. Facts about a predecessor are facts about this chain.
     public var predecessors: Set<String> = []
-    /// Facts whose documents were erased, by transaction id, without account, storefront, offer, price and commitment.
-    /// Answers do not contain the residue. If residue revokes a transaction, the transaction stays revoked even if a
-    /// customer presents an older document about it again.
+    /// The facts that remain after the erasure of a customer, by transaction id: statements without account,
+    /// storefront, offer, price and commitment. Answers do not show the residue, but it affects them. For example, a
+    /// transaction that was revoked before the erasure stays revoked, even if a customer presents an older document
+    /// about it again.
     public package(set) var residue: [String: TransactionFact] = [:]
 
     public init(_ key: ChainKey) {
@@ -37,8 +38,8 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Merges a statement into the residue. The statement's document was erased, or was signed before the chain was
-    /// erased.
+    /// Merges a statement into the residue: a statement of the chain at the time of its erasure, or of a document that
+    /// was signed before the erasure and arrived after it.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
         guard adopt(&statement) else { return }
         Self.merge(statement.asResidue, into: &residue, of: key)
@@ -79,7 +80,8 @@ public struct Chain: Hashable, Sendable {
 // MARK: - What is known
 
 extension Chain {
-    /// The present statement about a transaction. Residue can mark the statement as revoked or upgraded.
+    /// The present statement about a transaction. The residue of the transaction also counts for whether it is revoked
+    /// or upgraded.
     public func current(_ fact: TransactionFact) -> TransactionStatement? {
         guard var statement = fact.current else { return nil }
         guard !residue.isEmpty, let judged = judged(fact).current else { return statement }
@@ -130,8 +132,9 @@ extension Chain {
     }
 
     /// The account named in the documents: the token of the latest purchase with a token, otherwise the token of the
-    /// renewal info; `nil` without any token. The purchase date decides, not the signing date. If an earlier period is
-    /// signed again, for example after its refund, the account therefore does not change. Receipts contain no token.
+    /// renewal info; `nil` without any token. The latest purchase is found by purchase date rather than by signing
+    /// date, so that the account does not change if an earlier period is signed again, for example after its refund.
+    /// Receipts contain no token.
     var account: CustomerID? {
         let facts = transactions.values
         var latest: (sortKey: (Timestamp, Provenance), token: String)?

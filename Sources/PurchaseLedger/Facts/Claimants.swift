@@ -5,16 +5,16 @@ public import AppStoreModel
 /// The customers that presented a purchase. The list is empty as long as only the owner presented the purchase. Nearly
 /// all lists are empty.
 ///
-/// The first claimant had the purchase before all others, and never expires. Whatever other customers claim, the first
-/// claimant gets the purchase back. Other claimants count for 30 days, and the next noted claim removes expired
-/// claimants.
+/// The first claimant had the purchase before all others, or got it from the app's backend. It never expires, and its
+/// claims are not subject to the limit on changes of owner, so that other customers cannot lock it out. Other claimants
+/// count for 30 days. The next noted claim removes claimants who no longer count.
 public struct Claimants: Hashable, Sendable {
     /// A customer that presented the purchase.
     public struct Claimant: Hashable, Sendable {
         /// The number of the customer. The customer may have been erased or merged since.
         public var number: Int64
-        /// The time of the customer's last claim, accurate to a day. For the first claimant, the time at which the list
-        /// first named this customer as first.
+        /// The time of the customer's last claim, accurate to a day. For the first claimant, the time at which this
+        /// customer became the first claimant.
         public var at: Timestamp
 
         public init(_ number: Int64, at: Timestamp) {
@@ -23,20 +23,21 @@ public struct Claimants: Hashable, Sendable {
         }
     }
 
-    /// How long a claim counts. The period is longer than a month's subscription, so that the ledger notices a token
-    /// passed among strangers.
+    /// How long a claim counts: about as long as the period of a monthly subscription. Strangers who share the token of
+    /// such a period are therefore counted together.
     package static let period = Duration.seconds(30 * 86_400)
 
-    /// The maximal number of customers in the list. The list is short, because each read of the chain reads the whole
+    /// The maximum number of customers in the list. The list is short, because each read of the chain reads the whole
     /// list. The ledger reports a purchase with more than ``mostUsual`` claimants. Sixteen claimants suffice to tell a
     /// token passed among strangers from a family.
     package static let limit = 16
 
-    /// The usual maximum of customers that present the same purchase: a person with two accounts of the app, and a
-    /// second person who bought with the same Apple Account.
+    /// The most customers that usually present the same purchase: for example, the two accounts of a person, and the
+    /// account of a second person who uses the same Apple Account.
     package static let mostUsual = 3
 
-    /// A repeated claim is noted only after this time. A restore at each start of the app therefore writes no record.
+    /// A claim is not noted again within this time, so that an app that restores purchases at every start does not
+    /// cause a write each time.
     private static let precision = Duration.seconds(86_400)
 
     /// The first claimant, then the other claimants in the order of their noted claims.
@@ -46,7 +47,7 @@ public struct Claimants: Hashable, Sendable {
         self.list = list
     }
 
-    /// The number of the customer that had the purchase first; `nil` if no other customer presented the purchase.
+    /// The number of the first claimant; `nil` if the list is empty.
     package var first: Int64? { list.first?.number }
 
     /// The number of customers that presented the purchase: the first claimant, and the other claimants of the last 30
@@ -57,7 +58,8 @@ public struct Claimants: Hashable, Sendable {
 }
 
 extension Claimants.Claimant {
-    /// How far a recorded time may lie after `now`. The reason is the same as for ``OwnerChanges``.
+    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order; see
+    /// ``OwnerChanges``.
     private static let overlap = Duration.seconds(3600)
 
     fileprivate func isRecent(at now: Timestamp) -> Bool {
@@ -70,8 +72,8 @@ extension Claimants.Claimant {
 extension Claimants {
     /// Notes a customer's claim to the purchase.
     ///
-    /// - Parameter holder: The customer that had the purchase before all others. Used only for the first claim by a
-    ///   different customer.
+    /// - Parameter holder: The customer that owned the purchase before this claim. It becomes the first claimant if the
+    ///   list is empty and a different customer claims the purchase.
     mutating func note(_ claimant: Int64, besides holder: Int64?, at now: Timestamp) {
         guard let first = list.first ?? holder.map({ Claimant($0, at: now) }), first.number != claimant else { return }
         let known = list.dropFirst().last { $0.number == claimant }
@@ -98,7 +100,7 @@ extension Claimants {
     }
 
     /// The joined list for a chain and its successor after a migration. `later` belongs to the successor. The first
-    /// claimant of this list stays first.
+    /// claimant of this list, if any, stays first.
     func union(_ later: Claimants) -> Claimants { Claimants(joining: list + later.list) }
 
     /// - Parameter claimants: The claimants to join. A customer may occur several times.

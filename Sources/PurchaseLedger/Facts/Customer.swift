@@ -50,7 +50,7 @@ extension String {
     var normalizedAccountToken: String? { isEmpty ? nil : normalizedCustomerID }
 }
 
-/// The reason for which a purchase belongs to a customer.
+/// The reason why a purchase belongs to a customer.
 public enum LinkReason: String, CaseIterable, Sendable {
     /// The `appAccountToken` of the purchase is an id of the customer.
     case appAccountToken
@@ -58,13 +58,15 @@ public enum LinkReason: String, CaseIterable, Sendable {
     case claim
 }
 
-/// The rule for a customer that presents another customer's purchase.
+/// The rule that applies when a customer presents a purchase that belongs to a different customer.
 ///
-/// An Apple Account may be used with several accounts of an app, and an account of an app on many devices.
+/// This need not be abuse. An Apple Account may be used with several accounts of an app, and an account of an app may
+/// be used on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
-    /// The same as ``transfer``, with an exception for account tokens. The purchase stays with its owner if its newest
-    /// `appAccountToken` names a different customer, and that customer exists in its own right
-    /// (``CustomerRecord/isEstablished``). The customer named in the token gets the purchase by presenting it.
+    /// The same as ``transfer``, with one exception. If the newest `appAccountToken` of the purchase names a customer
+    /// other than the one who presents it, and the named customer exists in its own right
+    /// (``CustomerRecord/isEstablished``), the purchase stays with its owner. The named customer gets the purchase by
+    /// presenting it.
     case accountTokenWins
     /// Ownership moves to the customer that presents the purchase.
     case transfer

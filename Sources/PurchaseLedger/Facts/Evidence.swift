@@ -34,8 +34,8 @@ public struct Evidence: Hashable, Sendable {
     public let renewals: [RenewalFact]
     /// The signed documents inside a notification. Each part is verified separately, and is evidence in its own right.
     public let parts: [Evidence]
-    /// The root that anchored the document at its verification; `nil` outside production and sandbox. Documents of
-    /// Xcode and LocalTesting are tests, whatever their signer.
+    /// The root that anchored the document at its verification; `nil` outside production and sandbox, because documents
+    /// of Xcode and LocalTesting are tests, whoever signed them.
     package let anchor: TrustAnchor?
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
@@ -57,13 +57,13 @@ public struct Evidence: Hashable, Sendable {
     /// The accounts named in the document, without duplicates, ordered by id.
     let accounts: [CustomerID]
 
-    /// The UUID, type and subtype of a notification. This version may not know the type.
+    /// The UUID, type and subtype of a notification. The type may be unknown to this version.
     public struct Notification: Hashable, Sendable {
         /// `notificationUUID`, the same in each delivery.
         public var uuid: String?
         /// `notificationType`, in the App Store's spelling.
         public var type: String
-        /// `subtype`; `nil` if the type has none.
+        /// `subtype`; `nil` if the notification has none.
         public var subtype: String?
 
         public init(uuid: String?, type: String, subtype: String?) {
@@ -73,7 +73,7 @@ public struct Evidence: Hashable, Sendable {
         }
     }
 
-    /// The parsed token, so that a storage need not parse the token again; `nil` for a receipt.
+    /// The parsed token, so that a storage need not parse it again; `nil` for a receipt.
     package let jws: JWS?
 
     /// Makes evidence without requiring a `Verified` value, for the initializers below and for tests of storages.
@@ -111,7 +111,8 @@ public struct Evidence: Hashable, Sendable {
 extension Evidence {
     /// A signed transaction.
     ///
-    /// - Returns: `nil` if the transaction names no app. The same rule holds for the initializers below.
+    /// - Returns: `nil` if the transaction names no app. The same holds for app transactions, notifications and
+    ///   receipts.
     public init?(_ transaction: Verified<JWSTransactionDecodedPayload>) {
         guard let scope = transaction.scope else { return nil }
         let payload = transaction.payload
@@ -135,7 +136,8 @@ extension Evidence {
     ///
     /// - Parameter transaction: A transaction of the same subscription. The transaction names the app; renewal info
     ///   does not.
-    /// - Returns: `nil` unless renewal info and transaction are about the same subscription in the same environment.
+    /// - Returns: `nil` unless the transaction names an app, and both documents are about the same subscription in the
+    ///   same environment.
     public init?(
         _ renewalInfo: Verified<JWSRenewalInfoDecodedPayload>,
         boundBy transaction: Verified<JWSTransactionDecodedPayload>
@@ -176,7 +178,8 @@ extension Evidence {
         ) { _ in ([], []) }
     }
 
-    /// A notification with its parts. The facts of a part have the signing date of the part.
+    /// A notification with its parts. Facts have the signing date of the part that states them, not of the
+    /// notification.
     public init?(_ notification: VerifiedNotification) {
         let envelope = notification.notification
         guard let scope = envelope.scope else { return nil }
@@ -215,13 +218,13 @@ extension Evidence {
 extension DocumentDigest {
     /// The SHA-256 digest of a document's signed bytes: a token up to its last dot, or a receipt's payload.
     ///
-    /// An attacker can change the unsigned bytes without invalidating the signature: a receipt's container, or a
-    /// token's signature, which has a second valid form. If the digest covered the unsigned bytes, the same document
-    /// could be stored many times. Receipts that earlier versions stored with their whole container have the same
-    /// digest.
+    /// The digest leaves out all bytes that an attacker can change in a valid document: a receipt's container, and a
+    /// token's signature, because every ECDSA signature has a second valid form. Otherwise variants of the same
+    /// document could be stored many times. Earlier versions stored receipts with the whole container. The digest of
+    /// such a receipt is the same.
     ///
-    /// - Parameter kind: `nil` for a kind that only a newer version knows. The form of the document then decides: a
-    ///   token never begins with the first byte of a receipt, the tag of a sequence in ASN.1.
+    /// - Parameter kind: `nil` for a kind that only a newer version knows. The first byte of the document then decides:
+    ///   a receipt begins with the ASN.1 tag SEQUENCE, and a token never does.
     public init(_ document: [UInt8], _ kind: Evidence.Kind?) {
         switch kind ?? (document.first == 0x30 ? .receipt : .transaction) {
         case .receipt:

@@ -44,8 +44,8 @@ public struct TransactionKey: Hashable, Sendable {
 public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
-    /// The name of the chain in its scope: the original transaction id. Ids repeat in environments without an App
-    /// Store, so the second of the first purchase follows there; see `ChainName`.
+    /// The name of the chain in its scope: the original transaction id. In environments without an App Store ids
+    /// repeat, so there the name also contains the time of the first purchase; see `ChainName`.
     public var name: String
 
     public init(_ name: String, in scope: LedgerScope) {
@@ -60,10 +60,10 @@ public struct ChainKey: Hashable, Sendable {
 /// The names of chains.
 ///
 /// The App Store gives each purchase a unique id. StoreKit Testing in Xcode counts ids from `0` on each Mac, and starts
-/// again after its purchases were deleted, so every developer has a purchase with the id `0`. In the environments Xcode
-/// and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the second of the first
-/// purchase, if the document has the date. The name follows from the document alone, so that a chain has the same name
-/// however its facts are derived.
+/// again after the developer deletes the purchases, so every developer has a purchase with the id `0`. In the
+/// environments Xcode and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the
+/// time of the first purchase in seconds since 1970. The time is left out if the document does not contain it. The name
+/// depends on the document alone, so a rebuild of the ledger gives each chain the same name.
 enum ChainName {
     /// No id contains this character.
     private static let separator = "@"
@@ -71,7 +71,7 @@ enum ChainName {
     /// The name of the chain to which a document's transaction belongs.
     ///
     /// Xcode's receipts lack the original transaction and its date, so each transaction of a receipt is a chain of its
-    /// own. For a first purchase, this chain is the same as the chain named in a token.
+    /// own. The chain of a first purchase has the same name as in a token.
     static func name(_ payload: JWSTransactionDecodedPayload, _ id: String, in environment: Environment) -> String {
         let original = payload.originalTransactionId ?? id
         guard !environment.hasAppStore else { return original }
@@ -84,7 +84,7 @@ enum ChainName {
         name.lastIndex(of: Character(separator)).map { String(name[..<$0]) } ?? name
     }
 
-    /// The second in a name; `nil` if the name has none.
+    /// The time in a name, in seconds since 1970; `nil` if the name has none.
     static func second(in name: String) -> Int64? {
         name.lastIndex(of: Character(separator)).flatMap { Int64(name[name.index(after: $0)...]) }
     }
@@ -92,7 +92,8 @@ enum ChainName {
 
 extension String? {
     /// The identifier; `nil` for a text that means "no identifier". StoreKit Testing in Xcode writes `0` into the
-    /// members `webOrderLineItemId` and `appTransactionId` of every token, and other documents have empty members.
+    /// members `webOrderLineItemId` and `appTransactionId` of every token. Other documents have members with an empty
+    /// text.
     var orNone: String? {
         guard let self, !self.isEmpty, self != "0" else { return nil }
         return self
@@ -156,8 +157,8 @@ extension DocumentDigest: CustomStringConvertible {
 
 /// The document from which a fact comes, and the document's signing date.
 ///
-/// Of two documents about the same subject, the later signed document counts. Documents signed at the same instant are
-/// ordered by their digests, so that the order of arrival never matters.
+/// Of two documents about the same subject, the document that was signed later counts. Documents signed at the same
+/// instant are ordered by their digests, so that the order of arrival never matters.
 public struct Provenance: Hashable, Sendable {
     /// The time at which the App Store signed the document.
     public var signedDate: Timestamp
@@ -187,14 +188,14 @@ extension Provenance {
     ///
     /// - Returns: `nil` if `text` has any other form.
     public init?(_ text: String) {
-        // The text of a date before 1970 begins with a hyphen too.
+        // The last hyphen is the separator. A date before 1970 is a negative number, and begins with a hyphen too.
         guard let hyphen = text.lastIndex(of: "-"),
             let digest = DocumentDigest(hexadecimal: String(text[hyphen...].dropFirst()))
         else { return nil }
         let date = String(text[..<hyphen])
         self.init(signedDate: .distantPast, digest: digest)
         guard date != Self.undated else { return }
-        // A document has exactly one name, so leading zeros and plus signs are refused.
+        // Each document has exactly one name, so a number with a leading zero or a plus sign is refused.
         guard let milliseconds = Int64(date), "\(milliseconds)" == date else { return nil }
         signedDate = Timestamp(milliseconds: milliseconds)
     }

@@ -12,7 +12,7 @@ public struct RenewalFact: Hashable, Sendable {
     public var autoRenewProductId: String?
     /// Whether renewal is on (`autoRenewStatus`); `nil` if the document does not say.
     public var willRenew: Bool?
-    /// The reason for which the subscription ended or will end; `nil` if the document does not say.
+    /// The reason why the subscription ended or will end; `nil` if the document does not say.
     public var expirationIntent: Open<ExpirationIntent>?
     /// Whether the App Store still tries to charge for a failed renewal.
     public var isInBillingRetry: Bool
@@ -22,7 +22,7 @@ public struct RenewalFact: Hashable, Sendable {
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The `appAccountToken` of the next renewal; `nil` if the app gave none.
     public var appAccountToken: String?
-    /// The end of the newest period, as of the signing. The date may already have been in the past then.
+    /// The end of the newest period at the time of the signing. The period may already have been over at that time.
     public var renewalDate: Timestamp?
     /// Whether a further commitment follows the present commitment (`commitmentAutoRenewStatus`); `nil` without a
     /// commitment.
@@ -42,7 +42,8 @@ public struct RenewalFact: Hashable, Sendable {
     /// Reads a fact from a payload.
     ///
     /// - Parameter chain: The name of the chain; `nil` if the name is the original transaction id. Renewal info lacks
-    ///   the date of the first purchase, so the name comes from the transaction that binds the renewal info.
+    ///   the date of the first purchase, so a name with this date comes from the transaction that binds the renewal
+    ///   info to an app.
     /// - Returns: `nil` if the payload names no subscription. Such a payload cannot be bound to an app.
     public init?(_ payload: JWSRenewalInfoDecodedPayload, provenance: Provenance, chain: String? = nil) {
         guard let originalTransactionId = payload.originalTransactionId else { return nil }
@@ -88,9 +89,9 @@ extension RenewalFact: StoredFields {
 }
 
 extension RenewalFact {
-    /// Whether the fact describes the continuation of `period`. This is so if `renewalDate` is the end of the period.
-    /// It is also so if the fact was signed after the period had begun and a document had named the period. Any other
-    /// fact describes an earlier period.
+    /// Whether the fact describes how `period` continues. It does if its `renewalDate` is the end of the period. It
+    /// also does if, when it was signed, the period had begun and the App Store had signed a document about it. Any
+    /// other fact is about an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }
         guard let knownSince = period.knownSince else { return false }

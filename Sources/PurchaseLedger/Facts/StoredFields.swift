@@ -3,8 +3,8 @@
 public import AppStoreModel
 
 // The fields under which facts are stored. Each type of fact lists its stored fields once. Storages use the list to
-// read the fields, to write them and to name their columns. The lists and most of the coding are inlinable, so that a
-// storage's module can specialize a list for its own coder.
+// read the fields, to write them and to name their columns. Each list is a generic function with the coder as an
+// argument. The lists and most coders are inlinable, so that the compiler can specialize them in a storage's module.
 
 /// A value in a single stored field, for example in a column of a row.
 @usableFromInline
@@ -42,7 +42,7 @@ package protocol FieldCoder {
     /// Codes the fields of an optional value. The value is `nil` if its first field is null.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws
 
-    /// Codes a set of texts. The set is empty for most values.
+    /// Codes a set of texts, which is usually empty.
     mutating func texts(_ name: StaticString, _ value: inout Set<String>) throws
 }
 
@@ -58,7 +58,8 @@ extension FieldCoder {
 
 // MARK: - Lists
 
-// Lists are stored as JSON in a single field, because most lists are empty. An empty list is null.
+// Lists are stored as JSON in a single field. Most lists are empty, so tables of their own are not worthwhile. An empty
+// list is null.
 
 /// A set of texts. The texts are sorted, so that equal sets are stored as equal fields.
 @usableFromInline

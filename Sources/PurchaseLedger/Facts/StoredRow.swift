@@ -12,7 +12,7 @@ package protocol StoredRow: FieldCoder {
 
     /// Reads the next column.
     ///
-    /// - Returns: `nil` after the last column, or if no column of a ledger has a value of this type.
+    /// - Returns: `nil` after the last column, or if the value has a type that no column of a ledger has.
     mutating func nextStored() -> StoredValue?
 }
 
@@ -86,7 +86,8 @@ package struct ColumnWriter: FieldCoder {
     }
 }
 
-/// Counts the columns of a group. A reader skips this number of columns if the group is absent.
+/// Counts the columns of a group. If the group is absent, a reader skips this number of columns, and a writer writes as
+/// many nulls.
 @usableFromInline
 package struct FieldCounter: FieldCoder {
     @usableFromInline var count = 0

@@ -4,12 +4,12 @@ public import AppStoreModel
 
 /// The ledger's facts about a transaction.
 ///
-/// A fact keeps the newest statement of a signed transaction and the newest statement of a receipt. Each has fields
-/// that the other lacks, and `current` combines both. Merging is commutative, associative and idempotent, so that
-/// neither the order of arrival nor a duplicate nor a replay can change the outcome.
+/// A fact keeps the newest statement of a signed transaction and the newest statement of a receipt. `current` combines
+/// both, because a receipt lacks many fields of a signed transaction. Merging is commutative, associative and
+/// idempotent, so that neither the order of arrival nor a duplicate nor a replay can change the outcome.
 public struct TransactionFact: Hashable, Sendable {
     /// The key and the statements, behind a reference. Statements are large, and each step of a commit copies records.
-    /// A copy of a fact copies only the reference.
+    /// With the reference, a copy of a fact copies no statement.
     @usableFromInline private(set) var content: Content
 
     /// Makes a fact from the statement of its first document.
@@ -30,8 +30,8 @@ public struct TransactionFact: Hashable, Sendable {
     /// The newest statement of a receipt: an app receipt or a transaction receipt.
     @inlinable public var receipt: TransactionStatement? { content.receipt }
 
-    /// The newest statement of each kind of document unknown to this version, ordered by the kind. The statements are
-    /// kept for the newer version. No rule reads these statements.
+    /// The newest statement of each kind of document unknown to this version, ordered by the kind. They are kept for
+    /// the version that knows the kind, and no rule of this version reads them.
     package var others: [TransactionStatement] { content.others }
 
     /// Merges the statement of a further document. Of two statements from the same kind of document, the newer
@@ -61,8 +61,8 @@ public struct TransactionFact: Hashable, Sendable {
     package var statementCount: Int { content.statementCount }
 
     /// The newer of the signed transaction's and the receipt's statement. If the receipt's statement is newer, the
-    /// signed transaction supplies the fields that receipts lack: the group, the account, the ownership, an upgrade,
-    /// the reason of a revocation.
+    /// signed transaction supplies the fields that the receipt lacks, such as the group, the account, the ownership,
+    /// the price, an upgrade, and the details of a revocation.
     package var current: TransactionStatement? {
         guard let receipt else { return signed }
         guard let signed else { return receipt }
@@ -133,7 +133,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var source: Open<Source>
     /// The document and its signing date.
     public var provenance: Provenance
-    /// The signing date of the first document of this kind about the transaction; `nil` if no such document has a date.
+    /// The signing date of the first document of this kind about the transaction, or of either kind in
+    /// `TransactionFact.current`; `nil` if no such document has a date.
     public var knownSince: Timestamp?
     /// The transaction id: a string of digits.
     public var transactionId: String
@@ -167,10 +168,11 @@ public struct TransactionStatement: Hashable, Sendable {
     public var offerDiscountType: Open<OfferDiscountType>?
     /// The length of the offer as an ISO 8601 duration, such as `P1M`; `nil` without an offer.
     public var offerPeriod: String?
-    /// The id of a subscription's purchase event, the same on all devices. The text is stored as documents have it, and
-    /// may mean "no id"; see ``lineItem``.
+    /// The id of a subscription's purchase event, the same on all devices. The text is stored as it is in the document,
+    /// and may mean "no id"; see ``lineItem``.
     public var webOrderLineItemId: String?
-    /// Whether the customer bought the product or the App Store renewed it. Receipts lack the reason.
+    /// Whether the customer bought the product or the App Store renewed it. A receipt does not say, but the first
+    /// transaction of a chain is always a purchase.
     public var transactionReason: Open<TransactionReason>?
 
     /// The price in thousandths of ``currency``. The price is for reports; no rule reads it.
@@ -207,7 +209,7 @@ public struct TransactionStatement: Hashable, Sendable {
     public struct Revocation: Hashable, Sendable {
         /// The time of the refund or of the loss of access.
         public var date: Timestamp
-        /// The reason of the revocation; `nil` if the document does not say.
+        /// The reason for the revocation; `nil` if the document does not say.
         public var reason: Open<RevocationReason>?
         /// Full or prorated refund, or loss of shared access; `nil` in documents from before 2025.
         public var type: Open<RevocationType>?
@@ -225,8 +227,8 @@ public struct TransactionStatement: Hashable, Sendable {
         }
     }
 
-    /// A commitment of several monthly payments. A commitment never grants access, because each payment grants its own
-    /// month.
+    /// A commitment of several monthly payments. The commitment itself grants no access: each payment grants access for
+    /// its own month.
     public struct Commitment: Hashable, Sendable {
         /// The number of this payment within the commitment, from 1.
         public var billingPeriodNumber: Int
@@ -246,7 +248,7 @@ public struct TransactionStatement: Hashable, Sendable {
     public var lineItem: String? { webOrderLineItemId.orNone }
 
     /// Whether the statement is about a period of an auto-renewable subscription. Old receipts lack the product's type.
-    /// In old receipts, only auto-renewable subscriptions have an expiration date.
+    /// The expiration date then decides, because only auto-renewable subscriptions have one in a receipt.
     public var isSubscription: Bool {
         type.map { $0 == .autoRenewableSubscription } ?? (expiresDate != nil)
     }
@@ -258,8 +260,8 @@ extension TransactionStatement: StoredFields {
     @usableFromInline package static let blank = TransactionStatement(
         source: .signedTransaction, provenance: .blank, transactionId: "", chain: "", productId: "")
 
-    /// All fields except `chainName`, because the chain's key contains the name. Each added field needs a column in the
-    /// storages.
+    /// All fields except `chainName`, because the chain's key contains the name. A new field needs a new column in each
+    /// storage.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("transactionId", &transactionId)

@@ -4,12 +4,13 @@ import AppStoreModel
 import Crypto
 
 /// The content of a signed transaction or renewal info, except its signing date. Two documents with the same wording
-/// differ only in `signedDate`, header and signature.
+/// differ only in `signedDate`, header and signature, and perhaps in the order and spacing of the JSON members.
 ///
-/// The App Store signs each of its answers anew. Each question about the same purchase therefore brings a new document.
+/// The App Store signs each response anew, so each request about the same purchase brings a new document, usually with
+/// the same wording.
 public struct Wording: Hashable, Sendable {
-    /// The first eight bytes of a SHA-256 digest. Eight bytes suffice: only documents about the same purchase are
-    /// compared, and only the App Store chooses their content.
+    /// The first eight bytes of a SHA-256 digest. Eight bytes suffice, because only documents about the same purchase
+    /// are compared, and only the App Store chooses their content.
     public var digest: Int64
 
     public init(digest: Int64) {
@@ -20,7 +21,7 @@ public struct Wording: Hashable, Sendable {
     ///
     /// - Returns: `nil` for other kinds of documents, and for a payload that is no JSON object.
     package init?(_ kind: Evidence.Kind, payload: [UInt8]) {
-        // A verified payload is JSON.
+        // Verification has already decoded the payload of such a document, so parsing does not fail here.
         guard kind == .transaction || kind == .renewalInfo, let json = JSONValue(readable: payload),
             case .object(let members) = json
         else { return nil }
@@ -34,8 +35,8 @@ public struct Wording: Hashable, Sendable {
 public struct WordedDocument: Hashable, Sendable {
     /// The name under which the document is stored.
     public var name: Provenance
-    /// Whether the document stays even if other documents have the same wording. A notification contains a pinned
-    /// document, or the document is evidence for several chains.
+    /// Whether the document stays even if other documents have the same wording. A document is pinned if it also
+    /// arrived inside a notification, or if it is evidence for several chains.
     public var isPinned: Bool
 
     public init(_ name: Provenance, isPinned: Bool = false) {
@@ -44,7 +45,7 @@ public struct WordedDocument: Hashable, Sendable {
     }
 }
 
-/// The wording of documents that are evidence for a chain.
+/// A wording together with a chain, to find the documents with this wording that are evidence for the chain.
 public struct WordingKey: Hashable, Sendable {
     /// The chain.
     public var chain: ChainKey
