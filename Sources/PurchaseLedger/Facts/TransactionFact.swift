@@ -30,8 +30,8 @@ public struct TransactionFact: Hashable, Sendable {
     /// The newest statement of a receipt: an app receipt or a transaction receipt.
     @inlinable public var receipt: TransactionStatement? { content.receipt }
 
-    /// The newest statement of each kind of document unknown to this version, ordered by the kind. They are kept for
-    /// the version that knows the kind, and no rule of this version reads them.
+    /// The newest statement from each kind of document unknown to this version, ordered by the kind. These statements
+    /// are kept for the version that knows the kind, and no rule of this version reads them.
     package var others: [TransactionStatement] { content.others }
 
     /// Merges the statement of a further document. Of two statements from the same kind of document, the newer

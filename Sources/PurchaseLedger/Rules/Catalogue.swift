@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The grants of an app's products. The catalogue comes from the configuration, because Apple's documents do not
-/// contain grants.
+/// The access that each product of an app grants. The catalogue comes from the configuration, because Apple's documents
+/// do not say what a product grants.
 public struct Catalogue: Hashable, Sendable {
     /// The products, by id.
     public var products: [String: Product]
@@ -11,7 +11,7 @@ public struct Catalogue: Hashable, Sendable {
     /// this delay and grants little unpaid access.
     public var staleLeeway: Duration
 
-    /// The purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
+    /// The transaction ids of purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
     public var refusedPurchases: Set<String>
 
     public init(
@@ -22,12 +22,12 @@ public struct Catalogue: Hashable, Sendable {
         self.refusedPurchases = refusedPurchases
     }
 
-    /// The grant of a product.
+    /// The access that a product grants.
     public struct Product: Hashable, Sendable {
         /// The names of the product's entitlements, chosen by the app.
         public var entitlements: Set<String>
-        /// The product's level in its subscription group, as in App Store Connect: 1 is the highest. A product without
-        /// a level ranks last.
+        /// The product's level in its subscription group, as in App Store Connect: 1 is the highest. Products without a
+        /// level rank last.
         public var level: Int?
         /// The duration of a non-renewing subscription; `nil` for no end. Apple leaves the duration to the app.
         public var duration: Duration?

@@ -2,8 +2,8 @@
 
 public import AppStoreModel
 
-/// The last published facts about a chain. Changes are computed relative to the report, so that each change is
-/// published once, even after downtime.
+/// The published facts about a chain. Each new report is compared with the last published report, so that each change
+/// is published once, even after downtime.
 public struct ChainReport: Hashable, Sendable {
     /// The last published state.
     public var state: ChainState
@@ -19,9 +19,10 @@ public struct ChainReport: Hashable, Sendable {
     public var isEntitling: Bool
     /// The instant at which to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
-    /// The instant as of which the report was made, if the report depends on the server's clock: time alone changed the
-    /// chain after its newest document was signed. `nil` if the documents prove the report. If the instant is ahead of
-    /// the present time, the clock was wrong, and the chain is due; see `clockTolerance`.
+    /// The instant as of which the report was made, if the report depends on the server's clock. It does if time alone
+    /// may have changed the chain after its newest document was signed. `nil` if the documents alone prove the report.
+    /// If the instant turns out to be ahead of the present time, the clock was wrong, and the report must be corrected;
+    /// see `clockTolerance`.
     public var asOf: Timestamp?
 
     public init(
@@ -59,7 +60,8 @@ extension ChainReport {
     }
 
     /// The tolerated difference between the clocks of two servers, or of a server and the App Store. If a clock is
-    /// ahead by no more than this, its reports become true before a correction could arrive.
+    /// ahead by no more than this, its reports need no correction, because they come true before a correction could
+    /// arrive.
     package static let clockTolerance = Duration.seconds(60)
 
     /// Whether the report comes from a clock that was ahead of `now` by more than the tolerance.
@@ -81,7 +83,8 @@ extension Chain {
     /// `now`.
     fileprivate func hasChanged(_ catalogue: Catalogue, by now: Timestamp) -> Bool {
         let signed = newestSigningDate ?? .distantPast
-        // Most documents arrive within a moment. For such a document the history need not be computed a second time.
+        // Most documents arrive moments after they are signed. Too little time has then passed for a change, and the
+        // history need not be computed a second time.
         guard signed.advanced(by: ChainReport.clockTolerance) < now else { return false }
         let next = history(catalogue, at: signed).nextChange(renewal, catalogue, after: signed)
         return next.map { $0 <= now } ?? false
@@ -98,7 +101,7 @@ extension ChainReport {
         var productId: String?
     }
 
-    /// The changes since `old` was published, in a possible order of occurrence.
+    /// The changes since `old` was published, in an order in which they may have occurred.
     ///
     /// - Parameter old: The last published report; `nil` if there is none.
     func changes(since old: ChainReport?, _ chain: Chain) -> [Change] {
@@ -116,7 +119,7 @@ extension ChainReport {
         return changes
     }
 
-    /// A change to the report's transaction and product.
+    /// A change of some kind, with the report's transaction and product.
     func change(_ kind: LedgerEvent.Kind) -> Change {
         Change(kind: kind, transactionId: transactionId, productId: state.productId)
     }
@@ -160,8 +163,8 @@ extension ChainReport {
         return changes
     }
 
-    /// Whether renewal was turned on or off; `nil` if neither. For an active subscription, renewal counts as turned off
-    /// even if it was unknown before.
+    /// Whether renewal was turned on or off; `nil` if neither. If an active subscription will not renew, renewal counts
+    /// as turned off even if its state was unknown before.
     private func turned(_ old: Bool?, _ new: Bool?) -> Bool? {
         switch (old, new) {
         case (true, false): false
@@ -171,8 +174,8 @@ extension ChainReport {
         }
     }
 
-    /// The event for entering the present status. An active subscription has none, because it is published as started,
-    /// renewed or recovered.
+    /// The event for entering the present status; `nil` if there is none. There is none for `active`, because such a
+    /// change is published as a start, renewal or recovery.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status.known {
         case .billingGrace: .subscriptionGraceEntered

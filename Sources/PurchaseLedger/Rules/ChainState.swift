@@ -4,9 +4,9 @@ public import AppStoreModel
 
 /// The state of a chain in events. Answers contain the same state.
 public struct ChainState: Hashable, Sendable, Decodable {
-    /// The status of a subscription. Other purchases are `active`, `expired` or `revoked`. Such a purchase is `revoked`
-    /// if it was refunded completely or the operator refuses it. A newer version may have published a status unknown to
-    /// this version.
+    /// The status of a subscription. Any other purchase is `active`, `expired` or `revoked`: `revoked` if it was
+    /// refunded completely, is no longer shared, or is refused by the operator. A newer version may have published a
+    /// status unknown to this version.
     public var status: Open<SubscriptionState.Status>
     /// The product of a subscription's governing period, or of the last purchase in other chains.
     public var productId: String?

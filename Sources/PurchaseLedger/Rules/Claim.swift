@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// A presented purchase, with all facts that decide its ownership from then on. The decision therefore needs no
-/// storage.
+/// The claim of a customer to a presented purchase, with all facts that decide who owns the purchase afterwards. The
+/// decision itself therefore needs no storage.
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
@@ -65,9 +65,9 @@ package struct Claim {
         return account.isEstablished && account.customer != claimant
     }
 
-    /// Whether accepting the claim counts as a change of owner. Owners that exist only because of an account token do
-    /// not count. A return to the first claimant does not count either, so that claims by others cannot lock out the
-    /// first claimant.
+    /// Whether accepting the claim counts as a change of owner. A claim does not count if all present owners exist only
+    /// because of an account token. A return to the first claimant does not count either, so that claims by others
+    /// cannot lock out the first claimant.
     package var changesOwner: Bool { takesFromEstablished && !isFirst }
 
     /// Whether the claim is accepted, and an established customer owned the purchase before.
@@ -76,8 +76,8 @@ package struct Claim {
         return owners.contains(where: \.isEstablished)
     }
 
-    /// The owner before this claim: the first established owner, possibly the claimant. Without an established owner,
-    /// the first owner counts if the claim is refused.
+    /// The customer that had the purchase before this claim: the first established owner, possibly the claimant. If no
+    /// owner is established, this is the first owner if the claim is refused, and otherwise `nil`.
     package var holder: Customer? {
         let established = owners.first(where: \.isEstablished)
         return (established ?? (outcome == .refused ? owners.first : nil))?.customer
@@ -90,7 +90,7 @@ package struct Claim {
 
 /// The times of claims that changed the owner of a purchase: the last ``limit`` at most.
 package struct OwnerChanges {
-    /// The maximal number of changes within ``period``. Two people who share a device and restore purchases at every
+    /// The maximum number of changes within ``period``. Two people who share a device and restore purchases at every
     /// start of the app cause a few changes a day. Without a limit, a script could cause thousands of events.
     package static let limit = 10
 
@@ -114,8 +114,9 @@ package struct OwnerChanges {
         times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
     }
 
-    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A later
-    /// time comes from a wrong clock. Such a time is ignored, because it would block the purchase.
+    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A time even
+    /// later than this must come from a wrong clock. It is ignored, because otherwise it would count against the limit
+    /// until the clocks reach it.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

@@ -31,7 +31,7 @@ public struct ConsumptionInformation: Codable, Hashable, Sendable {
         return information
     }
 
-    /// The reason for which Apple would refuse this information, as a sentence; `nil` if Apple would accept it.
+    /// The reason why Apple would refuse this information, as a sentence; `nil` if there is none.
     ///
     /// - Parameter isSubscription: Whether the purchase is an auto-renewable subscription; `nil` if unknown.
     public func fault(isSubscription: Bool?) -> String? {
@@ -95,17 +95,18 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     public var answeredAt: Timestamp?
     /// The app's information about this transaction.
     public var information = ConsumptionInformation()
-    /// The signing date behind ``requestedAt``; `nil` for a request stored by an earlier version.
+    /// The signing date of the last request, from which ``requestedAt`` was computed; `nil` for a request stored by an
+    /// earlier version.
     var signedDate: Timestamp?
-    /// All requests and decisions about the transaction; `nil` for a request stored by an earlier version.
+    /// The dates of the requests and decisions about the transaction; `nil` for a request stored by an earlier version.
     var refund: RefundDates?
 
     public init(requestedAt: Timestamp) {
         self.requestedAt = requestedAt
     }
 
-    /// How long a request and its outcome are kept. Apple repeats a request within a day. An operator looks for missed
-    /// requests once a month.
+    /// How long a request and its outcome are kept. Apple repeats a request only within a day, but an operator may look
+    /// for missed requests as rarely as once a month.
     package static let retention = Duration.seconds(30 * 86_400)
 
     /// The time at which the request and its outcome are erased.
@@ -126,7 +127,7 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
         state != .answered && now < deadline(in: environment)
     }
 
-    /// The request in a job's payload; `nil` if the job is of a different kind.
+    /// The request in a job's payload; `nil` if the job is of a different kind, or has a `RefundNote` as its payload.
     public init?(_ job: Job) {
         // Any error means that the payload has a different form.
         guard job.id.kind == .consumption, let question = try? JSONValue(parsing: job.payload).decode(Self.self) else {

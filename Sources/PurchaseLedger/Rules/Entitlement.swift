@@ -36,7 +36,7 @@ public struct Entitlement: Hashable, Sendable {
 public struct ConsumablePurchase: Hashable, Sendable {
     /// The product of the purchase.
     public var productId: String
-    /// The transaction id, by which an app credits the purchase only once.
+    /// The transaction id, by which the app can make sure that it credits the purchase only once.
     public var transactionId: String
     /// The name of the chain; see ``ChainKey/name``.
     public var chainName: String
@@ -68,7 +68,8 @@ extension ConsumablePurchase {
 
 extension TransactionStatement {
     /// The number of revoked units among ``quantity``: seats of a multi-seat subscription, or refunded consumables,
-    /// rounded down. `nil` for all other purchases, because the refunded part of a subscription is time, not a number.
+    /// rounded down. `nil` for a consumable without a refund, and for all other purchases: the refunded part of a
+    /// subscription is a period of time, not a number of units.
     package var revokedQuantity: Int? {
         // Never more than `quantity`, whatever the document says.
         if let revokedSeats { return min(max(0, revokedSeats), quantity) }

@@ -6,10 +6,11 @@ public import AppStoreModel
 /// see ``LedgerEvent/body``.
 ///
 /// A new member needs a property here and a line in ``body``. If the member follows from the reports of the chain, it
-/// also needs a line in `init(_:from:to:at:)`. Older stored bodies lack the member.
+/// also needs a line in `init(_:from:to:at:)`. Bodies that were stored earlier lack the member, so it must be optional.
 public struct EventContent: Hashable, Sendable, Decodable {
-    /// The time at which the change took effect. A change by time takes effect at its own instant, and a document's
-    /// change at the signing date. Any other change takes effect when the ledger records it.
+    /// The time at which the change took effect. A change caused by the mere passage of time takes effect at the
+    /// instant at which it is due, and a change caused by a document at the document's signing date. Any other change
+    /// takes effect when the ledger records it.
     public var effectiveAt: Timestamp
     /// The transaction of the change.
     public var transactionId: String?
@@ -19,7 +20,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var detail: String?
     /// The last published state; `nil` if there was none, or if the customer did not own the chain.
     public var before: ChainState?
-    /// The present state; `nil` if the customer no longer owns the chain, or if the event is not about a chain.
+    /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated, or the event is not
+    /// about a chain.
     public var after: ChainState?
 
     public init(
@@ -59,8 +61,8 @@ extension EventContent {
         self = try JSONValue(parsing: body).decode(Self.self)
     }
 
-    /// The body: a JSON object in one line. Every intake writes a body. For speed, the members are written without an
-    /// encoder.
+    /// The body: a JSON object in one line. Most bodies are written during an intake, so the members are written
+    /// without an encoder, which would be slower.
     public var body: [UInt8] {
         var writer = JSONWriter(reservingCapacity: Self.usualSize)
         writer.object { writer in
@@ -101,9 +103,10 @@ extension JSONWriter {
 // MARK: - Events
 
 extension LedgerEvent {
-    /// Makes an event of this version's kinds.
+    /// Makes an event of a kind that this version knows.
     ///
-    /// - Parameter content: The members of the event's body; `nil` for a change that took effect when it was recorded.
+    /// - Parameter content: The members of the event's body. With `nil`, the body only says that the change took effect
+    ///   when it was recorded.
     public init(
         _ kind: Kind, in scope: LedgerScope, at recordedAt: Timestamp, customer: Customer? = nil,
         chainName: String? = nil, _ content: EventContent? = nil

@@ -42,7 +42,8 @@ extension PurchaseHistory {
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
-        // All subscription periods of a chain are in the same group. Receipts do not name the group.
+        // Receipts do not name the group. All subscription periods of a chain are in the same group, so it is taken
+        // from any other statement.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group
@@ -51,7 +52,7 @@ extension PurchaseHistory {
     }
 
     /// The grants of the running periods at `now`, and of the grace period or `staleLeeway` after the governing period.
-    /// A future period extends these grants. A future period has a grant of its own only if it is the governing period.
+    /// A future period only extends these grants, unless it is itself the governing period and has a grant of its own.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []
@@ -87,8 +88,8 @@ extension PurchaseHistory {
 }
 
 extension Grant {
-    /// The grant after the end of a subscription's period: for its grace period, or for the leeway in which a late
-    /// renewal may still arrive.
+    /// The grant after the end of a subscription's period: for the grace period, or for the leeway in which a late
+    /// renewal may still arrive. `nil` in all other cases.
     fileprivate init?(afterEndOf state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) {
         switch state.status {
         case .billingGrace:

@@ -12,11 +12,11 @@ public struct Holdings: Hashable, Sendable {
     public var consumables: [ConsumablePurchase] = []
     /// The customer's products outside the catalogue. These products grant no entitlement.
     public var unknownProducts: Set<String> = []
-    /// The members of ``unknownProducts`` with purchases in the last 30 days; see ``Notice``.
+    /// The members of ``unknownProducts`` that the customer bought in the last 30 days; see ``Notice``.
     package var recentUnknownProducts: Set<String> = []
     /// The names of the refused chains; see ``Catalogue/refuses(_:)``.
     public var refused: Set<String> = []
-    /// The time at which this answer changes if no further fact arrives; `nil` for never.
+    /// The next time at which this answer may change without a further fact; `nil` for never.
     public var nextChange: Timestamp?
 
     /// The holdings of a customer without purchases.
@@ -49,7 +49,7 @@ extension Holdings {
     }
 }
 
-/// The effective grants: the best grant of each subscription group, and all grants outside groups.
+/// The grants that count: the best grant of each subscription group, and all grants outside groups.
 private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
@@ -74,7 +74,8 @@ private struct BestGrantPerGroup {
         return ranks.0 == ranks.1 ? isLater(left, right) : ranks.0 < ranks.1
     }
 
-    /// Compares ends, then transaction ids, so that the order of the chains does not matter.
+    /// Compares the ends. If the ends are equal, compares the transaction ids, so that the order of the chains does not
+    /// matter.
     private func isLater(_ left: Grant, _ right: Grant) -> Bool {
         let ends = (left.until ?? .distantFuture, right.until ?? .distantFuture)
         return (ends.0, left.statement.transactionId) > (ends.1, right.statement.transactionId)

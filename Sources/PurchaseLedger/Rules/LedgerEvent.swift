@@ -7,8 +7,8 @@ public import AppStoreModel
 /// An event has members by which it is found or numbered, and a ``body`` with all other members. `EventContent` reads
 /// the body. The answer of `GET /v1/events` is the event's own members, followed by the members of the body.
 ///
-/// A consumer can keep the `after` of each chain's last event. Once all changes up to an instant are published, these
-/// states equal the states in answers at that instant.
+/// A consumer can mirror the ledger by keeping the `after` of each chain's last event. Once all changes up to an
+/// instant are published, these states equal the states in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
@@ -44,12 +44,12 @@ public struct LedgerEvent: Hashable, Sendable {
         /// The App Store gave the subscription a new original transaction id. The event has the new chain's name in
         /// `detail`. All facts moved to the new chain.
         case subscriptionMigrated = "subscription.migrated"
-        /// A new purchase, not of a subscription.
+        /// A new purchase other than an auto-renewable subscription.
         case purchased = "purchase.made"
         case refunded = "purchase.refunded"
         case refundReversed = "purchase.refundReversed"
-        /// Access ended, and no other event implies the end. Examples are the end of a non-renewing subscription, and
-        /// of a stale subscription's leeway.
+        /// Access ended, and no other event says so. For example, a non-renewing subscription ended, or the leeway of a
+        /// stale subscription did.
         case accessEnded = "purchase.accessEnded"
         /// A change without an event kind of its own. For example, a non-renewing subscription ends at a different time
         /// after the catalogue changed.
@@ -67,7 +67,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case notificationReceived = "notification.received"
     }
 
-    /// The event's position among the events of its app, assigned by the storage.
+    /// The event's position among the events of its app. `nil` until the storage assigns it.
     public var cursor: EventCursor?
     /// The kind of the change. A newer version may have published a kind unknown to this version.
     public var kind: Open<Kind>

@@ -31,12 +31,12 @@ package struct Notice: Hashable, Sendable {
         self.subject = subject
     }
 
-    /// How long a notice is kept after its last occurrence. The lifetime is as long as a subscription's month, so that
-    /// a notice of a product stays if the product is only renewed.
+    /// How long a notice is kept after its last occurrence. This is about a month, so that monthly renewals suffice to
+    /// keep the notice of a product.
     package static let lifetime = Duration.seconds(30 * 86_400)
 
-    /// A notice is stored again only if its end moves by at least this duration. A product that sells constantly
-    /// therefore costs one write a day.
+    /// A repeated notice is stored again only if this extends its life by at least this duration. A product that sells
+    /// all the time therefore costs one write a day.
     static let precision = Duration.seconds(86_400)
 
     /// The key of the notice's record.
@@ -47,14 +47,14 @@ extension Notice {
     /// Whether records of a kind hold notices.
     static func isKind(_ kind: RecordKind) -> Bool { Kind(rawValue: kind.rawValue) != nil }
 
-    /// Whether a purchase was made in the last 30 days.
+    /// Whether a purchase was made in the last 30 days, or at an unknown time.
     static func isRecent(_ statement: TransactionStatement, at now: Timestamp) -> Bool {
         now < (statement.purchaseDate ?? now).advanced(by: lifetime)
     }
 
-    /// Notices of a document's purchases in the last 30 days if the app's catalogue lacks their products. Older
-    /// purchases, for example from a backfill, say nothing about the present catalogue. Empty if the app has no
-    /// catalogue.
+    /// Notices of the document's recent purchases whose products are missing in the app's catalogue; empty if the app
+    /// has no catalogue. Older purchases, for example from a backfill, may be of products that are no longer sold, and
+    /// show no gap in the present catalogue.
     static func unknownProducts(in document: Evidence, _ rules: LedgerRules, at now: Timestamp) -> [Notice] {
         guard let catalogue = rules.catalogues[document.scope.bundleId] else { return [] }
         let unknown = document.statements.filter { statement in

@@ -11,11 +11,11 @@ import AppStoreModel
 /// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
 /// runs this code.
 struct PurchaseHistory {
-    /// All transactions, the earliest purchase first.
+    /// All transactions except those of which only residue is left, the earliest purchase first.
     let purchases: [TransactionStatement]
     /// The subscription periods that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]
-    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription.
+    /// The period that was bought last, even if superseded; `nil` if the chain is no subscription, or has only residue.
     let lastPeriod: TransactionStatement?
     /// The non-consumable; `nil` if there is none. All non-consumable transactions of a chain count as the same
     /// purchase.
@@ -28,7 +28,7 @@ struct PurchaseHistory {
     let isRefused: Bool
 
     /// - Parameter now: A purchase with a later date supersedes nothing yet. Such a date occurs, for example, if the
-    ///   server's clock is slow.
+    ///   server's clock is behind.
     fileprivate init(_ chain: Chain, isRefused: Bool, at now: Timestamp) {
         self.isRefused = isRefused
         var statements = chain.statements
@@ -58,16 +58,17 @@ extension Chain {
         PurchaseHistory(self, isRefused: catalogue.refuses(self), at: now)
     }
 
-    /// The history without the operator's rules, only for the facts signed by the App Store.
+    /// The history as signed by the App Store, without the operator's refusals. It does not depend on the clock.
     private var signedHistory: PurchaseHistory { PurchaseHistory(self, isRefused: false, at: .distantFuture) }
 
-    /// The statements about all transactions, the earliest purchase first. If a receipt reports an upgraded period as
-    /// cancelled, the period is marked as upgraded.
+    /// The statements about all transactions, the earliest purchase first. An upgraded period that a receipt reports as
+    /// cancelled is marked as upgraded instead.
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
-    /// The residue to keep if the documents of the chain are erased. All facts become residue if the chain already has
-    /// residue. The same holds if a transaction was revoked, upgraded or superseded, or is a consumable. Otherwise
-    /// there is no residue.
+    /// The residue to keep if the chain's customer is erased. If the chain already has residue, or any transaction was
+    /// revoked, upgraded or superseded, or is a consumable, all statements of the chain become residue. If a customer
+    /// later presents a document of the chain again, the residue keeps this from undoing a refund or crediting a
+    /// consumable twice. All other chains leave no residue.
     var residueOfErasure: [String: TransactionFact] {
         let history = signedHistory
         let needsResidue =
@@ -161,8 +162,8 @@ private struct Timeline {
         entries.sort { $0.period.isBought(before: $1.period) }
     }
 
-    /// Finds the renewals. Receipts and old payloads do not mark renewals. In these documents, a period counts as a
-    /// renewal if it begins in the second in which any period ends.
+    /// Finds the renewals. Receipts and old payloads do not mark renewals. Without such a mark, a period counts as a
+    /// renewal if it begins in the same second in which some period ends.
     private mutating func findRenewals() {
         var ends: Set<Int64>?
         for index in entries.indices {
@@ -176,8 +177,8 @@ private struct Timeline {
         }
     }
 
-    /// Finds the superseded periods. A purchase of a different product supersedes the running period and its renewals.
-    /// These renewals may have been charged ahead.
+    /// Finds the superseded periods. A purchase of a different product supersedes the running period, and also the
+    /// renewals of that period that were charged ahead.
     private mutating func findSuperseded(at now: Timestamp) {
         for index in entries.indices {
             entries[index].isSuperseded =
@@ -198,8 +199,8 @@ private struct Timeline {
         }
     }
 
-    /// Marks upgraded periods. In a receipt, the cancellation date of an upgraded period is the second of the
-    /// superseding purchase.
+    /// Marks upgraded periods. They are recognized by their cancellation date in a receipt, which is in the same second
+    /// as the superseding purchase.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             let second = entries[index].period.revocation?.date.second
@@ -209,8 +210,8 @@ private struct Timeline {
         }
     }
 
-    /// Whether a different product was bought during a period, in a purchase that meets a condition. Renewals do not
-    /// count.
+    /// Whether the customer bought a different product during a period, in a purchase that meets a condition. Renewals
+    /// do not count.
     private func hasSuccessor(_ index: Int, where condition: (TransactionStatement) -> Bool) -> Bool {
         let start = entries[index].period.start
         let end = entries[index].period.end
@@ -238,8 +239,8 @@ extension Array<TransactionStatement> {
 
 extension TransactionStatement {
     /// Merges the transactions of a purchase, the earliest first. The result is the newest statement with the id and
-    /// the date of the first transaction. If any transaction was revoked, the purchase was revoked. `nil` without
-    /// transactions.
+    /// the date of the first transaction. If any transaction was revoked or upgraded, so was the purchase. `nil`
+    /// without transactions.
     fileprivate init?(merging transactions: [TransactionStatement]) {
         guard let first = transactions.first, let newest = transactions.max(by: { $0.provenance < $1.provenance })
         else { return nil }
@@ -268,8 +269,8 @@ extension TransactionStatement {
         return transactionId < other.transactionId
     }
 
-    /// Whether the transaction counts as a non-consumable, because it has none of the other types. Receipts do not name
-    /// the type.
+    /// Whether the transaction counts as a non-consumable. This is so for all transactions without one of the other
+    /// types, because some receipts do not name the type.
     fileprivate var isNonConsumable: Bool {
         !isSubscription && type != .consumable && type != .nonRenewingSubscription
     }

@@ -5,20 +5,20 @@ import AppStoreModel
 /// The dates of a transaction's refund requests and of the App Store's decisions. Each date is the signing date of a
 /// notification.
 ///
-/// The App Store repeats a request as a new notification some hours later. The repetitions are therefore found from all
-/// dates together, so that the order of arrival does not matter.
+/// Some hours later, the App Store repeats a request in a new notification that looks like a new request. A repetition
+/// is recognized only by its date. All dates are compared together, so that the order of arrival does not matter.
 package struct RefundDates: Codable, Hashable, Sendable {
     /// The dates of CONSUMPTION_REQUEST, without duplicates, ascending.
     private(set) var requests: [Timestamp] = []
     /// The dates of REFUND, REFUND_DECLINED and REFUND_REVERSED, without duplicates, ascending.
     private(set) var decisions: [Timestamp] = []
 
-    /// The period for repetitions. After this time, a request is a new request: the App Store asks three times in 16
-    /// hours.
+    /// How long after a request a further request counts as a repetition rather than as a new request. A day suffices,
+    /// because the App Store asks three times within 16 hours.
     private static let repetition = Duration.seconds(86_400)
 
-    /// The maximal number of dates of each kind. Only the newest dates are kept, so that a job stays small. A month of
-    /// repetitions every 8 hours has 90 dates.
+    /// The maximum number of dates of each kind. Only the newest dates are kept, so that a job stays small. Even a
+    /// month of repetitions every 8 hours makes only 90 dates.
     private static let most = 100
 
     mutating func addRequest(_ date: Timestamp) { Self.add(date, to: &requests) }
@@ -31,8 +31,8 @@ package struct RefundDates: Codable, Hashable, Sendable {
 
     /// The last request, from its first date to the date of its last repetition; `nil` if there is none.
     ///
-    /// A date is a repetition if it is within a day of the first date, and the App Store has decided nothing between
-    /// the two.
+    /// A date is a repetition if it is within a day of the request's first date, and the App Store has not decided
+    /// about a refund between the two.
     var lastRequest: ClosedRange<Timestamp>? {
         var last: ClosedRange<Timestamp>?
         for date in requests {

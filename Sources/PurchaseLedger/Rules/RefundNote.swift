@@ -2,8 +2,8 @@
 
 package import AppStoreModel
 
-/// The payload of a ``RecordKind/consumption`` job after the App Store decided about a refund without a known request.
-/// If a request arrives late, these dates show whether the request preceded the decision.
+/// The payload of a ``RecordKind/consumption`` job if the App Store has decided about a refund, but no request is
+/// known. If a request arrives later, the dates in the note show whether it preceded the decision.
 package struct RefundNote: Codable, Hashable, Sendable {
     var refund = RefundDates()
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Purchases that the operator refuses, for example because of payment with a stolen card. The App Store refuses the
-// purchases of a deleted account in the same way.
+// Purchases that the operator refuses, for example because of a chargeback, or because copies of the purchase's
+// document are in circulation.
 
 extension Catalogue {
     /// Whether the operator refuses a purchase. A purchase is refused if ``refusedPurchases`` has its original
@@ -11,12 +11,13 @@ extension Catalogue {
     /// revoked. Signed facts about the purchase are still recorded and shown.
     public func refuses(_ chain: Chain) -> Bool {
         guard !refusedPurchases.isEmpty else { return false }
-        // Residue counts too, because an erased customer may present the purchase again with other transactions.
+        // Residue counts too: after an erasure, a customer may present the purchase again, with a document that has
+        // only other transaction ids.
         return refuses([chain.key.originalTransactionId]) || refuses(chain.predecessors)
             || refuses(chain.transactions.keys) || refuses(chain.residue.keys)
     }
 
-    /// Whether the operator refuses a purchase with these ids. A document has only some of a purchase's ids, and the
-    /// ledger may know more. Therefore also call ``refuses(_:)`` with the chain.
+    /// Whether the operator refuses a purchase with these ids. A single document may have only some of the purchase's
+    /// ids, so also call ``refuses(_:)`` with the chain if the ledger knows it.
     package func refuses(_ ids: some Sequence<String>) -> Bool { !refusedPurchases.isDisjoint(with: ids) }
 }

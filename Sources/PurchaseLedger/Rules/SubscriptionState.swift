@@ -2,7 +2,8 @@
 
 public import AppStoreModel
 
-/// The state of a subscription at one instant: Apple's status, computed from signed facts alone.
+/// The state of a subscription at one instant, computed from signed facts and the operator's refusals, without asking
+/// the App Store.
 public struct SubscriptionState: Hashable, Sendable {
     /// Apple's five statuses, and two statuses of the ledger.
     public enum Status: String, CaseIterable, Sendable {
@@ -16,10 +17,10 @@ public struct SubscriptionState: Hashable, Sendable {
         case billingGrace
         /// 5: the period was refunded, family sharing ended, or the operator refuses the purchase.
         case revoked
-        /// The period is over, and neither a renewal nor the end of the subscription has arrived. Ask the App Store
-        /// before denying access.
+        /// The period is over, and no document about a renewal or about the end of the subscription has arrived. Ask
+        /// the App Store before denying access.
         case stale
-        /// The customer upgraded every period to a different subscription. The new subscription counts instead.
+        /// Every period was upgraded to, or superseded by, a different subscription, which counts instead.
         case upgraded
 
         /// Apple's number for the status; `nil` for the ledger's own statuses.
@@ -37,32 +38,33 @@ public struct SubscriptionState: Hashable, Sendable {
 
     /// The status at the given instant.
     public var status: Status
-    /// The period that decides the status. Among the running periods, the last bought period governs. If no period
-    /// runs, the last bought period that has begun governs. Superseded periods count only if every period was
-    /// superseded.
+    /// The period that decides the status. Of the running periods that were not revoked, the last bought period
+    /// governs. If there is none, the last bought period that has begun governs. Superseded periods count only if every
+    /// period was superseded.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
     public var lastPaid: TransactionStatement
-    /// The instant at which access to the product ends; `nil` if there is no access.
+    /// The instant at which access to the product ends; `nil` unless the status is `active` or `billingGrace`.
     public var accessUntil: Timestamp?
-    /// The time at which this state changes if no further fact arrives; `nil` for never.
+    /// The next time at which this state may change without a further fact; `nil` for never.
     public var nextChange: Timestamp?
     /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the governing period has
     /// arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?
-    /// The reason for which the subscription ended or will end; `nil` if unknown.
+    /// The reason why the subscription ended or will end; `nil` if unknown.
     public var expirationIntent: Open<ExpirationIntent>?
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// Whether a further commitment follows the present commitment. The months of the present commitment renew in any
-    /// case. `nil` if unknown, and without a commitment.
+    /// Whether a further commitment follows the present commitment. Within the present commitment, each month renews in
+    /// any case. `nil` if unknown, and without a commitment.
     public var commitmentWillRenew: Bool?
     /// The product of the next commitment; `nil` if unknown, and without a commitment.
     public var nextCommitmentProductId: String?
-    /// The number of seats in force of a multi-seat subscription; `nil` if unknown, and for all other subscriptions.
+    /// The number of seats of a multi-seat subscription, without revoked seats; `nil` if unknown, and for all other
+    /// subscriptions.
     public var seats: Int?
 
     /// Whether the App Store still tries to charge; `nil` if unknown.
@@ -85,8 +87,9 @@ extension Chain {
     /// The state of the subscription at `now`; `nil` if the chain is no subscription.
     ///
     /// The first applicable rule about the governing period decides: the period was revoked, still runs, is in its
-    /// grace period, is in billing retry, or its end was announced. Otherwise the status is `stale`. If the catalogue
-    /// refuses the chain, the status is `revoked`.
+    /// grace period, is in billing retry, or its end was announced. Otherwise the status is `stale`. If every period
+    /// was superseded, the status is `upgraded`. If the catalogue refuses the chain, the status is `revoked` in any
+    /// case.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
         history(catalogue, at: now).subscription(renewal, at: now)
     }
@@ -127,8 +130,8 @@ extension PurchaseHistory {
         return state
     }
 
-    /// The seats in force. Apple does not document how the transactions of a period share the revoked seats. With
-    /// several transactions the number is therefore unknown.
+    /// The number of seats that were not revoked. If a period has several transactions, the number is unknown, because
+    /// Apple does not document how the transactions share the revoked seats.
     private func seats(of period: TransactionStatement) -> Int? {
         guard let revoked = period.revokedQuantity(isRefused: isRefused) else { return nil }
         let count = purchases.indices.count { index in
@@ -138,11 +141,11 @@ extension PurchaseHistory {
     }
 
     /// The governing period; `nil` if every period was superseded. Among the running periods, the last bought period
-    /// governs. A revoked or finished period says nothing about an earlier running period, because the running period
-    /// was paid for and grants access.
+    /// governs. A later bought period that was revoked or is over does not change this, because the running period was
+    /// paid for and grants access.
     ///
     /// If no period runs, the last bought period that has begun governs. If no period has begun, the first period
-    /// governs: a renewal that was charged ahead proves a preceding period.
+    /// governs. It is a renewal that was charged ahead, which proves that a period before it is running.
     private func governing(at now: Timestamp) -> TransactionStatement? {
         let begun = periods.indices.filter { periods[$0].start <= now }
         let last = begun.last { periods[$0].revocation == nil && now < periods[$0].end } ?? begun.last
@@ -172,7 +175,8 @@ extension PurchaseHistory {
         return last
     }
 
-    /// The end of the present status, or the date of the next purchase if the purchase is earlier.
+    /// The end of the governing period or of its grace period, or the date of the next purchase if it is earlier. `nil`
+    /// if all of these are over.
     private func nextChange(of state: SubscriptionState, _ renewal: RenewalFact?, at now: Timestamp) -> Timestamp? {
         let end = state.status == .billingGrace ? renewal?.gracePeriodExpiresDate : state.governing.expiresDate
         let next = starts.first { $0 > now }
@@ -181,6 +185,6 @@ extension PurchaseHistory {
 }
 
 extension TransactionStatement {
-    /// Whether this period continues access without a gap, if access is paid for until `end`.
+    /// Whether this period extends access that is paid for until `end`, without a gap.
     func continues(after end: Timestamp) -> Bool { start.second <= end.second && end < self.end }
 }
