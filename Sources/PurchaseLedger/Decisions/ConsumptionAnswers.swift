@@ -5,7 +5,8 @@ public import AppStoreModel
 // An app's contributions to answers of consumption requests: the consent of customers, and information about purchases.
 
 extension Ledger {
-    /// The job to answer a consumption request; `nil` if the App Store has not asked about the transaction lately.
+    /// The job about refunds of a transaction: to answer a consumption request, or only to note a decision of the App
+    /// Store (`RefundNote`). `nil` if the ledger recorded neither in the last 30 days.
     public func consumptionJob(_ key: TransactionKey) async throws -> Job? {
         try await job(Job.ID(.consumption, key.transactionId, in: key.scope))
     }

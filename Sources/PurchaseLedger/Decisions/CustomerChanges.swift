@@ -31,9 +31,9 @@ extension LedgerDraft {
     /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
     /// remains the reason.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
-        // The loaded chains lack a purchase if a third customer owns it now. The purchase's list of claimants then
-        // keeps the number of `other`. If `other` was the first claimant, no customer can get the purchase back without
-        // the limit on claims.
+        // Purchases that a third customer owns now are not loaded, so their lists of claimants keep the number of
+        // `other`. If `other` was the first claimant of such a purchase, the merged customer is not recognized as the
+        // first claimant, and the limit on claims applies to it.
         for var record in chains(of: customer.customer) + chains(of: other.customer) {
             record.claimants.replace(other.customer.number, by: customer.customer.number)
             put(record)
@@ -61,8 +61,8 @@ public struct DeletionReport: Hashable, Sendable {
     public var purchases: Int
     /// The number of erased documents about these purchases.
     public var erasedDocuments: Int
-    /// The number of documents about these purchases that were not erased, because they are also about other customers'
-    /// purchases. Zero if the ledger keeps evidence.
+    /// The number of documents about these purchases that were not erased, because they are also about purchases that
+    /// stay. Zero if the ledger keeps evidence.
     public var keptDocuments: Int
 
     public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
@@ -113,7 +113,7 @@ extension LedgerDraft {
             purchases: purchases, erasedDocuments: count, keptDocuments: documents.count - count)
     }
 
-    /// Removes a customer that existed only because an erased purchase named its account.
+    /// Removes the customer of an account if it existed only because an erased purchase named the account.
     private mutating func removeIfUnused(_ account: CustomerID) {
         guard let customer = customer(account), !customer.isEstablished, customer.ids == [account.id],
             chains(of: customer.customer).isEmpty

@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-// Removal of documents with equal wording. The App Store signs each answer anew. Of the documents with the same
-// wording, only those that can decide an answer are kept.
+// Removal of documents with equal wording. The App Store signs each response anew, even if nothing has changed. Of the
+// documents with the same wording, only those that can affect what the ledger reports are kept.
 
 extension LedgerDraft {
     /// Decides whether to keep a new document beside documents with the same wording about the same purchase. The order
@@ -17,9 +17,11 @@ extension LedgerDraft {
     /// equal documents.
     ///
     /// - Parameters:
-    ///   - keys: The chains for which the document is evidence.
-    ///   - wording: The document's wording; `nil` if the document is always kept.
-    /// - Returns: The replaced documents; `nil` if the new document is not kept, or was already stored in the same way.
+    ///   - keys: The chains for which the document is evidence. Without exactly one chain, the document is always kept.
+    ///   - wording: The document's wording; `nil` for a notification or a receipt, which is always kept.
+    /// - Returns: The documents to replace; `nil` if there is nothing to store, because the new document is not kept or
+    ///   is already stored. A token that is stored only as a part of a notification is stored once more, with its
+    ///   wording.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {
@@ -63,7 +65,8 @@ extension DocumentNames {
 }
 
 extension LedgerChanges {
-    /// Adds a document in place of the displaced documents. The same changes may have added the displaced documents.
+    /// Adds a document in place of the displaced documents. A displaced document may itself be among these changes; it
+    /// is then removed from them.
     mutating func add(_ new: NewDocument, displacing displaced: [Provenance]) {
         documents.removeAll { displaced.contains($0.evidence.provenance) }
         documents.append(new)

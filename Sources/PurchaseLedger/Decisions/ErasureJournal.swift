@@ -4,9 +4,8 @@
 //
 // A backup contains customers that were deleted only after the backup was made. Therefore each deletion is also written
 // into a journal outside the ledger, before the deletion is committed. After a restore, the ledger erases these
-// customers again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger knows
-// its position in the journal. If a customer returned after a deletion and is in the backup, the customer therefore
-// stays.
+// customers again. The commit of a deletion also notes the deletion's number in the ledger, so that the ledger repeats
+// only later deletions. A customer that returned after a deletion, before the backup was made, therefore stays.
 
 public import AppStoreModel
 import Synchronization
@@ -48,7 +47,7 @@ public protocol ErasureJournal: Sendable {
     func records() throws -> [ErasureRecord]
 }
 
-/// A lock around a journal, for one erasure at a time.
+/// A lock around a journal: only one erasure runs at a time.
 ///
 /// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note then means
 /// that all erasures up to this number were committed or refused.

@@ -13,8 +13,8 @@ struct LedgerDraft {
     private let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
-    /// The decided changes, except changed records: ``decision(_:)`` adds the records that differ from the loaded
-    /// records.
+    /// The decided changes, except changes of chains, customers and records: ``decision(_:)`` finds these by comparing
+    /// ``state`` with ``loaded``.
     var changes = LedgerChanges()
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
@@ -46,7 +46,7 @@ struct LedgerDraft {
     /// Whether a changed record is due.
     var leavesDue: Bool { state.records.values.contains { $0.isDue(at: now) && $0 != loaded.records[$0.key] } }
 
-    /// Adds a key to the decision's read set.
+    /// Notes that the decision needs the value of a key, unless it was loaded.
     private mutating func look(up key: LedgerKey) {
         if !loaded.query.keys.contains(key) { missing.insert(key) }
     }
@@ -112,8 +112,9 @@ extension LedgerDraft {
     /// Replaces the record of a chain by a tombstone, which keeps the residue, the earlier names and the time of the
     /// last event.
     ///
-    /// - Parameter instant: The time of the tombstone. If the clock is behind, the chain's newest document determines
-    ///   the time. Otherwise a repeated delivery of a document would restore the chain.
+    /// - Parameter instant: The time of the tombstone. If the chain has a document with a later signing date, because
+    ///   the clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore
+    ///   the chain.
     mutating func erase(_ record: ChainRecord, asOf instant: Timestamp) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
@@ -260,7 +261,7 @@ extension LedgerDraft {
     ///   - instant: The instant at which the chain is evaluated.
     ///   - effectiveAt: The time at which the change took effect.
     mutating func publish(_ record: inout ChainRecord, asOf instant: Timestamp, effectiveAt: Timestamp) {
-        // Renewal info alone does not state a purchase, so there is no state to publish, and no change to await.
+        // A chain with renewal info alone has no purchase, so there is no state to publish, and no change to wait for.
         guard !record.chain.transactions.isEmpty else {
             record.report?.nextChange = nil
             record.report?.asOf = nil
@@ -290,8 +291,8 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// Publishes the due changes of a chain in order. If a clock that was ahead published changes too early, first
-    /// publishes the present state.
+    /// Publishes the due changes of a chain in order. If changes were published too early because a clock was ahead,
+    /// publishes the present state first.
     ///
     /// - Parameter end: The end of the published changes. Changes at or after this instant are left out.
     mutating func publishDue(_ record: inout ChainRecord, before end: Timestamp = .distantFuture) {
@@ -300,13 +301,13 @@ extension LedgerDraft {
         noteCatalogue(of: record)
         while let instant = record.report?.nextChange, instant <= now, instant < end {
             publish(&record, asOf: instant, effectiveAt: instant)
-            // If `nextChange` does not become later each time, this loop never ends.
+            // Guards against an endless loop: each `nextChange` must be later than the last.
             if let next = record.report?.nextChange, next <= instant { record.report?.nextChange = nil }
         }
     }
 
-    /// Publishes a correction if a clock that was ahead made the report of a chain. The correction is an update event,
-    /// because no purchase, payment or cancellation took place.
+    /// Publishes a correction if the report of a chain was made by a clock that was ahead. The correction is an update
+    /// event, because no purchase, payment or cancellation took place.
     private mutating func publishCorrection(_ record: inout ChainRecord) {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
         let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)
@@ -316,8 +317,9 @@ extension LedgerDraft {
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
     }
 
-    /// If the app of a chain has no catalogue, stores the digest of an empty catalogue. The app's chains are then
-    /// evaluated again once the app has a catalogue.
+    /// If the app of a chain has no catalogue, stores an empty digest, in place of the digest of an earlier catalogue
+    /// if there is one. The app's chains are then evaluated again once the app has a catalogue, even if it is the
+    /// earlier catalogue.
     mutating func noteCatalogue(of record: ChainRecord) {
         let none = CatalogueDigest([], of: record.key.scope.bundleId)
         if rules.catalogues[none.bundleId] == nil, self.record(none.record.key) != none.record { put(none) }

@@ -13,7 +13,8 @@ extension LedgerDraft {
     /// The chain to which a chain was migrated, or the chain itself.
     mutating func resolved(_ key: ChainKey) -> ChainKey { resolved(record(key)) }
 
-    /// The same as ``resolved(_:)-(ChainKey)``, for a record. A successor has no successor of its own.
+    /// The same as ``resolved(_:)-(ChainKey)``, for a record. One step suffices, because a successor has no successor
+    /// of its own.
     mutating func resolved(_ record: ChainRecord) -> ChainKey {
         guard let successor = record.successor else { return record.key }
         return self.record(ChainKey(successor, in: record.key.scope)).key
@@ -21,7 +22,7 @@ extension LedgerDraft {
 
     /// Migrates chains to their new names, as proven by a document.
     ///
-    /// - Returns: The chains that took over the facts.
+    /// - Returns: The chains that took over the facts of other chains.
     mutating func migrate(_ document: Evidence) -> Set<ChainKey> {
         guard !document.predecessors.isEmpty else { return [] }
         var migrated: Set<ChainKey> = []

@@ -9,9 +9,10 @@ struct Recording: Sendable {
     var claimant: CustomerID?
     /// Whether claims may change the owner of a chain only a few times a day.
     var limitsClaims = false
-    /// The roots of the documents without a known note; `nil` if all roots are noted.
+    /// The roots of the documents, without the roots that are known to be noted; `nil` if none are left.
     var unnoted: UnnotedRoots?
-    /// The wordings of the replaceable documents, by the names of the documents.
+    /// The wordings of the documents, by the names of the documents. Only signed transactions and renewal infos have a
+    /// wording.
     let wordings: [Provenance: Wording]
 
     init(
@@ -25,7 +26,7 @@ struct Recording: Sendable {
         self.wordings = Dictionary(wordings) { first, _ in first }
     }
 
-    /// The keys of the records that the documents may change.
+    /// The query for the records that the recording is expected to need.
     func query(_ rules: LedgerRules, at now: Timestamp) -> LedgerQuery {
         var query = LedgerQuery([], owners: claimant != nil, arriving: documents.flatMap { $0.parts + [$0] })
         query.keys.formUnion(query.arriving.map { .document($0.provenance) })
@@ -50,8 +51,9 @@ struct Recording: Sendable {
 public struct RecordResult: Hashable, Sendable {
     /// The number of newly stored documents.
     public var new = 0
-    /// The number of all other documents. Such a document was already stored, took the place of equal documents, or was
-    /// not stored. It is not stored if its content is not new, or if its chains were erased.
+    /// The number of all other documents. Such a document was already stored, has replaced stored documents with the
+    /// same wording, or was not stored. A document is not stored if its content is not new, or if its chains were
+    /// erased after its signing.
     public var known = 0
     /// The purchases refused to the claimant, because of the claim policy or too many claims.
     public var kept: Set<ChainKey> = []
@@ -101,8 +103,8 @@ extension LedgerDraft {
             let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
             if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
-            // A stored document was recorded when it arrived, and matters again only if a customer presents it. The
-            // same rule holds for a document without new content.
+            // A stored document was recorded when it first arrived, and matters again only if a customer presents it.
+            // The same is true of a document that is not kept because its content is not new.
             let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
             if isRecorded {
                 if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
@@ -144,8 +146,9 @@ extension LedgerDraft {
         return keys
     }
 
-    /// Merges a late document into the residue of an erased chain. Only transactions that must not be credited again
-    /// are merged: transactions with residue, and revoked or upgraded transactions.
+    /// Merges a document that was signed before the erasure of a chain into the chain's residue. Only statements about
+    /// transactions with residue, and statements of a revocation or upgrade, are merged, because these must still count
+    /// if a customer presents the purchase again.
     private mutating func keepResidue(of document: Evidence, in key: ChainKey) {
         let known = record(key)
         var record = known
@@ -172,7 +175,8 @@ extension LedgerDraft {
         // Owners are linked first, so that a change is published to the new owner.
         linkByToken(&record, whole)
         if let claimant { claim(&record, whole, for: claimant, isLimited: recording.limitsClaims, &result) }
-        // If a change became due after the signing, it is published after the document, as of its own instant.
+        // If a change became due between the signing and now, the document is published as of the instant before the
+        // change, and the change follows as of its own instant.
         if let due = record.report?.nextChange, signed < due, due <= now {
             publish(&record, asOf: Timestamp(milliseconds: due.milliseconds - 1), effectiveAt: signed)
             publishDue(&record)
@@ -205,7 +209,8 @@ extension LedgerDraft {
 // MARK: - Owners
 
 extension LedgerDraft {
-    /// Links a chain to the customer named in the documents' account token. Without a token, the chain has no owner.
+    /// Makes the customer named in the documents' account token the owner of a chain, unless a claim has decided its
+    /// owner. Without a token or a claim, the chain has no owner.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {

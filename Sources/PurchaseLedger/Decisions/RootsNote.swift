@@ -2,9 +2,10 @@
 
 // The roots that anchored the documents of a ledger, stored beside the documents.
 //
-// A verifier trusts the presently configured roots. A ledger's documents were verified with the roots of an earlier
-// start. Without a check, a ledger with a simulator's purchases would grant these purchases in production. Therefore
-// the commit of a root's first document also notes the root, and documents of different origin are not mixed.
+// A verifier trusts the roots that are configured now, but a ledger's documents may have been verified with other
+// roots, at an earlier start. Without a check, a ledger with a simulator's purchases would grant these purchases in
+// production. Therefore the commit of a root's first document also notes the root, each start compares the notes with
+// the configured roots, and documents of different origin are not mixed.
 
 import AppStoreModel
 import AppStoreTrust
@@ -19,7 +20,8 @@ struct RootsNote: RecordValue {
     private static let root = "root"
     private static let isSimulated = "isSimulated"
 
-    /// An empty note. The note is new, or no document was recorded after roots were replaced.
+    /// Makes an empty note. A stored note is empty if all its roots were removed, and no document has been recorded
+    /// since.
     init(in scope: LedgerScope) {
         self.scope = scope
         entries = []
@@ -66,17 +68,18 @@ struct RootsNote: RecordValue {
 }
 
 extension Set<TrustAnchor> {
-    /// Whether documents of these roots must not be in the same ledger. A simulator has a root for tokens and a second
-    /// root for receipts. A simulator's documents are not mixed with documents from elsewhere.
+    /// Whether documents of these roots must not be in the same ledger, because the roots belong to different families.
+    /// Roots of the same family may be mixed: for example, a simulator has a root for tokens and a second root for
+    /// receipts.
     var areMixed: Bool { Set<TrustAnchor.Family>(map(\.family)).count > 1 }
 
-    /// The roots as a text for people, such as `Apple's roots and the root 5f3c…`.
+    /// The roots as a text for human readers, such as `Apple's roots and the root 5f3c…`.
     package var sentence: String { map(\.description).sorted().joined(separator: " and ") }
 }
 
 // MARK: - What is noted
 
-/// The roots of documents that are about to be recorded, without the roots with a known note.
+/// The roots of documents that are about to be recorded, without the roots that are known to be noted.
 struct UnnotedRoots: Sendable {
     /// The roots, by the app and environment of their documents.
     var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
@@ -98,9 +101,10 @@ struct UnnotedRoots: Sendable {
 /// A process's cache of noted roots. Because of the cache, a note is loaded only for a root's first document. For all
 /// other documents the check is a look-up in memory.
 ///
-/// Noted roots stay noted, with a single exception: `--trust-other-roots` removes roots from a note. With this option
-/// the operator declares that documents of the removed roots count without a note. Other processes can therefore make
-/// the cache incomplete, but not false. The ledger is asked about each root outside the cache.
+/// The cache may lack roots that other processes have noted, so the ledger is asked about each root outside the cache.
+/// A root in the cache stays noted, unless the operator passes `--trust-other-roots`, which removes roots from notes.
+/// With this option the operator declares that documents of the removed roots count without a note, so the cache may
+/// keep these roots.
 final class KnownRoots: Sendable {
     private let known = Mutex<[LedgerScope: Set<TrustAnchor>]>([:])
 
@@ -146,8 +150,9 @@ extension LedgerDraft {
         }
     }
 
-    /// Removes untrusted roots from notes, or all roots if the trusted roots would be mixed. Then stores a note for
-    /// each scope, so that the scope's documents are not searched for their roots.
+    /// Removes untrusted roots from notes, or all roots if the noted roots that are trusted must not be mixed. Then
+    /// stores a note for each scope, even an empty note, so that the next start does not search the scope's documents
+    /// for their roots.
     ///
     /// - Returns: The roots that were noted before and are noted nowhere now.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {

@@ -4,7 +4,7 @@
 
 package import AppStoreModel
 
-/// A notice in its stored form: a record without payload. The record is due when the notice ends.
+/// A notice in its stored form: a record without payload, which is due when the notice's lifetime ends.
 struct StoredNotice: RecordValue {
     private let key: RecordKey
     private let end: Timestamp
@@ -35,7 +35,8 @@ extension LedgerDraft {
 }
 
 extension Ledger {
-    /// The notices of the last 30 days that meet a condition, at most `limit` of each kind. Erases ended notices.
+    /// The notices of the last 30 days that meet a condition, at most `limit` of each kind. Also erases the ended
+    /// notices among the records that it reads.
     package func currentNotices(
         at now: Timestamp, limit: Int, where holds: (Notice) -> Bool
     ) async throws -> [Notice] {
@@ -56,7 +57,7 @@ extension Ledger {
         return notices
     }
 
-    /// Erases ended notices, unless they have occurred again meanwhile.
+    /// Erases ended notices, except notices that have occurred again in the meantime.
     private func erase(_ ended: Set<RecordKey>, at now: Timestamp) async throws {
         guard !ended.isEmpty else { return }
         try await commit(LedgerQuery(ended.map(LedgerKey.record)), at: now) { draft in

@@ -16,7 +16,8 @@ extension ChainKey {
 }
 
 extension LedgerDraft {
-    /// Makes the pointer of a chain's original transaction id point to the chain, unless it points to a newer chain.
+    /// Makes the pointer of a chain's original transaction id point to the chain, unless the pointer already leads to a
+    /// newer chain.
     mutating func pointToNewest(_ key: ChainKey) {
         guard let pointer = key.pointer, pointer != key else { return }
         var record = record(pointer)

@@ -5,13 +5,13 @@ import AppStoreModel
 // The jobs that result from decisions.
 
 extension SubscriptionState.Status {
-    /// How long to wait for a notification before asking the App Store; `nil` if time alone cannot make the status
-    /// wrong.
+    /// How long the ledger waits for a notification before it asks the App Store; `nil` for a status about which it
+    /// never asks.
     ///
-    /// - `stale`: A renewal may be announced shortly after the end of the period. The customer must not wait longer
-    ///   than a minute for the announcement.
-    /// - `billingGrace`, `billingRetry`: The App Store may charge again at any time. The notification history reports a
-    ///   charge too, so a question per day suffices.
+    /// - `stale`: The notification of a renewal may arrive shortly after the end of the period. A minute is as long as
+    ///   the customer should have to wait for it.
+    /// - `billingGrace`, `billingRetry`: The App Store may retry the charge at any time. The notification history also
+    ///   reports a successful charge, so a question per day suffices.
     public var questionDelay: Duration? {
         switch self {
         case .stale: .seconds(60)
@@ -26,8 +26,8 @@ extension LedgerDraft {
         rules.asksAppStore.contains(scope.bundleId) && scope.environment.hasAppStore
     }
 
-    /// If time alone can make a subscription's new status wrong, stores a job to ask the App Store about the
-    /// subscription.
+    /// Stores a job to ask the App Store about a subscription, if its new status has a
+    /// ``SubscriptionState/Status/questionDelay``.
     mutating func wantStatus(of record: ChainRecord, since instant: Timestamp) {
         let scope = record.key.scope
         guard asksAppStore(about: scope), let questionDelay = record.report?.state.status.known?.questionDelay else {
@@ -54,7 +54,7 @@ extension LedgerDraft {
         }
     }
 
-    /// Updates the job about a transaction after a further date.
+    /// Adds a date to the job about a transaction's refunds, and updates the job accordingly.
     private mutating func takeRefundDate(
         of statement: TransactionStatement, in scope: LedgerScope, _ date: Timestamp, _ add: (inout RefundDates) -> Void
     ) {
