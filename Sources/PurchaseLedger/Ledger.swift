@@ -10,23 +10,23 @@ public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
     public var rules: LedgerRules
-    /// The roots that this ledger and its copies need not note again.
+    /// A cache of the roots that the storage has already noted. All copies of this value share the cache.
     let knownRoots = KnownRoots()
 
-    /// Writes erasures into a journal too, in sequence; `nil` without a journal.
+    /// The journal to which each erasure is also written, one erasure at a time; `nil` if there is no journal.
     private var erasures: ErasureTurns?
 
-    /// Called after each commit: with `nil` after a success, otherwise with the storage's error. A refusal with
-    /// `otherRoots` is not reported.
+    /// Called after each attempt to commit: with `nil` after a success, or with a ``LedgerStorageError``. The error
+    /// `otherRoots` is not reported, because it means that the ledger refuses documents, not that the storage fails.
     package var onCommit: @Sendable (LedgerStorageError?) -> Void = { _ in }
 
     /// Called with verified documents, before they are recorded.
     package var onDocuments: @Sendable ([Evidence]) -> Void = { _ in }
 
-    /// Called after a commit with the notices of its documents. Each notice has the number of documents that show it.
+    /// Called after a commit that stored notices. The value of each notice is the number of documents that caused it.
     package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
 
-    /// Called after a commit that leaves a due record, such as a job to be done at once.
+    /// Called after a commit that stores a record which is already due, such as a job to be done at once.
     package var onDue: @Sendable () -> Void = {}
 
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
@@ -34,7 +34,8 @@ public struct Ledger: Sendable {
         self.rules = rules
     }
 
-    /// Makes the ledger write erasures into a journal too, before their commit. No other ledger may use the journal.
+    /// Makes the ledger write each erasure into a journal before it commits the erasure. No other ledger may use the
+    /// journal.
     package mutating func keepErasures(in journal: any ErasureJournal) { erasures = ErasureTurns(journal) }
 }
 
@@ -70,23 +71,24 @@ extension Ledger {
     /// Records documents in one commit, with their facts, owners and events.
     ///
     /// - Parameters:
-    ///   - evidence: The documents. When this method returns, all documents are durable. If it throws, no document is
-    ///     stored, except perhaps if the code is ``LedgerStorageError/Code/unavailable``.
+    ///   - evidence: The documents. When this method returns, every document that the ledger keeps is durable. If it
+    ///     throws, no document is stored, unless the error's code is ``LedgerStorageError/Code/unavailable``: the
+    ///     outcome is then unknown.
     ///   - claimant: The app's id of the customer that presents the documents; `nil` if they come from the App Store.
     ///     An unknown id creates a customer.
     ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: The time at which the documents arrived.
     /// - Returns: The result. Receipts without purchases are not recorded, and count neither as new nor as known.
-    /// - Throws: ``LedgerStorageError``: `otherRoots` if the roots of these documents must not be mixed with the roots
-    ///   of the documents in the ledger.
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the ledger would then have documents whose roots must not be
+    ///   mixed, such as Apple's roots and a simulator's.
     public func record(
         _ evidence: [Evidence], claimedBy claimant: String? = nil, limitsClaims: Bool = false, at now: Timestamp
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
-        // Any user of the app can get any number of such documents from the App Store. The documents belong to no
-        // chain, so no answer would ever name them.
+        // Any user of the app can get any number of such documents from the App Store, and could fill the ledger with
+        // them. They belong to no chain, so no answer would ever need them.
         let evidence = evidence.filter { !$0.isWithoutPurchases }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
@@ -98,10 +100,11 @@ extension Ledger {
         return result
     }
 
-    /// Publishes the changes of chains that are due because time has passed, without new documents. If a clock that was
-    /// ahead published changes too early, publishes the present state of these chains; see ``ChainReport/asOf``.
+    /// Publishes the changes of chains that have become due by the passage of time alone. If a clock that was ahead
+    /// published changes too early, also publishes the present state of the chains concerned; see ``ChainReport/asOf``.
     ///
-    /// - Returns: The number of evaluated chains: `limit` if there may be more.
+    /// - Returns: The number of chains found, for corrections or for due changes, whichever is greater: at least
+    ///   `limit` if there may be more.
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. The changes of all other chains were
     ///   published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
@@ -112,10 +115,10 @@ extension Ledger {
         return max(corrected, count)
     }
 
-    /// Publishes the present state of chains about which a clock that was ahead published changes too early.
+    /// Publishes the present state of chains whose changes were published too early, by a clock that was ahead.
     ///
     /// - Parameter damaged: The known damaged chains. Newly found damaged chains are added.
-    /// - Returns: The number of evaluated chains: `limit` if there may be more.
+    /// - Returns: The number of chains found: at least `limit` if there may be more.
     package func publishCorrections(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
@@ -126,14 +129,14 @@ extension Ledger {
         return ahead.count
     }
 
-    /// Publishes due changes as ``publishDueChanges(at:limit:)`` does, but skips damaged chains and makes no
-    /// corrections.
+    /// Publishes due changes as ``publishDueChanges(at:limit:)`` does, but skips damaged chains, and does not search
+    /// for chains to correct.
     ///
     /// - Parameter damaged: The known damaged chains. Newly found damaged chains are added.
     package func publishDueChanges(
         at now: Timestamp, limit: Int, besides damaged: inout Set<ChainKey>
     ) async throws -> Int {
-        // A damaged chain stays due.
+        // A damaged chain stays due, so the search has to reach beyond the damaged chains.
         let due = Set(try await storage.chains(.due(at: now), limit: limit + damaged.count)).subtracting(damaged)
         // Usually no chain is due, and no commit is made.
         damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
@@ -155,10 +158,10 @@ extension Ledger {
         /// The transaction ids of consumables that may have been credited to a different customer before. Either a
         /// claim moved them from the other customer, or the other customer was erased.
         public var transferred: Set<String>
-        /// The number of customers that presented a purchase, by original transaction id, if more than one did; see
-        /// ``RecordResult/claimants``.
+        /// For each purchase that several customers presented, the number of these customers, by the name of its chain;
+        /// see ``RecordResult/claimants``.
         public var claimants: [String: Int]
-        /// The time since which the customer consents to the sending of consumption information to Apple; `nil` without
+        /// The time at which the customer consented to the sending of consumption information to Apple; `nil` without
         /// consent.
         public var consentedAt: Timestamp?
     }
@@ -218,8 +221,9 @@ extension Ledger {
         return (customer, Dictionary(uniqueKeysWithValues: environments.map { ($0, chains[$0] ?? []) }))
     }
 
-    /// Adds `alias` to the ids of a customer. If the alias is the id of another customer, the two customers are merged.
-    /// The customer then exists in its own right; see ``CustomerRecord/isEstablished``.
+    /// Adds `alias` to the ids of a customer. If the alias is already the id of a second customer, the two customers
+    /// are merged. In both cases the customer exists in its own right from then on; see
+    /// ``CustomerRecord/isEstablished``.
     ///
     /// - Returns: False if the customer is unknown.
     public func addAlias(
@@ -233,9 +237,9 @@ extension Ledger {
     /// Erases a customer with its ids and links. Unless ``LedgerRules/keepsEvidence`` is set, the documents about its
     /// purchases are erased too. Purchases with a further owner stay. Events stay, but no longer name the customer.
     ///
-    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. Otherwise documents count as older than the
-    ///   erasure only up to the newest signing date in the ledger. With a clock that is ahead, a later bound would drop
-    ///   documents signed after the erasure.
+    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. If not, only documents up to the newest
+    ///   signing date in the ledger count as older than the erasure. With `now` from a clock that is ahead, the ledger
+    ///   would also ignore documents signed after the erasure.
     /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true
@@ -248,8 +252,8 @@ extension Ledger {
         return try await erasures.take { try await erase(id, in: scope, asOf: instant, erasures.journal, at: now) }
     }
 
-    /// The number of newest documents that are searched for the newest signing date, and the number of documents read.
-    /// These numbers suffice to pass over old documents that a backfill brought last.
+    /// The limits of the search for the newest signing date: how many of the last documents it covers, and how many of
+    /// these it reads. More than one is read, because the last documents may be old documents from a backfill.
     private static let newestDocuments = (searched: 1000, read: 20)
 
     /// The latest instant up to `now` that is proven to be past: the newest date at which the App Store signed a
@@ -328,7 +332,7 @@ extension Ledger {
         return try await newestChain(of: key)
     }
 
-    /// The facts of the chain in the newest document about a transaction.
+    /// The facts of the chain named by the newest document about a transaction.
     private func newestChain(of key: TransactionKey) async throws -> Chain? {
         let snapshot = try await storage.load(LedgerQuery([.transaction(key)]))
         return snapshot.transactions[key].flatMap { snapshot.chains[$0]?.chain }
@@ -340,8 +344,8 @@ extension Ledger {
         return chain?.transactions[key.transactionId].flatMap { chain?.current($0) }
     }
 
-    /// The approximate number of statements in a load, see ``LedgerStorage/statementCount(_:)``. This is the cost of an
-    /// answer.
+    /// The approximate number of statements in a load, see ``LedgerStorage/statementCount(_:)``. The cost of an answer
+    /// grows with this number.
     package func statementCount(_ query: LedgerQuery) async throws -> Int { try await storage.statementCount(query) }
 
     /// The approximate number of statements in some chains.
@@ -403,7 +407,7 @@ extension Ledger {
     /// The number of API keys read at once. Most ledgers have fewer.
     private static let keyPage = 500
 
-    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     private static func apiKeys(_ records: [LedgerRecord], _ damage: [String]) -> (items: [APIKey], damage: [String]) {
         var keys: [APIKey] = []
@@ -439,8 +443,8 @@ extension Ledger {
         try await storage.clockDifference(now: now)
     }
 
-    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification. The
-    /// last documents are chosen in the order of their arrival or of their signing.
+    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification.
+    /// Which documents are the last depends on the storage: the last to arrive, or the last to be signed.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await storage.lastNotification(among: count)
     }

@@ -11,7 +11,7 @@ public struct LedgerRules: Hashable, Sendable {
     /// Whether documents stay when a customer is deleted, for example because the law requires records to be kept.
     public var keepsEvidence: Bool
 
-    /// The bundle ids of the apps about which a worker asks the App Store. The ledger stores ``Job``s only for these
+    /// The bundle ids of the apps about which a worker asks the App Store. A decision stores a ``Job`` only for these
     /// apps, because jobs without a worker would pile up.
     public var asksAppStore: Set<String>
 

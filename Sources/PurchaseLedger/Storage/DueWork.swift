@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The search for all due records and chains. A server makes this search each second, in a single request.
+// The search for all due records and chains. A server makes this search once a second, in a single request.
 
-/// The records of a kind and owner. A server either does the due records of a lane, or leaves the whole lane alone.
+/// All records of the same kind and owner. A server processes the due records of a lane, or leaves the whole lane
+/// alone.
 public struct RecordLane: Hashable, Sendable {
     /// The kind.
     public var kind: RecordKind
@@ -24,7 +25,7 @@ extension RecordKey {
 public struct DueWork: Hashable, Sendable {
     /// The keys of the first due records of each lane, the earliest of a lane first.
     public var records: [RecordKey]
-    /// Whether the report of a chain has a `nextChange` that is over.
+    /// Whether the `nextChange` in the report of any chain has been reached.
     public var hasDueChains: Bool
 
     public init(records: [RecordKey] = [], hasDueChains: Bool = false) {

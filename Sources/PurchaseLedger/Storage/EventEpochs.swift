@@ -3,14 +3,14 @@
 // Cursors, and the epochs that make the number in a cursor unambiguous.
 //
 // Events are numbered. A ledger that was restored from a backup gives some numbers a second time, to other events. A
-// standby that took over without the last commits does the same. A number alone would then look like a cursor of this
-// ledger, and its follower would miss the new events up to this number. Therefore each ledger that may have lost events
-// begins an epoch, and a cursor names the epoch in which its number was given.
+// standby that took over without the last commits does the same. A bare number from the lost events would then look
+// like a cursor of this ledger, and the follower that has it would miss the new events up to this number. Therefore
+// each ledger that may have lost events begins an epoch, and a cursor names the epoch in which its number was assigned.
 
 /// A position in the events of an app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
 ///
-/// A number alone, as written by versions without epochs, is a cursor of the epoch without an id. Only a ledger of such
-/// a version has this epoch. 0 is the beginning of any ledger.
+/// A bare number, as written by software older than epochs, is a cursor of the epoch with an empty id. Only a ledger
+/// that such software has written has this epoch. The cursor `0` is the beginning of any ledger's events.
 public struct EventCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -22,7 +22,7 @@ public struct EventCursor: Hashable, Sendable, RawRepresentable {
 extension EventCursor {
     /// The cursor of the event with a number in an epoch.
     ///
-    /// - Parameter epoch: The id of the epoch; empty for a number alone.
+    /// - Parameter epoch: The id of the epoch; empty for a bare number.
     public init(_ number: Int64, epoch: String = "") {
         self.init(rawValue: epoch.isEmpty ? "\(number)" : "\(number).\(epoch)")
     }
@@ -36,7 +36,7 @@ extension EventCursor {
         return rawValue.hasSuffix(".") ? nil : number
     }
 
-    /// The id of the epoch; empty if the cursor is a number alone.
+    /// The id of the epoch; empty if the cursor is a bare number.
     public var epoch: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 }
 
@@ -46,16 +46,16 @@ public enum EventCursorError: Error, Hashable {
     case invalid
     /// Events after the cursor were erased. The remaining events begin after `oldest`.
     case expired(oldest: EventCursor)
-    /// This ledger lacks the event at the cursor, because it was restored from a backup or lost its last commits. The
-    /// follower knows the ledger's events up to `oldest`.
+    /// This ledger has no event at the cursor: it was restored from a backup, or lost its last commits. `oldest` is the
+    /// last event that the follower shares with this ledger, or the last erased event if that is later.
     case lost(oldest: EventCursor)
 }
 
 /// A period of a ledger in which each number stands for a single event of an app.
 public struct EventEpoch: Hashable, Sendable {
-    /// A text unique among the epochs of all ledgers and apps. Empty for the numbers from a version without epochs.
+    /// A text unique among the epochs of all ledgers and apps. Empty for numbers from software older than epochs.
     public var id: String
-    /// The greatest number of the epoch whose event is still the same in this ledger; `nil` for the newest epoch.
+    /// The last number of the epoch that still stands for the same event in this ledger; `nil` for the newest epoch.
     public var last: Int64?
 
     public init(id: String, last: Int64? = nil) {
@@ -73,13 +73,13 @@ public struct EventEpochs: Hashable, Sendable {
         self.all = all
     }
 
-    /// The cursor of a number, with the epoch in which the number was given. An event always has the same cursor.
+    /// The cursor of a number, with the epoch in which the number was assigned. An event always has the same cursor.
     public func cursor(_ number: Int64) -> EventCursor {
         let epoch = all.first { number <= $0.last ?? .max }
         return EventCursor(number, epoch: epoch?.id ?? "")
     }
 
-    /// The number after which the events for a cursor begin.
+    /// The number after which the events that a cursor asks for begin.
     ///
     /// - Parameters:
     ///   - cursor: `nil` for the beginning.
@@ -104,13 +104,13 @@ public struct EventEpochs: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - id: The id of the new epoch.
-    ///   - last: The greatest number given so far.
+    ///   - last: The greatest number assigned so far.
     public mutating func begin(_ id: String, after last: Int64) {
         if let newest = all.indices.last { all[newest].last = all[newest].last ?? last }
         all.append(EventEpoch(id: id))
     }
 
-    /// Adds the epochs of a replaced ledger, so that its followers learn where the two ledgers part.
+    /// Adds the epochs of a replaced ledger, so that its followers learn up to which event the two ledgers agree.
     ///
     /// - Parameter other: The epochs of the same app in the replaced ledger.
     public mutating func add(replaced other: EventEpochs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The numbers that a ledger keeps in addition to its records. They keep the ledger from giving a number twice, and
+/// The numbers that a ledger keeps in addition to its records. They keep the ledger from assigning a number twice, and
 /// show which events were erased. A copy of the ledger needs these numbers too.
 public struct HighWaterMarks: Hashable, Sendable {
     /// The greatest number of any customer, including erased customers.

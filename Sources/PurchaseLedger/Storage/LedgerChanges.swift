@@ -2,8 +2,8 @@
 
 public import AppStoreModel
 
-/// The changes of a decision. Each changed record is a whole value. A storage may write the members in any order, but
-/// keeps the order within lists.
+/// The changes that a decision makes. Each changed record is given as a whole. A storage may apply the members in any
+/// order, but keeps the order within each list.
 public struct LedgerChanges: Sendable {
     /// Documents to store. The tokens in a notification come before the notification.
     public var documents: [NewDocument] = []
@@ -13,28 +13,28 @@ public struct LedgerChanges: Sendable {
     public var customers: [CustomerRecord] = []
     /// Customers to erase together with their ids.
     public var erasedCustomers: Set<Customer> = []
-    /// By chain: the new chain for which its documents become evidence.
+    /// Migrated chains: the documents of each key become evidence for the value instead.
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Documents to erase if they have a wording and are not pinned, because ``documents`` replace them. No document is
-    /// in both lists.
+    /// Stored documents that are replaced by ``documents``. The storage erases those that have a wording and are not
+    /// pinned. No document is in both lists.
     public var displacedDocuments: Set<Provenance> = []
     /// Events to append, in order. The storage numbers events without a cursor. An event with a cursor comes from a
-    /// different ledger and keeps its cursor. If an event with the same cursor exists, the event is not added.
+    /// different ledger and keeps its cursor, and is not added if an event with this cursor exists.
     public var events: [LedgerEvent] = []
     /// Records to insert, or to replace the records with the same keys.
     public var records: [LedgerRecord] = []
     /// Records to erase. No record is also in ``records``.
     public var erasedRecords: Set<RecordKey> = []
-    /// The marks of a different ledger. The storage raises its own marks to these at least, and takes over the epochs
-    /// of the apps. No other process may use the storage meanwhile.
+    /// The marks of a different ledger, in a copy of that ledger. The storage raises its own marks to at least these,
+    /// and takes over the epochs of the apps. No other process may use the storage meanwhile.
     public var marks = HighWaterMarks()
 
     public init() {}
 
-    /// The write set; empty without changes. A document is written with the chains for which it is evidence. An event
-    /// is written with its chain, unless the event comes from a different ledger.
+    /// The write set; empty without changes. A document adds the keys of the chains for which it is evidence. An event
+    /// adds the key of its chain, unless the event comes from a different ledger.
     public var keys: Set<LedgerKey> {
         var keys: Set<LedgerKey> = []
         for document in documents {
@@ -69,10 +69,10 @@ public struct NewDocument: Sendable {
     /// When the document arrived.
     public var receivedAt: Timestamp
     /// The wording of a document that arrived on its own and may later be replaced by a document with the same wording;
-    /// otherwise `nil`, as for the tokens in a notification. A document may be stored both with a wording and without,
-    /// or for a further chain. It then keeps the wording and is pinned, in whatever order this happens.
+    /// otherwise `nil`, as for the tokens in a notification. A document that is stored once with a wording and once
+    /// without, or again for a further chain, keeps the wording and is pinned. The order does not matter.
     public var wording: Wording?
-    /// Whether it is pinned; see ``WordedDocument/isPinned``.
+    /// Whether the document is pinned; see ``WordedDocument/isPinned``.
     public var isPinned = false
 
     public init(
@@ -84,8 +84,8 @@ public struct NewDocument: Sendable {
         self.wording = wording
     }
 
-    /// The wording of the document about its purchase; `nil` if no other document may replace this document, for
-    /// example because it is evidence for several chains.
+    /// The wording of the document, with its chain; `nil` if no other document may replace this document, for example
+    /// because it is evidence for several chains.
     package var wordingKey: WordingKey? {
         guard let wording, let chain = chains.first, chains.count == 1 else { return nil }
         return WordingKey(wording, about: chain)

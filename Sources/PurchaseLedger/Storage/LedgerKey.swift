@@ -16,8 +16,8 @@ public enum LedgerKey: Hashable, Sendable {
     case transaction(TransactionKey)
     /// The customer with an id.
     case customerID(CustomerID)
-    /// A customer with all of its ids. A decision that writes this key erases the customer. In a query the key names no
-    /// record.
+    /// A customer with all of its ids. A decision that writes this key erases the customer. In a query the key loads
+    /// nothing.
     case customer(Customer)
     /// The customer with an id, and the records of the customer's chains in an environment.
     case holdings(CustomerID, Environment)
@@ -31,15 +31,15 @@ public enum LedgerKey: Hashable, Sendable {
     case evidence(ChainKey)
     /// A record.
     case record(RecordKey)
-    /// The end of an app's events. In a query the key names no record.
+    /// The end of an app's events. In a query the key loads nothing.
     case events(String)
-    /// The numbers and epochs given so far, see ``HighWaterMarks``. In a query the key names no record.
+    /// The numbers and epochs assigned so far, see ``HighWaterMarks``. In a query the key loads nothing.
     case marks
 }
 
 extension LedgerKey {
-    /// The app and environment by which rows are found; `nil` for customers, whose rows are found by the app, and for
-    /// documents, whose names contain no app.
+    /// The app and environment of the rows for this key; `nil` if the rows are not found by both. Customers and events
+    /// belong to an app, the names of documents contain no app, and some keys belong to the ledger as a whole.
     package var scope: LedgerScope? {
         switch self {
         case .chain(let key), .evidence(let key): key.scope

@@ -63,7 +63,7 @@ public struct RecordKey: Hashable, Sendable {
     }
 }
 
-/// A record whose purpose the storage does not know: a job, an API key, the digest of a catalogue.
+/// A record that the storage keeps without knowing its purpose, such as a job, an API key or the digest of a catalogue.
 ///
 /// A new kind of record is a ``RecordValue``, and needs no change of any storage.
 public struct LedgerRecord: Hashable, Sendable {
@@ -90,7 +90,7 @@ public struct LedgerRecord: Hashable, Sendable {
     /// at once.
     public static let payloadLimit = 64 << 10
 
-    /// The maximum number of entries of a record. Each entry is a row or a place in an index.
+    /// The maximum number of entries of a record. Each entry costs a row, or a place in an index.
     public static let entryLimit = 8
 
     /// The maximum length of an entry in bytes. Databases permit index entries of some 2,000 bytes.
@@ -104,8 +104,8 @@ public struct LedgerRecord: Hashable, Sendable {
     }
 }
 
-/// The error for a decision with a record above ``LedgerRecord/payloadLimit`` or a limit on entries. No change was
-/// written. The storage is sound, and a retry fails again.
+/// The error for a decision to store a record that exceeds ``LedgerRecord/payloadLimit`` or a limit on entries. No
+/// change was written. The storage is not at fault, so a retry fails again.
 public struct RecordSizeError: Error, CustomStringConvertible {
     /// The key of the record.
     public var key: RecordKey

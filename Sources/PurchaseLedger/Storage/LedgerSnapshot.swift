@@ -50,13 +50,13 @@ public struct LedgerSnapshot: Sendable {
     /// An unused number for each id in the query without a customer. A snapshot that is not for a decision may lack
     /// these numbers.
     public var newNumbers: [CustomerID: Int64] = [:]
-    /// The stored and readable documents of the query.
+    /// The names of the query's documents that are stored and readable.
     public var names: Set<Provenance> = []
     /// The documents stored with each wording of the query, in any order. Wordings without documents are missing.
     public var wordings: [WordingKey: [WordedDocument]] = [:]
     /// The stored documents of the query, with their content.
     public var documents: [Provenance: StoredDocument] = [:]
-    /// The documents of each chain whose evidence the query names.
+    /// The documents of each chain for whose evidence the query asks.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The existing records of the query, by key.
     public var records: [RecordKey: LedgerRecord] = [:]
@@ -90,9 +90,9 @@ extension LedgerSnapshot {
 package protocol SnapshotSource {
     func customer(_ id: CustomerID) throws -> CustomerRecord?
     func customer(_ customer: Customer) throws -> CustomerRecord?
-    /// - Returns: An empty record counts as `nil`.
+    /// - Returns: The record. The caller treats an empty record like a missing record.
     func chain(_ key: ChainKey) throws -> ChainRecord?
-    /// The chain in the newest document about a transaction.
+    /// The chain named by the newest document about a transaction.
     func chain(of transaction: TransactionKey) throws -> ChainKey?
     func chains(of customer: Customer, in environment: Environment) throws -> [ChainRecord]
     /// Whether a document is stored and can be read.
@@ -149,7 +149,7 @@ extension LedgerSnapshot {
 }
 
 extension Sequence<ChainRecord> {
-    /// The chain in the newest document about a transaction.
+    /// The chain named by the newest document about a transaction.
     package func key(of transaction: TransactionKey) -> ChainKey? {
         let named = compactMap { record -> (Provenance, ChainKey)? in
             let statements = record.chain.transactions[transaction.transactionId]?.statements

@@ -13,11 +13,11 @@ public protocol LedgerStorage: Sendable {
 
     /// Loads the records of a query, decides and commits.
     ///
-    /// When this method returns, all changes are durable. If it throws, no change was made, except perhaps if the code
-    /// is ``LedgerStorageError/Code/unavailable``. Between load and commit no other commit changes a loaded record: the
-    /// storage either prevents such a commit, or loads and decides again. Therefore `decide` must have no side effects:
-    /// it may run several times, and only the changes of the last run count. If the task is cancelled, this method
-    /// still reports whether the changes were committed.
+    /// When this method returns, all changes are durable. If it throws, no change was made, unless the error's code is
+    /// ``LedgerStorageError/Code/unavailable``: the outcome is then unknown. Between load and commit no other commit
+    /// changes a loaded record: the storage either prevents such a commit, or loads and decides again. Therefore
+    /// `decide` must have no side effects: it may run several times, and only the changes of the last run count. If the
+    /// task is cancelled, this method still reports whether the changes were committed.
     ///
     /// - Throws: Errors of `decide`, or ``LedgerStorageError``.
     func commit<Output: Sendable>(
@@ -78,33 +78,33 @@ public protocol LedgerStorage: Sendable {
 
     // The following requirements have defaults.
 
-    /// The first `limit` due records of each lane, and whether chains are due. The answer may come from several states.
-    /// A server calls this method each second. While there is no due record, the call must therefore cost next to
-    /// nothing, however many lanes there are.
+    /// The first `limit` due records of each lane, and whether chains are due. The parts of the answer may come from
+    /// different states of the ledger. A server calls this method once a second. While there is no due record, the call
+    /// must therefore cost next to nothing, however many lanes there are.
     ///
     /// - Parameter lanes: The lanes, without duplicates.
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork
 
     /// The approximate number of statements in the chains that ``load(_:)`` would return, and in the successors of
-    /// migrated chains. A server estimates the cost of a load and its answer by this number beforehand. The count takes
-    /// a small part of the time of the load.
+    /// migrated chains. With this number, a server estimates the cost of a load and its answer in advance. The count
+    /// should therefore take only a small part of the time of the load.
     ///
     /// - Returns: The number, residue included. A storage that keeps chains whole may estimate the number from their
     ///   size.
     func statementCount(_ query: LedgerQuery) async throws -> Int
 
     /// Whether every document is still stored, except for documents that were displaced, or erased with their purchase.
-    /// False if old documents were removed from the storage to save space. Facts without a document are then no error.
+    /// False if the operator has removed old documents to save space. Facts without a document are then no fault.
     func keepsAllDocuments() async throws -> Bool
 
     /// The number of documents.
     func documentCount() async throws -> Int
 
-    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification. The
-    /// last documents are chosen in the order of their arrival or of their signing.
+    /// The time of the last arrival of a notification; `nil` if the last `count` documents contain no notification.
+    /// Which documents are the last depends on the storage: the last to arrive, or the last to be signed.
     func lastNotification(among count: Int) async throws -> Timestamp?
 
-    /// Updates the storage's own statistics after a large write. A database plans its statements by such statistics.
+    /// Updates the storage's own statistics after a large write. A database uses such statistics to plan its queries.
     func adaptToSize() async throws
 
     /// Repairs the data that the storage keeps besides the records, such as a lookup table, if ``faults()`` finds a
@@ -112,8 +112,8 @@ public protocol LedgerStorage: Sendable {
     func mend() async throws
 
     /// Prepares the storage for the time after an instant, for example with tables for the documents of the next
-    /// months. A server calls this method at its start and once an hour. After a failure, ``condition`` names the
-    /// missing part, and the next call tries again.
+    /// months. A server calls this method at its start and once an hour. After a failure, ``condition`` describes the
+    /// problem, and the next call tries again.
     func prepare(at now: Timestamp) async
 
     /// The condition of the storage, as far as it is known without a request. ``proveWritable()`` finds out whether a
@@ -235,7 +235,7 @@ public enum LedgerDecision<Output: Sendable>: Sendable {
 }
 
 extension LedgerDecision {
-    /// The maximum number of loads for a decision. After the first load, one or two more loads suffice.
+    /// The maximum number of loads for a decision. Normally, one or two loads after the first suffice.
     private static var maxLoads: Int { 8 }
 
     /// Loads and decides until the decision needs no further records, then commits. For storages that exclude other

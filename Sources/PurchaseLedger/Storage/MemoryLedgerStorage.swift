@@ -119,7 +119,7 @@ private struct State {
     var customers: [Customer: CustomerRecord] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
-    /// The number after which each app numbers its own events.
+    /// The number above which every app numbers its new events: the mark of a copied ledger, or 0.
     var firstEvent: Int64 = 0
     var records: [RecordKey: LedgerRecord] = [:]
 
@@ -212,7 +212,7 @@ extension State {
         return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? list.epochs.cursor(start))
     }
 
-    /// An app's first epoch has its bundle id, so that simulations are repeatable.
+    /// The id of an app's first epoch is the bundle id, so that simulations are repeatable.
     private func list(of bundleId: String) -> EventList {
         events[bundleId] ?? EventList(epochs: EventEpochs([EventEpoch(id: bundleId)]))
     }

@@ -2,8 +2,8 @@
 
 public import AppStoreModel
 
-/// The stored record of a chain, with all data except its documents. The record is loaded, decided about and committed
-/// as a single value.
+/// The stored record of a chain, with all data except its documents. The record is loaded, changed and committed as a
+/// single value.
 public struct ChainRecord: Hashable, Sendable {
     /// The facts of the chain.
     public var chain: Chain
@@ -13,13 +13,14 @@ public struct ChainRecord: Hashable, Sendable {
     public var owners: [Owner] = []
     /// The times at which claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
-    /// The customers that presented the purchase, if a customer other than the owner did.
+    /// All customers that presented the purchase; empty while only the owner did.
     public var claimants = Claimants()
     /// The tombstone: the time at which the chain was erased; `nil` if the chain was not erased, or a document restored
-    /// it. A document signed before this time does not count for the chain, unless a customer presents the document.
+    /// it. A document signed up to this time does not count for the chain, unless a customer presents the document.
     public var erasedAt: Timestamp?
-    /// The name of the chain that took over this chain's facts in a migration. In environments without an App Store,
-    /// the record with the bare original transaction id names here the newest chain with this id.
+    /// The name of the chain that took over this chain's facts in a migration. In environments without an App Store, a
+    /// record that is named by the bare original transaction id has no facts of its own, and points to the newest chain
+    /// with this id.
     public var successor: String?
     /// The time of the last recorded event about the chain. The events of a chain never go back in time.
     public var lastEventAt: Timestamp?
@@ -65,10 +66,10 @@ public struct CustomerRecord: Hashable, Sendable {
     /// `String.normalizedCustomerID`.
     public var ids: [String]
     /// Whether a claim or an alias has used an id of the customer. Otherwise the customer exists only because a signed
-    /// document names its account.
+    /// document has an `appAccountToken` that names it.
     public var isEstablished: Bool
-    /// The time since which the customer consents to the sending of consumption information to Apple; `nil` if the app
-    /// has recorded no consent, or its withdrawal.
+    /// The time at which the customer consented to the sending of consumption information to Apple; `nil` if the app
+    /// has recorded no consent, or has recorded that it was withdrawn.
     public var consentedAt: Timestamp?
 
     public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
@@ -93,9 +94,10 @@ public struct StoredDocument: Hashable, Sendable {
     public var signedDate: Timestamp?
     /// The time at which the document arrived.
     public var receivedAt: Timestamp
-    /// The type and UUID of a notification; `nil` for other documents.
+    /// The type, subtype and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
-    /// The wording of the document, if a document with the same wording may replace it; otherwise `nil`.
+    /// The wording of the document. A document with the same wording may replace it, unless it is pinned. `nil` if the
+    /// document is kept in any case.
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false

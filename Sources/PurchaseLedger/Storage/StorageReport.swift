@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A storage's report to the operator, made when the storage was opened.
+/// A storage's report to the operator.
 public struct StorageReport: Sendable {
     /// Names and values for the log, in the order in which to show them. Only a database has facts.
     public var facts: [(name: String, value: String)] = []
@@ -8,7 +8,8 @@ public struct StorageReport: Sendable {
     public var warnings: [String] = []
     /// Sentences with information that needs no action.
     public var notes: [String] = []
-    /// The reason why other servers cannot be locked out of a ledger for a single server; `nil` if they are locked out.
+    /// The reason why other servers could not be locked out of a ledger that only one server may use; `nil` without
+    /// such a failure.
     public var lockFailure: String?
     /// A text that two storages share if and only if they are the same ledger, whatever their addresses; `nil` if
     /// unknown.
@@ -22,7 +23,7 @@ public struct StorageReport: Sendable {
 
 /// The present condition of a storage.
 public struct StorageCondition: Hashable, Sendable {
-    /// A warning for the operator about a storage that still works, as a sentence; `nil` without a warning.
+    /// A sentence that warns the operator, although the storage still works; `nil` without a warning.
     public var concern: String?
     /// Whether a part of the records cannot be read or written, while the rest can. ``concern`` names the part.
     public var isDegraded: Bool

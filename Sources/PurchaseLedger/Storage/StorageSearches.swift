@@ -19,8 +19,8 @@ public enum DocumentSelection: Hashable, Sendable {
     /// All documents, in any order.
     case all
     /// The newest documents of a kind and an environment, in any order, on a single page; `nil` for all kinds, or all
-    /// environments. The search covers the last `among` documents, in the order of their arrival or of their signing.
-    /// It may leave out unreadable documents without a report.
+    /// environments. The search covers the last `among` documents to arrive or to be signed, depending on the storage.
+    /// Unreadable documents may be left out without being listed as damage.
     case newest(of: Evidence.Kind? = nil, in: Environment? = nil, among: Int)
 }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The stored form of an event's body, with a byte in place of each frequent phrase. Otherwise an event would take
-/// twice the space, because half of a body is names of members.
+/// The stored form of an event's body, with a byte in place of each frequent phrase. Half of a body is names of
+/// members, so the whole body would take twice the space.
 ///
 /// The byte of a phrase is a control character. JSON contains control characters only as escapes. A body that contains
-/// such a byte nevertheless is no JSON, and is stored behind a byte 0. All other bodies without phrases are stored
-/// unchanged.
+/// such a byte is therefore no JSON. It is stored unchanged, after a byte 0. All other bodies without phrases are
+/// stored unchanged.
 @usableFromInline
 package enum StoredBody {
-    /// The first byte of a body that is stored unchanged, whatever bytes the body has. No other stored form begins with
-    /// it.
+    /// The byte before a body that is stored unchanged although it contains control characters. No other stored form
+    /// begins with this byte.
     package static let plain: UInt8 = 0
 
-    /// The phrases, each with its byte. Servers of several versions read them, so no phrase is ever added or changed.
-    /// Other phrases would need a different form with a different first byte.
+    /// The phrases, each with its byte. Servers of different versions read the same bodies, so no phrase is ever added
+    /// or changed. A different list of phrases would need a first byte of its own.
     package static let phrases: [(byte: UInt8, text: String)] = [
         (0x02, #"{"effectiveAt":"#), (0x03, #","transactionId":""#), (0x04, #"","productId":""#),
         (0x05, #","detail":""#), (0x06, #"","detail":""#), (0x07, #","detail":"appAccountToken""#),

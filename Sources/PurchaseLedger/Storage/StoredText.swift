@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Escapes NUL, because texts in databases cannot contain NUL. SQLite ends a text at NUL, so that two texts with the
-/// same beginning could be taken for equal, and PostgreSQL refuses NUL. NUL is written as U+0001 `0`, and U+0001 as
-/// U+0001 `1`.
+/// Escapes NUL, because texts in databases cannot contain NUL. PostgreSQL refuses NUL. SQLite ends a text at NUL, so
+/// that two texts with the same beginning could be taken for equal. NUL is written as U+0001 `0`, and U+0001 as U+0001
+/// `1`.
 package enum StoredText {
     @usableFromInline static let escape: UInt8 = 1
 

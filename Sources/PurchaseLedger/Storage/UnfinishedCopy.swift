@@ -4,8 +4,8 @@ public import AppStoreModel
 
 /// An unfinished copy into a ledger, see ``LedgerCopy``.
 ///
-/// Until the copy ends, the ledger lacks an unknown part of the source's records. A storage therefore does not open a
-/// ledger with the record of ``key``, except to continue the copy.
+/// Until the copy ends, the ledger lacks an unknown part of the source's records. Therefore, while the record of
+/// ``key`` exists, the ledger is opened only to continue the copy.
 public struct UnfinishedCopy: Hashable, Sendable {
     /// The source of the copy, for people, without a password or other secrets.
     public var source: String
