@@ -6,7 +6,7 @@ public import AppStoreModel
 ///
 /// A job is stored by the decision that asks for it, so it exists if and only if this decision was committed. A job is
 /// done at least once: a worker leases the job, does it, and then finishes it. If the worker dies, the lease ends and
-/// another worker does the job again. No transaction is open meanwhile.
+/// another worker does the job again. No database transaction is open while a worker does a job.
 public struct Job: Hashable, Sendable {
     /// The kind of a job. All jobs of a kind have payloads of the same form.
     public typealias Kind = RecordKind
@@ -49,8 +49,8 @@ public struct Job: Hashable, Sendable {
         self.failure = failure
     }
 
-    /// The length of a lease, unless the worker prolongs it. A question to the App Store with all its attempts takes
-    /// less time.
+    /// The length of a lease, unless the worker prolongs it. A question to the App Store takes less time, even with all
+    /// its attempts.
     public static let lease = Duration.seconds(120)
 
     /// The maximum size of a payload in bytes: a record's limit, less space for the job's other fields.
@@ -61,7 +61,7 @@ extension Job {
     /// The first pause after a failure, in seconds. It doubles with each attempt.
     private static let firstPause: Int64 = 60
 
-    /// The job with a new due time and the same number of attempts.
+    /// The job with a new due time and failure, and the same number of attempts.
     public func next(at time: Timestamp, _ failure: String?) -> Job {
         var job = self
         job.dueAt = time
@@ -75,8 +75,8 @@ extension Job {
         return next(at: now.advanced(by: min(longest, .seconds(Self.firstPause << doublings))), failure)
     }
 
-    /// Whether a worker may be doing a job before its due time, because the due time is at most a lease and a minute
-    /// ahead. A job without a worker is due equally soon, so the caller need not make it due.
+    /// Whether a worker may be doing the job at present: the due time is ahead, but by no more than a lease and a
+    /// minute. If no worker is doing the job, it will be due within the same time, so the caller need not make it due.
     ///
     /// - Parameter now: The time by a clock that may differ by a minute from the worker's clock.
     package func mayBeLeased(at now: Timestamp) -> Bool {
@@ -91,7 +91,8 @@ extension Job: RecordValue {
         static let failure = "failure"
     }
 
-    /// The number of Unicode scalars stored of a failure. Longer failures quote a received text.
+    /// The number of Unicode scalars of a failure that are stored. Only a failure that quotes a received text is
+    /// longer.
     private static let failureLimit = 1000
 
     /// Reads a job.

@@ -22,7 +22,7 @@ public struct JobKind: Sendable {
     public var maxAtOnce: Int
     /// The longest pause before a new attempt, unless a failure names a longer pause.
     public var maxRetry = Duration.seconds(3600)
-    /// The maximum time until a job is due, if no clock is wrong.
+    /// How far ahead a job can be due at most, if no clock is wrong; see ``JobRunner/pullBack()``.
     public var maxWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
     /// Does a job.
     public var perform: Perform
@@ -51,8 +51,8 @@ public final class LeasedJob: Sendable {
         set { state.withLock { $0.job = newValue } }
     }
 
-    /// Notes an answer from the server that the job asks, even a refusal. An answer may end a pause of the app and
-    /// environment.
+    /// Notes that the server asked by the job has answered, even with a refusal. An answer may end a pause of the app
+    /// and environment.
     public func noteAnswer() { state.withLock { $0.isAnswered = true } }
 
     var isAnswered: Bool { state.withLock { $0.isAnswered } }
@@ -98,7 +98,8 @@ public struct JobFailure: Error {
     }
 }
 
-/// The error after the end of a lease, when another worker has the job.
+/// The error for a worker that no longer has its job: the lease has ended and another worker has the job, or the job
+/// was finished or stored anew.
 public struct LeaseLost: Error {
     public init() {}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kinds of jobs. Decisions create jobs of the first two kinds. The module Reconciliation creates the jobs of the
-// remaining kinds, and further jobs of the first kind.
+// The kinds of jobs. Decisions create jobs of the kinds `subscriptionStatus` and `consumption`. The module
+// Reconciliation creates the jobs of the remaining kinds, and further jobs of the kind `subscriptionStatus`.
 
 extension Job {
     /// All kinds of jobs known to this version.
@@ -23,7 +23,7 @@ extension Job.Kind {
     /// Verify and record a notification that was invalid on arrival. The name is the digest of the notification, the
     /// payload the document, and the failure the reason.
     public static let parkedDocument = Job.Kind(rawValue: "parkedDocument")
-    /// Run a backfill of an app, in any environment. Workers do not do this job. The job is in production, has no name,
-    /// and is due at the end of its lease.
+    /// The lease of a running backfill of an app. Workers leave this job alone. Whatever the environments of the
+    /// backfill, the job is in production. It has no name, and is due at the end of the lease.
     public static let backfill = Job.Kind(rawValue: "backfill")
 }

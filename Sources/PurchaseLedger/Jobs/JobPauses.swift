@@ -5,8 +5,8 @@ import AppStoreModel
 /// The pauses of a runner, at most one per app and environment.
 ///
 /// At the end of a pause a single job is tried, the probe. If the probe is answered, the pause is over; if it fails, a
-/// new pause begins. A first failure that may be the job's own begins no pause: the next job is the probe. A job that
-/// asks no server proves nothing.
+/// new pause begins. A first failure that may be the job's own begins no pause: the next job is the probe. A probe that
+/// asks no server proves nothing, so the next job becomes the probe.
 struct JobPauses {
     /// The pause of an app and environment.
     private struct Pause {
@@ -14,7 +14,7 @@ struct JobPauses {
         var failures: Int
         /// The time from which the next probe may begin.
         var end: Timestamp
-        /// The job that failed first, or the running probe.
+        /// The job whose failure began the pause, or the latest probe.
         var job: Job.ID
         /// The time until which the probe counts as running; `nil` without a running probe.
         var probeEnd: Timestamp?
@@ -24,14 +24,14 @@ struct JobPauses {
 
     /// The first pause. Its length doubles with each failed probe.
     static let first = Duration.seconds(15)
-    /// The longest pause. A question a minute is no burden on the App Store, and after an outage the jobs continue
+    /// The longest pause. One question a minute is no burden for the App Store, and after an outage the jobs continue
     /// within a minute.
     static let longest = Duration.seconds(60)
 
     /// Whether a job of an app and environment may begin.
     func admits(_ scope: LedgerScope, at now: Timestamp) -> Bool {
         guard let pause = pauses[scope] else { return true }
-        // An end that is further ahead is from before the clock was set back.
+        // An end that is further ahead than its maximum was noted before the clock was set back.
         if let end = pause.probeEnd, now < end, end <= now.advanced(by: Job.lease) { return false }
         return pause.end <= now || now.advanced(by: Self.longest) < pause.end
     }
@@ -42,11 +42,11 @@ struct JobPauses {
         pauses[job.scope]?.probeEnd = now.advanced(by: Job.lease)
     }
 
-    /// The kind of the job that failed last; `nil` without a pause. The next probe is of a different kind, so that a
-    /// job with permanent failures does not block the other jobs.
+    /// The kind of the job that failed last; `nil` without a pause. If jobs of a different kind are due, the next probe
+    /// is of such a kind, so that a job with permanent failures does not block the other jobs.
     func failedKind(_ scope: LedgerScope) -> Job.Kind? { pauses[scope]?.job.kind }
 
-    /// Notes the end of a job without a failure that concerns other jobs.
+    /// Notes the end of a job that did not fail, or whose failure concerns no other job.
     ///
     /// - Parameter isAnswered: Whether the job got an answer. Also false if the job asked no server, or if this server
     ///   stops.

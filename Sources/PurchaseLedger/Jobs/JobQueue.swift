@@ -8,12 +8,13 @@ struct JobQueue {
     /// requests a second if an answer takes a seventh of a second.
     private static let maxOfScope = 8
 
-    /// The maximum number of jobs of a lane in a search. A new search then follows after some dozen jobs.
+    /// The maximum number of jobs that a search finds in a lane. If more are due, a new search follows when these have
+    /// begun.
     static let maxFound = 32
 
     /// The kinds, the greatest weight first.
     private let kinds: [JobKind]
-    /// The apps and environments in order, so that the same course of events begins the same jobs in each process.
+    /// The apps and environments, sorted, so that the same course of events begins the same jobs in each process.
     private let scopes: [LedgerScope]
     /// The due jobs without a lease, the earliest first.
     private var found: [RecordLane: ArraySlice<RecordKey>] = [:]
@@ -31,7 +32,7 @@ struct JobQueue {
         scopes = kinds.reduce(into: Set()) { $0.formUnion($1.scopes) }.sorted()
     }
 
-    /// The lanes to search, in which a job may begin and no due job is known. Empty if no search is needed.
+    /// The lanes to search: a job may begin in the lane, but no due job is known. Empty if no lane needs a search.
     mutating func lanesToSearch(at now: Timestamp) -> [RecordLane] {
         let wanted: Set<RecordLane>? = wantsSearch ? nil : unfinished.filter { found[$0]?.isEmpty ?? true }
         wantsSearch = false

@@ -3,11 +3,11 @@
 public import AppStoreModel
 import Synchronization
 
-/// Does the jobs of a ledger as they fall due, by a table of their kinds.
+/// Does the jobs of a ledger as they fall due. A table has the kinds of jobs and their functions.
 ///
 /// A single search finds the due jobs of all kinds, apps and environments. A job is leased before it is done. Any
-/// number of servers can therefore share the jobs, and no job is lost in a crash. Jobs of a kind, or of an app and
-/// environment, that the table does not name are left alone.
+/// number of servers can therefore share the jobs, and no job is lost in a crash. Jobs of kinds outside the table are
+/// left alone, and so are jobs of other apps and environments than the table names.
 ///
 /// A runner has no clock, threads or timers of its own. The caller calls ``begin(atMost:)`` when time has passed or a
 /// record was stored, and ``perform(_:)`` for each job that has begun.
@@ -42,7 +42,8 @@ public final class JobRunner: Sendable {
         public var jobs: [Job] = []
         /// Whether changes of purchases are due, see ``Ledger/publishDueChanges(at:limit:)``; false without a search.
         public var hasDueChains = false
-        /// Whether to call ``JobRunner/begin(atMost:)`` again at once, because all found jobs have gone.
+        /// Whether to call ``JobRunner/begin(atMost:)`` again at once, because none of the found jobs is still there to
+        /// lease. For example, other workers have leased them.
         public var isOutdated = false
         /// The reason why due jobs could not be leased; `nil` if they could.
         public var failure: (any Error)?
@@ -113,8 +114,8 @@ public final class JobRunner: Sendable {
             outcome = .later(postponed(lease, failure))
         } catch {
             queue.withLock { $0.pauses.end(leased.id, isAnswered: lease.isAnswered) }
-            // The server stops, so the next worker need not wait for the end of the lease. After other errors the lease
-            // has another owner, or ends.
+            // The server is stopping. The job is released, so that the next worker need not wait for the end of the
+            // lease. After any other error, a different worker has the lease, or the lease ends by itself.
             guard error is CancellationError else { return try Self.rethrow(error) }
             outcome = .later(lease.job.next(at: now(), leased.failure))
         }
@@ -142,7 +143,8 @@ public final class JobRunner: Sendable {
             queue.withLock { $0.pauses.end(job.id, isAnswered: lease.isAnswered) }
         } else {
             let end = queue.withLock { $0.pauses.fail(job.id, failure, at: now) } ?? now
-            // A failure may be the job's own. Such a failure postpones the job longer each time.
+            // Unless the failure surely concerns all jobs, it may be the job's own. The job then waits longer after
+            // each failure.
             let own = failure.extent == .all ? now : min(next.dueAt, now.advanced(by: Self.maxOutageRetry))
             next.dueAt = max(end, own, now.advanced(by: .seconds(1)))
         }

@@ -26,7 +26,7 @@ extension Ledger {
     }
 
     /// Leases the due jobs among some jobs. Until the lease ends, no other worker gets these jobs. An unreadable job is
-    /// postponed, so that it does not hide other jobs from a search.
+    /// postponed, so that it does not take the place of other jobs in a search.
     ///
     /// - Parameter end: The end of the lease: later than the worker needs for all jobs.
     /// - Returns: The leased jobs as stored: `dueAt` is the end of the lease, and `attempts` includes this lease.
@@ -81,12 +81,12 @@ extension Ledger {
         try Self.job(id, in: try await storage.load(LedgerQuery([.record(id.key)])))
     }
 
-    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     private static func job(_ id: Job.ID, in snapshot: LedgerSnapshot) throws -> Job? { try snapshot.value(id.key) }
 
     /// A page of all jobs, in any order. Other records are left out. A record of an unknown kind counts as a job if it
-    /// has the form of a job. An unreadable job is damage.
+    /// has the form of a job. An unreadable job counts as damage.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
@@ -104,7 +104,7 @@ extension Ledger {
         return jobs
     }
 
-    /// A page of the jobs of a kind, an app and an environment, in any order.
+    /// A page of the jobs of a kind, in any order; with a scope, only the jobs of this app and environment.
     ///
     /// - Parameter cursor: As in ``jobs(after:limit:)``.
     public func jobs(
@@ -130,7 +130,7 @@ extension Ledger {
 }
 
 extension ScanPage<Job> {
-    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     fileprivate mutating func add(_ record: LedgerRecord) {
         do {

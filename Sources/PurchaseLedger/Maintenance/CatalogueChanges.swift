@@ -8,14 +8,14 @@ extension Ledger {
     /// The number of chains evaluated in a commit.
     private static let catalogueChainPage = 200
 
-    /// Evaluates the chains of every app if its catalogue has changed since the last call, and publishes the resulting
+    /// Evaluates the chains of every app whose catalogue has changed since the last call, and publishes the resulting
     /// changes.
     ///
     /// After an interrupted call, the next call evaluates all of these chains again.
     ///
     /// - Returns: The number of evaluated chains.
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All other chains were evaluated, and
-    ///   the next call evaluates all chains again.
+    ///   the next call evaluates all of these chains again.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
         guard !digests.isEmpty else { return 0 }
@@ -57,7 +57,7 @@ extension Catalogue {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
         if !refusedPurchases.isEmpty {
-            // No product has the form of an array in an array.
+            // A product is an array of two strings, so no product has this form.
             words.append(.array([.array(refusedPurchases.sorted().map { .string($0) })]))
         }
         return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes

@@ -25,7 +25,7 @@ extension Ledger {
         }
     }
 
-    /// Publishes changes of some chains in one commit, and skips damaged chains.
+    /// Publishes changes of some chains, and skips damaged chains. Without damage, this takes a single commit.
     ///
     /// ``onCommit`` is not called for damage, because the ledger can still be written.
     ///

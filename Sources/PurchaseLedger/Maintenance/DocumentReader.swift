@@ -3,7 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 
-/// Reads and verifies documents. A cache keeps the last results, so that most documents are read once.
+/// Reads and verifies documents. A cache keeps the last results, so that most documents are read only once.
 struct DocumentReader {
     /// The number of documents in the cache. A receipt is evidence for many chains in a row.
     private static let limit = 1000
@@ -45,8 +45,8 @@ struct DocumentReader {
     }
 
     /// The evidence in the documents of a chain. A document that cannot be read or verified is left out, and added to
-    /// the faults. Renewal info that arrived with a transaction, as in an answer of the App Store Server API, is bound
-    /// by a different document of the chain.
+    /// the faults. Renewal info that arrived beside a transaction, as in an answer of the App Store Server API, does
+    /// not name the app. A different document of the chain then shows which app it is about.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Provenance: Evidence] {
         try await read(names)
         var evidence: [Provenance: Evidence] = [:]
@@ -68,7 +68,7 @@ struct DocumentReader {
     /// The stored form of a document that was read; `nil` if the document cannot be read or verified.
     func stored(_ name: Provenance) -> StoredDocument? { (known[name] ?? nil)?.stored }
 
-    /// Whether a requested document cannot be read or verified.
+    /// Whether a document was requested, and cannot be read or verified.
     func isUnreadable(_ name: Provenance) -> Bool { known[name].map { $0 == nil } ?? false }
 
     /// Removes documents that are no longer stored, with their faults.

@@ -7,12 +7,12 @@ public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. The check changes no record, but pending
-    /// events get their numbers, as in every reading of events.
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. The check changes no record, but reading
+    /// events assigns numbers to pending events, as always.
     ///
     /// - Parameters:
-    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. The check
-    ///     does not ask whether certificates were revoked since.
+    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. It should not
+    ///     check for revocation, because responders forget certificates after their expiry.
     ///   - onDocuments: Called with the number of documents verified so far.
     /// - Returns: The number of documents, and all faults.
     /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops the check.
@@ -24,7 +24,7 @@ extension Ledger {
         var faults: [Fault] = []
         repeat {
             let page = try await storage.documents(.all, after: cursor, limit: Self.page)
-            // A single damaged page may make many consecutive documents unreadable.
+            // A single damaged page of a database file may make many consecutive documents unreadable.
             for damage in page.damage where faults.last?.error != damage { faults.append(Fault(error: damage)) }
             for case (let document, .failure(let fault)) in zip(
                 page.items, await Evidence.verify(page.items, by: verifier))
@@ -53,8 +53,8 @@ extension Ledger {
         }
     }
 
-    /// The events of an app with bodies that are no JSON objects, and the first event with an unreadable row. No reader
-    /// can pass this row, so later events are not checked.
+    /// A fault for each event of an app whose body is no JSON object, and for the first event with an unreadable row.
+    /// No reader can get past such a row, so later events are not checked.
     private func eventFaults(of app: String) async throws -> [Fault] {
         var cursor: EventCursor?
         var limit = Self.page
@@ -128,7 +128,8 @@ extension Ledger {
         return faults
     }
 
-    /// Compares a chain with its documents. A fault of a document itself is reported for the document.
+    /// Compares a chain with its documents. If a document cannot be read or verified, only the fault of this document
+    /// is reported, not the difference that results from it.
     private func comparison(of key: ChainKey, from reader: inout DocumentReader) async throws -> Fault? {
         do {
             let derivation = try await derivation(of: key, from: &reader)
@@ -143,8 +144,8 @@ extension Ledger {
 }
 
 extension LedgerEvent {
-    /// The reason why the body is no JSON object; `nil` if it is an object. The members are not checked, because a
-    /// newer version may have written the body.
+    /// The fault of a body that is no JSON object; `nil` if the body is an object. The members are not checked, because
+    /// a newer version may have written the body.
     fileprivate var bodyFault: Ledger.Fault? {
         let reason: String
         do throws(JSONError) {

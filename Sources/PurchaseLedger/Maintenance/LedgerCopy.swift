@@ -5,8 +5,8 @@ public import AppStoreTrust
 
 /// A copy of a ledger into another storage.
 ///
-/// The copy gives the same answers as the ledger. It has the same documents, facts, customers and keys, and the same
-/// events under the same cursors. Source and target can be any `LedgerStorage`, so a copy works in any direction.
+/// The copy gives the same answers as the ledger. It has the same documents, facts, customers and API keys, and the
+/// same events under the same cursors. Source and target can be any `LedgerStorage`, so a copy works in any direction.
 ///
 /// No other program may write to either ledger meanwhile. An interrupted copy continues when it is run again. Records
 /// already in the target are compared and not written again. A differing record is never replaced.
@@ -44,8 +44,8 @@ public struct LedgerCopy: Sendable {
     private let name: String
     private let target: any LedgerStorage
     private let verifier: AppStoreVerifier
-    /// The number of records read at once, and the maximum number of documents in a commit: about 10 MB. The documents
-    /// of a single purchase may exceed it.
+    /// The number of records read at once, and the maximum number of documents in a commit: about 10 MB. A single
+    /// purchase with more documents is still copied in one commit.
     package var page = 500
 
     /// - Parameters:
@@ -67,7 +67,7 @@ public struct LedgerCopy: Sendable {
     ///   - now: The time at which the copy begins.
     ///   - onProgress: Called after each page of documents.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of untrusted
-    ///   roots, `unfinishedCopy` if the source is half a copy. Records copied before the error stay.
+    ///   roots, `unfinishedCopy` if the source is itself an unfinished copy. Records copied before the error stay.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
         try await Self.requireCopyable(source, by: verifier)
         try await Ledger(storage: target).requireNotedRoots(verifier.roots)
@@ -94,7 +94,7 @@ public struct LedgerCopy: Sendable {
     }
 
     /// Throws if a ledger cannot be copied to any target. ``run(at:onProgress:)`` begins with this check. Call this
-    /// method before you make the target.
+    /// method before you create the target, so that you do not create it in vain.
     ///
     /// - Throws: As ``run(at:onProgress:)``.
     public static func requireCopyable(_ source: any LedgerStorage, by verifier: AppStoreVerifier) async throws {
@@ -124,7 +124,8 @@ public struct LedgerCopy: Sendable {
         let compared = try await comparison.run {
             onProgress(Progress(stage: .compared, documents: $0, total: total))
         } lacks: { part in
-            // Documents without a purchase are copied here. This saves a further reading of all documents.
+            // Documents that belong to no purchase are copied during the comparison, because it reads all documents
+            // anyway.
             guard case .documents(let documents) = part else { throw LedgerWalk.Difference(part.subject) }
             try await writer.add(part) { _ in }
             guard try await comparison.lacking(of: documents).isEmpty else { throw LedgerWalk.Difference(part.subject) }
@@ -183,7 +184,8 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
         case targetInUse
         /// A document of the source cannot be read, or does not verify.
         case invalidDocument
-        /// Documents were removed from the source to save space. The source's facts could not be derived from the copy.
+        /// Documents were removed from the source to save space. A copy would lack them, so its facts could not be
+        /// derived from its documents.
         case incompleteSource
         /// The two ledgers differ after the copy.
         case differs
@@ -215,13 +217,13 @@ private struct CopyWriter {
     private(set) var counts = LedgerCounts()
     /// The running commit.
     private var commit: Task<Void, any Error>?
-    /// The documents of several chains. Each was added with its first chain.
+    /// The documents of several chains that were already added, each with its first chain.
     private var shared: Set<Provenance> = []
     private var written = 0
     private var nextAdaptation = firstAdaptation
 
     /// The number of records after which the target first adapts to its size. Later it adapts whenever the number has
-    /// doubled. A database reads thousands of rows quickly with any plan.
+    /// doubled. Before that, a database is fast with any query plan.
     private static let firstAdaptation = 2000
 
     init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
@@ -277,7 +279,7 @@ private struct CopyWriter {
 
     /// The documents to store, after their verification.
     ///
-    /// - Parameter names: All documents of the chain, because some of them bind others.
+    /// - Parameter names: All documents of the chain, because some of them show which app others are about.
     private mutating func documents(
         _ references: [DocumentReference], among names: Set<Provenance>
     ) async throws -> [NewDocument] {
@@ -285,7 +287,7 @@ private struct CopyWriter {
         return try Self.documents(references, evidence, reader)
     }
 
-    /// Not inlined into its asynchronous caller, which this compiler's optimizer gets wrong.
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
     @inline(never)
     private static func documents(
         _ references: [DocumentReference], _ evidence: [Provenance: Evidence], _ reader: DocumentReader
@@ -323,7 +325,8 @@ private struct CopyWriter {
         try await finish()
         try await begin()
         let arriving = changes.documents.map(\.evidence)
-        // Tokens of a notification are not stored again if they are already stored.
+        // The query asks which documents and tokens are stored, so that the tokens of a notification are not stored
+        // again.
         let names = arriving.flatMap { [$0] + $0.parts }.map { LedgerKey.document($0.provenance) }
         let keys = changes.chains.map { LedgerKey.chain($0.key) } + changes.records.map { LedgerKey.record($0.key) }
         let query = LedgerQuery(names + keys, arriving: arriving)
@@ -391,8 +394,8 @@ extension NewDocument {
 }
 
 extension Evidence {
-    /// This evidence with the stored bytes and notification fields. Earlier versions stored receipts with all parts
-    /// around the payload, and a copy keeps each byte.
+    /// This evidence with the stored bytes and notification fields. Earlier versions stored receipts as they arrived,
+    /// and a copy keeps each stored byte.
     ///
     /// - Returns: `nil` if the ledger has the document under a different name, kind or scope.
     fileprivate func kept(as stored: StoredDocument) -> Evidence? {

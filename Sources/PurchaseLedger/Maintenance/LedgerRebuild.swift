@@ -54,7 +54,7 @@ extension Ledger {
         /// The documents that prove the migration of a different chain to this chain.
         var migrations: [Evidence]
         var differs: Bool
-        /// Whether all documents could be read. Unreadable documents alone make the facts differ.
+        /// Whether all documents could be read and verified. If not, the facts may differ for this reason alone.
         var isWhole: Bool
     }
 
@@ -66,7 +66,8 @@ extension Ledger {
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
-        // Asked after the documents were read, so that no document is removed in between.
+        // Asked only after the documents were read: a document removed between an earlier question and the reading
+        // would make the facts differ.
         if derived != stored, try await !storage.keepsAllDocuments() {
             derived.keep(stored, missing: { found[$0] == nil })
         }
@@ -100,7 +101,7 @@ extension Ledger {
 
     /// Replaces the stored facts of a chain by the derived facts.
     ///
-    /// - Returns: Whether the facts differed.
+    /// - Returns: Whether the facts differed and were replaced.
     private func correct(_ key: ChainKey, from reader: inout DocumentReader, at now: Timestamp) async throws -> Bool {
         for _ in 0..<Self.maxAttempts {
             let derivation = try await derivation(of: key, from: &reader)
@@ -131,7 +132,8 @@ extension Chain {
             if !isMissing(statement.provenance) {
                 let derived = transactions[statement.transactionId]?.statements ?? []
                 guard derived.contains(where: { $0.source == statement.source }) else { continue }
-                // The newer of two statements stays, with the earlier of their instants.
+                // With this date the derived statement counts as newer and stays, but takes over an earlier
+                // `knownSince`.
                 statement.provenance.signedDate = .distantPast
             }
             merge(statement)
@@ -164,7 +166,7 @@ public struct RebuildReport: Hashable, Sendable {
     /// The number of documents read.
     public var documents = 0
     /// Documents and chains that cannot be read or verified. If a fault was found before the first correction, no
-    /// change was made, because facts would be lost.
+    /// change was made, because corrections would lose facts.
     public var faults: [Ledger.Fault] = []
     /// The chains with differing facts, which were corrected.
     public var differing: [ChainKey] = []

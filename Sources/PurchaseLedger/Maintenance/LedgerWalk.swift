@@ -19,7 +19,7 @@ public struct LedgerCounts: Hashable, Sendable {
     /// Events that were not erased.
     public var events = 0
 
-    /// Counts some records, each once. Notices are no jobs: their due time is only the end of the notice.
+    /// Adds records to the counts. Notices are no jobs: their due time is only the end of the notice.
     mutating func add(_ found: [LedgerRecord]) {
         for record in found {
             if record.key.kind == APIKey.recordKind {
@@ -39,9 +39,9 @@ struct LedgerWalk {
     let other: any LedgerStorage
     /// The number of records to read at once.
     var page: Int
-    /// Whether the other ledger must know the numbers given by this ledger.
+    /// Whether the other ledger must also have the epochs and numbers of this ledger; see ``HighWaterMarks``.
     var includesMarks = true
-    /// Whether to visit the documents too, in addition to the names of the documents in evidence.
+    /// Whether to visit the documents themselves. The names of the documents of each chain are compared in any case.
     var includesDocuments = true
 
     /// A part missing in the other ledger.
@@ -197,7 +197,8 @@ struct LedgerWalk {
 
 // MARK: - Comparing
 
-// These methods are not inlined into their asynchronous callers, which this compiler's optimizer gets wrong.
+// These methods are not inlined into their asynchronous callers, because this compiler's optimizer miscompiles the
+// result.
 extension LedgerWalk {
     /// The records that `found` lacks.
     ///
@@ -250,7 +251,8 @@ extension LedgerWalk {
         return isThere && lacking.isEmpty ? nil : Chain(record: record, evidence: evidence, lacking: lacking)
     }
 
-    /// Whether a ledger with the marks `found` gives no number again that a ledger with `marks` has given.
+    /// Whether `found` covers `marks`: a ledger with the marks `found` assigns only numbers that a ledger with `marks`
+    /// has not assigned yet, and both have erased the same events.
     @inline(never)
     private static func covers(_ found: HighWaterMarks, _ marks: HighWaterMarks) throws -> Bool {
         for (app, erased) in marks.erasedEvents where found.erasedEvents[app] ?? 0 > erased {
@@ -266,7 +268,7 @@ extension LedgerWalk {
 // MARK: - Names
 
 extension LedgerWalk.Part {
-    /// The first lacking record, such as `the purchase 12 of com.example`.
+    /// The first missing record, such as `the purchase 12 of com.example`.
     var subject: String {
         switch self {
         case .customers(let records): records.first?.subject ?? ""

@@ -4,7 +4,8 @@
 
 extension RecordKind {
     /// The type of the values of each kind. A new kind of record is added here, so that
-    /// ``Ledger/check(by:onDocuments:)`` finds damage in its records. A missing kind belongs to a newer version.
+    /// ``Ledger/check(by:onDocuments:)`` finds damage in its records. A kind that is missing here belongs to a newer
+    /// version.
     package static let forms: [RecordKind: any RecordValue.Type] = {
         var forms: [RecordKind: any RecordValue.Type] = [
             APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,

@@ -43,8 +43,8 @@ extension Ledger {
         throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
     }
 
-    /// The accounts of the customer's purchases that no other customer uses. In an older state of the ledger, such an
-    /// account may be a customer that owned a purchase before its claim.
+    /// The account tokens of the customer's purchases, if no other customer uses them. In an older backup, such an
+    /// account may still be a customer of its own, which owned the purchase until this customer claimed it.
     private func accountsErased(with id: CustomerID) async throws -> Set<CustomerID> {
         guard !rules.keepsEvidence else { return [] }
         let own = try await storage.load(.everything(of: [id]))
@@ -62,7 +62,7 @@ extension Ledger {
     private static let erasurePage = 500
 
     /// Repeats the erasures that are in a journal and not in the ledger, with their original time. An erasure is
-    /// missing after the restoration of an older state, or if the program ended before the commit.
+    /// missing after an older backup was restored, or if the program ended before the commit.
     ///
     /// - Returns: The number of erased customers.
     /// - Throws: ``LedgerStorageError``.
@@ -79,8 +79,8 @@ extension Ledger {
             if !new.isEmpty { lacking[bundleId] = Dictionary(new) { $1 } }
         }
         guard !lacking.isEmpty else { return 0 }
-        // All customers are found before the first erasure, because an erasure may remove other customers and so move
-        // the scan.
+        // All customers are found before the first erasure, because an erasure may remove other customers, and the scan
+        // could then skip some.
         for (id, erasedAt) in try await customers(in: lacking, journal) {
             let scope = LedgerScope(bundleId: id.bundleId, environment: .production)
             let report = try await commit(.everything(of: [id]), at: erasedAt) {

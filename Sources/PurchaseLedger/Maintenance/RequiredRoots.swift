@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks the roots of a ledger when a server starts. A ledger with documents of untrusted roots is refused. A ledger
-// from a version without notes of roots gets these notes.
+// from a version that did not note roots gets its notes here.
 
 package import AppStoreModel
 package import AppStoreTrust
 
 /// The roots that anchored documents of a ledger. A verifier must trust all of them.
 struct RequiredRoots {
-    /// The roots, by the app and environment of their documents; empty for an empty note.
+    /// The roots, by the app and environment of their documents. An empty note has an empty set.
     private(set) var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
 
     /// The roots of documents without notes.
@@ -45,7 +45,8 @@ extension LedgerStorageError {
     fileprivate static func otherRoots(
         _ found: String, _ roots: Set<TrustAnchor>, _ trusted: Set<TrustAnchor>
     ) -> LedgerStorageError {
-        // A simulator has a root for tokens and a root for receipts. The configuration may lack only one of the two.
+        // A simulator has a root for tokens and a root for receipts. Perhaps the configuration lacks only one of the
+        // two.
         let isOneMissing = Set(roots.map(\.family)).isSubset(of: trusted.map(\.family))
         let cure =
             isOneMissing
@@ -63,10 +64,11 @@ extension LedgerStorageError {
 }
 
 extension Ledger {
-    /// The number of newest documents per environment that show the roots of a ledger without notes.
+    /// How many of the newest documents per environment are verified, to find the roots of a ledger without notes.
     private static let newestDocuments = 100
 
-    /// The number of documents among which the newest are searched. The search takes a moment, and happens once.
+    /// The number of last documents among which the newest of an environment are searched. The search takes a moment,
+    /// and happens once.
     private static let searchLimit = 100_000
 
     /// The environments of documents that count as evidence of purchases.
@@ -116,7 +118,7 @@ extension Ledger {
     }
 
     /// Deletes roots from the notes of this ledger, after the operator replaced roots: the untrusted roots, or all
-    /// noted roots if the trusted roots must not be mixed in a ledger. The documents and their facts stay.
+    /// noted roots, if the trusted ones among them must not be mixed in a ledger. The documents and their facts stay.
     ///
     /// - Returns: The deleted roots. Roots without notes are unknown, and are not returned.
     package func forgetRoots(besides roots: TrustRoots, at now: Timestamp) async throws -> Set<TrustAnchor> {

@@ -49,14 +49,14 @@ package struct SoldProducts: Sendable {
 }
 
 extension Ledger {
-    /// The number of chains read at once, as in other scans of all chains.
+    /// The number of chains read at once, as in ``check(by:onDocuments:)``.
     private static let soldPage = 500
 
     /// Reads all purchases, page by page. Memory grows only with the number of products.
     ///
     /// - Parameters:
     ///   - app: The app to read; `nil` for all apps.
-    ///   - onPurchases: Called with the number of purchases read so far.
+    ///   - onPurchases: Called with the number of purchases visited so far, of all apps.
     /// - Throws: ``LedgerStorageError`` other than `damaged`.
     package func soldProducts(
         of app: String? = nil, onPurchases: (_ count: Int) -> Void = { _ in }

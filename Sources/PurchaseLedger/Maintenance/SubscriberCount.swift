@@ -2,11 +2,12 @@
 
 public import AppStoreModel
 
-// Counts the customers affected by a change for all subscribers of a product.
+// Counts the subscriptions affected by a change for all subscribers of a product.
 
 extension Ledger {
-    /// Counts the active subscriptions of a product that customers bought themselves. An extension for all subscribers
-    /// concerns these subscriptions, as far as this ledger knows them.
+    /// Counts the active subscriptions of a product, without those shared by a family member. If the App Store extends
+    /// the renewal dates of all active subscribers, it extends these subscriptions, and any that this ledger does not
+    /// know.
     ///
     /// The method reads all chains, page by page.
     ///
@@ -18,7 +19,7 @@ extension Ledger {
         var count = 0
         var cursor: ScanCursor?
         repeat {
-            // The same page size as in other scans of all chains.
+            // The same page size as in ``check(by:onDocuments:)``.
             let page = try await storage.chains(.all, after: cursor, limit: 500)
             let keys = Set(page.items.filter { $0.scope == scope })
             // A migrated chain is counted under the name of its successor.

@@ -10,7 +10,8 @@ extension Ledger {
     public struct Fault: Hashable, Sendable {
         /// The kind of fault, for programs and summaries: a code of `VerificationError`, `wrongDigest` for a changed
         /// document, `unknownKind` for a document that only a newer version can verify, `damaged` for an unreadable
-        /// record, `differing` for a purchase with other facts than its documents, or `otherRoots`.
+        /// record, `differing` for a purchase whose facts differ from its documents, or `otherRoots` for documents of
+        /// untrusted or mixed roots.
         public var code: String
         /// The name of the document; `nil` if the fault concerns no document, or if the name cannot be read.
         public var document: Provenance?
@@ -29,7 +30,7 @@ extension Ledger {
             self.init(error: "The purchase \(name) cannot be read: \(error.message)")
         }
 
-        /// The fault of a purchase with other facts than its documents.
+        /// The fault of a purchase whose facts differ from its documents.
         init(differing key: ChainKey) {
             let name = "\(key.originalTransactionId) of \(key.scope.bundleId)"
             self.init(
@@ -49,7 +50,7 @@ struct DocumentFault: Error {
 enum VerifiedAgain {
     /// Evidence; `nil` if the document names no app.
     case evidence(Evidence?)
-    /// Renewal info, which other evidence binds to an app.
+    /// Renewal info. It names no app, so other evidence must show the app.
     case renewalInfo(Verified<JWSRenewalInfoDecodedPayload>)
 }
 
