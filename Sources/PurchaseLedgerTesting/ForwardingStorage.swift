@@ -9,8 +9,8 @@ public protocol ForwardingStorage: LedgerStorage {
     /// The storage that receives the forwarded operations.
     var inner: any LedgerStorage { get }
 
-    /// A hook before each forwarded operation except `prepare(at:)`, `condition` and `close()`. If the hook throws, the
-    /// operation fails with its error.
+    /// A hook that runs before each forwarded operation except `prepare(at:)`, `condition` and `close()`. If the hook
+    /// throws, the operation fails with its error.
     func willForward() throws
 }
 

@@ -15,15 +15,15 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
         /// The rate limit leaves no room before the deadline. Nothing was sent; see ``AppStoreAPIError/retryAt``.
         case overBudget
         /// Apple refused the bearer token (401), and then a new token too. The key, its issuer or the app's bundle id
-        /// is wrong, or the key is revoked. A production server also refuses an app that has never been in the App
-        /// Store.
+        /// is wrong, the key is revoked, or this machine's clock is wrong. A production server also refuses an app that
+        /// has never been in the App Store. Without a ``AppStoreAPIError/status``, the key could not sign a token.
         case credentials
         /// Apple refused the request because of the rate limit (4290000).
         case rateLimited
         /// Apple refused the request. Each of Apple's refusals has a number: ``AppStoreAPIError/errorCode`` or
         /// ``AppStoreAPIError/advancedCommerceErrorCode``.
         case refused
-        /// Apple's server failed (5xx). Or an intermediate server answered in its place, with a status 4xx or 5xx and
+        /// Apple's server failed (5xx), or an intermediate server answered in its place, with a status 4xx or 5xx and
         /// without Apple's number.
         case unavailable
         /// No connection was possible, or the connection broke.
@@ -42,9 +42,9 @@ public struct AppStoreAPIError: Error, Sendable, CustomStringConvertible {
     public var code: Code
     /// A description of the failure, for people: a sentence without ids, tokens and keys.
     public var message: String
-    /// After a refused bearer token, sentences for the operator about possible causes. The sentences give the ids of
-    /// the key, the issuer and the app, and the error of this machine's clock. None of the ids is secret. `nil` after
-    /// any other error.
+    /// After a refused bearer token, sentences for the operator about possible causes. They give the ids of the key,
+    /// the issuer and the app, none of which is secret. If this machine's clock is wrong, they say by how much. `nil`
+    /// after any other error.
     public var causes: String?
     /// The environment of the call; `nil` if none was called.
     public var environment: Environment?

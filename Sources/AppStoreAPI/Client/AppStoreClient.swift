@@ -6,9 +6,9 @@ import Synchronization
 /// A client of Apple's servers for one app: the App Store Server API, Retention Messaging and the Advanced Commerce
 /// API.
 ///
-/// A client signs requests, keeps Apple's rate limits, and retries transient failures. The client verifies nothing:
-/// signed data in an answer stays untrusted text until an `AppStoreVerifier` has verified it. The client has no clock,
-/// no randomness and no sockets of its own.
+/// A client signs requests, stays within Apple's rate limits, and retries transient failures. The client verifies
+/// nothing: signed data in an answer stays untrusted text until an `AppStoreVerifier` has verified it. The client has
+/// no clock, no randomness and no sockets of its own.
 public final class AppStoreClient: Sendable {
     /// The maximum duration of a call with all its attempts and pauses, if the caller gives none. It covers two
     /// timed-out attempts and the pause between them.
@@ -18,11 +18,11 @@ public final class AppStoreClient: Sendable {
     public static let requestTimeout = Duration.seconds(30)
 
     /// The maximum number of attempts per call. A refused token allows one more attempt, with a new token. If Apple
-    /// gives no time, the pauses add up to 15 seconds at most.
+    /// names no time for a retry, the pauses add up to 15 seconds at most.
     package static let attempts = 5
 
-    /// The maximum pause before the second attempt, in milliseconds, if Apple gives no time. The maximum doubles with
-    /// each attempt.
+    /// The maximum pause before the second attempt, in milliseconds, if Apple names no time for a retry. The maximum
+    /// doubles with each attempt.
     package static let firstPause: Int64 = 1000
 
     /// The duration for which a client remembers that production refuses its token and the sandbox accepts it.
@@ -41,8 +41,8 @@ public final class AppStoreClient: Sendable {
         var token: BearerToken
         var budget: RequestBudget
         var random: any RandomNumberGenerator & Sendable
-        /// The time when production refused a token that the sandbox accepted. `nil` if production has ever accepted
-        /// the key.
+        /// The time when production refused a token that the sandbox accepted. `nil` if there was no such refusal, or
+        /// if production has ever accepted the key.
         var refusedByProduction: Timestamp?
         var isAcceptedByProduction = false
         /// The number of Apple's answers by environment.
@@ -84,7 +84,8 @@ public final class AppStoreClient: Sendable {
         }
     }
 
-    /// The number of Apple's answers in an environment. Refusals of the key or because of the rate limit do not count.
+    /// The number of Apple's usable answers in an environment: successes, and refusals of a single request. Server
+    /// errors, and refusals of the key or because of the rate limit, do not count.
     package func answers(in environment: Environment) -> Int { state.withLock { $0.answers[environment, default: 0] } }
 
     /// The remaining duration until the retry time of an error; `nil` if the error has no retry time.
@@ -262,7 +263,7 @@ public struct Found<Answer: Sendable>: Sendable {
 
 extension AppStoreClient {
     /// Calls an endpoint in the environment that knows the transaction. The client asks production first. If production
-    /// does not know the transaction (4040010), the client asks the sandbox.
+    /// does not know the transaction (4040010 or 4040005), the client asks the sandbox.
     ///
     /// If production refuses the token, the client asks the sandbox too, because production refuses apps that have
     /// never been in the App Store. If the sandbox accepts the token, and production has never accepted the key, the
@@ -325,7 +326,8 @@ extension AppStoreClient {
             return try await found(endpoint, in: .production, until: end)
         } catch {
             if error.code == .credentials { throw endpoint.error(of: error, sandbox: refusal) }
-            // The environment that refuses the token may know the transaction.
+            // If production does not know the transaction, the sandbox's error decides. If the sandbox refused the
+            // token, it may still know the transaction.
             throw error.isUnknownTransaction ? refusal : error
         }
     }

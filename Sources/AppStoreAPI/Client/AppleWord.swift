@@ -9,8 +9,8 @@ extension APIAnswer {
     /// The number of an error, by which Apple's servers are recognised: the member `errorCode` of the JSON. `nil` if
     /// the answer has none.
     ///
-    /// Apple's numbers have seven digits, and the first three are the HTTP status. Other servers refuse with JSON and
-    /// an `errorCode` too, but with other numbers.
+    /// Apple's numbers have seven digits, and the first three are the HTTP status. Other servers may also refuse with
+    /// JSON and an `errorCode`, but with other numbers.
     var errorCode: Int64? {
         guard isJSON, let number = JSONValue(readable: body)?["errorCode"]?.integer,
             number / 10_000 == Int64(status)
@@ -22,8 +22,8 @@ extension APIAnswer {
     package var mayBeApples: Bool {
         switch status {
         case 200...299: body.isEmpty || isJSON
-        // Apple refuses a token without a number: the body is empty, or a line of text. A page, or JSON without Apple's
-        // number, comes from a gateway, which cannot check the key.
+        // Apple's refusal of a token has no number: its body is empty, or a line of text. A page, or JSON without
+        // Apple's number, comes from a gateway, which cannot check the key.
         case 401: errorCode != nil || !["<", "{", "["].contains(firstCharacter)
         default: errorCode != nil
         }

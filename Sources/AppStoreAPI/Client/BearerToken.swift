@@ -10,8 +10,8 @@ package struct BearerToken: Sendable {
     /// The age of a new token in seconds: `iat` lies in the past, in case Apple's clock is behind.
     package static let backdating: Int64 = 60
 
-    /// The seconds between a token's replacement and its expiry. They exceed the duration of a request, and allow for
-    /// an Apple clock that is ahead.
+    /// The seconds between a token's replacement and its expiry. They exceed the duration of a request, and leave room
+    /// in case Apple's clock is ahead.
     package static let margin: Int64 = 120
 
     let key: InAppPurchaseKey

@@ -3,7 +3,8 @@
 import AppStoreModel
 
 /// The possible reasons why Apple refused a bearer token. Apple's answer 401 gives no reason, so the sentences list
-/// every part of the token and every condition for it. The sentences contain neither the key nor the token.
+/// everything to check: the values in the token, and Apple's conditions for the key and the app. The sentences contain
+/// neither the key nor the token.
 struct CredentialCauses {
     let key: InAppPurchaseKey
     let bundleId: String

@@ -5,8 +5,9 @@ package import AppStoreModel
 /// The number of requests that Apple still accepts now, by environment and endpoint rate.
 ///
 /// For a rate R, Apple allows R × 3,600 requests an hour, and a tenth in the sandbox. A bucket holds the requests of
-/// one second. Its refill is slow enough that no hour exceeds Apple's number, in any order of requests. Endpoints with
-/// the same rate share a bucket, because Apple's page does not say whether each endpoint has its own limit.
+/// one second. Its refill is slow enough that no hour exceeds Apple's number, however the requests are spread.
+/// Endpoints with the same rate share a bucket, because Apple's page does not say whether each endpoint has its own
+/// limit.
 package struct RequestBudget: Sendable {
     private struct Key: Hashable {
         var environment: Environment
@@ -64,7 +65,8 @@ package struct RequestBudget: Sendable {
         return wait <= timeout ? .after(wait) : .tooLate(Timestamp(milliseconds: now.milliseconds + wait))
     }
 
-    /// Sends nothing until this time, because Apple announced that it would refuse requests.
+    /// Stops the requests of a rate and an environment until this time, because Apple has announced that it will refuse
+    /// them.
     package mutating func close(_ rate: Int, in environment: Environment, until time: Timestamp, at now: Timestamp) {
         let key = Key(environment: environment, rate: rate)
         var bucket = refilled(key, Limits(rate, share, in: environment), at: now)

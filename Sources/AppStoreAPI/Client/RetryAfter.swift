@@ -4,13 +4,14 @@ package import AppStoreModel
 
 /// The header `Retry-After` in Apple's form: UNIX time in milliseconds.
 ///
-/// Proxies on the way send seconds or a date (RFC 9110 section 10.2.3). Both forms are accepted too.
+/// The header may also have seconds or a date (RFC 9110 section 10.2.3), for example from a proxy. Both forms are
+/// accepted too.
 package enum RetryAfter {
     /// The maximum delay in milliseconds: an hour, the period of Apple's rate limits. Later times are capped.
     package static let longest: Int64 = 3_600_000
 
-    /// Numbers from this value up are times in milliseconds, the first in 1973. Smaller numbers are seconds, up to
-    /// 3,000 years.
+    /// Numbers from this value up count as times in milliseconds, the earliest of which is in 1973. Smaller numbers
+    /// count as seconds; as such, this value would be 3,000 years.
     private static let firstTime: Int64 = 100_000_000_000
 
     /// The time at which calls may resume; `nil` if the header has no usable value.

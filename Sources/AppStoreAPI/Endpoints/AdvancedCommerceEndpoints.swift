@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of the Advanced Commerce API. Each endpoint accepts any transaction id of the subscription. Reuse a request
-// reference id only to repeat a request without an answer.
+// Endpoints of the Advanced Commerce API. An endpoint for subscriptions accepts any transaction id of the subscription.
+// Reuse a request reference id only to repeat a request that got no answer.
 
 public import AppStoreModel
 

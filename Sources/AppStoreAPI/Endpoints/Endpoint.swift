@@ -4,7 +4,7 @@ public import AppStoreModel
 
 /// One call of an Apple endpoint, as a value: the request, the decoding of its answer, and the rule for retries.
 ///
-/// The static functions of the extensions create all endpoints. Each function is named after Apple's endpoint:
+/// The static members of the extensions create all endpoints. Each member is named after Apple's endpoint:
 /// `client.send(.transactionInfo("410000000000001"), to: .production)`.
 public struct Endpoint<Answer: Sendable>: Sendable {
     /// Apple's name, such as `Get Transaction Info`.
@@ -32,7 +32,7 @@ public enum Repetition: Hashable, Sendable {
     case always
     /// If no answer arrived, or Apple asks for a retry.
     case ifUnanswered
-    /// Only if Apple asks for a retry with a retryable error, because the first request may have taken effect.
+    /// Only if Apple asks for a retry. After any other failure, the first request may have taken effect.
     case onInvitation
 }
 

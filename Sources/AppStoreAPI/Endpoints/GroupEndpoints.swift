@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints for groups of customers and for seats (1.22 and 1.23), so far in the sandbox only. Apple documents no rates
-// for seats.
+// Endpoints for groups of customers and for seats (App Store Server API 1.22 and 1.23), so far in the sandbox only.
+// Apple documents no rates for seats.
 
 public import AppStoreModel
 
@@ -16,7 +16,7 @@ extension Endpoint where Answer == CustomerGroupsResponse {
 }
 
 extension Endpoint where Answer == GroupMembersResponse {
-    /// Get Group Members: a page of a group.
+    /// Get Group Members: a page of a group's members.
     ///
     /// - Parameter limit: The maximum number of members per page: 1 to 100. If `nil`, Apple chooses.
     public static func groupMembers(_ groupId: String, limit: Int? = nil) -> Self {

@@ -14,7 +14,7 @@ extension Endpoint where Answer == Void {
         return Self(EndpointRow(name: "Upload Image", request: request, rate: 1, repetition: .onInvitation))
     }
 
-    /// Delete Image. A repeated request finds no image.
+    /// Delete Image. If the request is repeated after a lost answer, Apple no longer finds the image.
     public static func deleteImage(_ imageId: String) -> Self {
         let request = APIRequest("DELETE", "/inApps/v1/messaging/image/*", [imageId])
         return Self(EndpointRow(name: "Delete Image", request: request, rate: 1))
@@ -27,7 +27,7 @@ extension Endpoint where Answer == Void {
             EndpointRow(name: "Upload Message", request: request, rate: 1, repetition: .onInvitation).with(body))
     }
 
-    /// Delete Message. A repeated request finds no message.
+    /// Delete Message. If the request is repeated after a lost answer, Apple no longer finds the message.
     public static func deleteMessage(_ messageId: String) -> Self {
         let request = APIRequest("DELETE", "/inApps/v1/messaging/message/*", [messageId])
         return Self(EndpointRow(name: "Delete Message", request: request, rate: 1))

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Apple's rules for the Advanced Commerce requests of an app. Each rule has its own error in the API's list. Only
+// Apple's rules for the Advanced Commerce requests of an app. The API has an error code for each of these rules. Only
 // documented rules are checked; the App Store enforces more.
 
 /// Checks single values of a request.
@@ -28,8 +28,8 @@ private struct AdvancedCommerceRules {
         if let account = info.appAccountToken { try SigningError.requireUUID(account, "requestInfo.appAccountToken") }
     }
 
-    /// - Parameter limit: The maximum number of characters, counted as grapheme clusters. This count is the lowest
-    ///   possible count. Apple does not document its own count, and a text that Apple accepts must not be refused here.
+    /// - Parameter limit: The maximum number of characters, counted as grapheme clusters. Apple does not document how
+    ///   it counts. Grapheme clusters give the lowest count, so that no text is refused here that Apple would accept.
     static func text(_ text: String?, upTo limit: Int, _ member: String) throws(SigningError) {
         try SigningError.require(text, member)
         guard (text ?? "").count <= limit else {

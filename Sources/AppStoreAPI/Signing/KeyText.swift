@@ -22,8 +22,8 @@ struct KeyText {
     }
 
     func privateKey() throws(InAppPurchaseKeyError) -> P256.Signing.PrivateKey {
-        // The library accepts any 32 bytes in the form of a key, even a key on a different curve. `kind` describes all
-        // other faults.
+        // The library accepts any 32 bytes in the form of a key, even if the key is on a different curve. The algorithm
+        // is therefore checked first.
         guard otherAlgorithm == nil, let key = try? P256.Signing.PrivateKey(pemRepresentation: text) else {
             throw InAppPurchaseKeyError(found: kind)
         }
@@ -117,8 +117,8 @@ extension KeyText {
     }
 }
 
-/// A text is not an In-App Purchase key. The error gives the kind of the text, and none of its contents, because the
-/// contents may be a secret.
+/// The error for a text that is not an In-App Purchase key. The error gives the kind of the text, and none of its
+/// contents, because the contents may be a secret.
 public struct InAppPurchaseKeyError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kind of the text, as a sentence; `nil` if the kind is unknown.
     public let found: String?

@@ -50,8 +50,8 @@ extension StoreKitSigner {
         }
     }
 
-    /// Joins the texts. A text with the separator is refused, because the joined text would then have a second reading.
-    /// The signature would also be valid for that second offer, which the caller did not sign.
+    /// Joins the texts. A text with the separator is refused, because the joined text could then be split in a second
+    /// way. The signature would also be valid for this second offer, which the caller did not mean to sign.
     private static func joined(_ parts: [(member: String, text: String)]) throws(SigningError) -> String {
         for (member, text) in parts where text.unicodeScalars.contains(separator) {
             throw SigningError(.invalid, member, "It contains U+2063, which separates what is signed.")

@@ -16,9 +16,10 @@ public enum RetentionAnswer: Hashable, Sendable {
     /// Apple's JSON object for the answer, signed if necessary.
     ///
     /// - Parameters:
-    ///   - signer: Signs offers; messages and alternate products need no signer.
-    ///   - transactionId: The subscription of the request. A promotional offer requires the id, because the offer is
-    ///     for this customer alone.
+    ///   - signer: Signs promotional offers and Advanced Commerce changes; messages and alternate products need no
+    ///     signer.
+    ///   - transactionId: The original transaction id in Apple's request. A promotional offer requires the id, so that
+    ///     the offer is for this customer alone.
     ///   - nonce: A new UUID.
     /// - Throws: ``SigningError`` if an identifier is missing or no UUID, or the offer cannot be signed.
     @inline(never)

@@ -11,7 +11,7 @@ public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
         case missing
         /// A member has a value that Apple does not allow.
         case invalid
-        /// The operation of an Advanced Commerce request is not an operation for apps.
+        /// The operation of an Advanced Commerce request is none that an app can pass to StoreKit.
         case unknownOperation
         /// There is no key to sign with, or the cryptography failed.
         case unsigned

@@ -5,8 +5,8 @@ public import AppStoreModel
 /// Signs values that an app passes to StoreKit: promotional offers, the eligibility for introductory offers, and
 /// requests of the Advanced Commerce API.
 ///
-/// Each signature depends on its arguments alone: the caller passes the time and an unused nonce. No method opens a
-/// connection.
+/// The signed values depend on the signer and the arguments alone: the caller passes the time and an unused nonce. No
+/// method opens a connection.
 public struct StoreKitSigner: Sendable {
     /// The key that signs.
     public let key: InAppPurchaseKey
@@ -26,7 +26,7 @@ public struct StoreKitSigner: Sendable {
         case advancedCommerce = "advanced-commerce-api"
     }
 
-    /// A token with the common claims, and the claims of its audience. Apple's tokens have no `exp`.
+    /// A token with the common claims, and the claims of its audience. Apple defines no `exp` for these tokens.
     private func token(
         for audience: Audience, _ claims: [JSONValue.Member], nonce: String, at now: Timestamp
     ) throws(SigningError) -> String {
@@ -132,8 +132,8 @@ extension StoreKitSigner {
         return try token(for: .advancedCommerce, [.init("request", .string(encoded))], nonce: nonce, at: now)
     }
 
-    /// Signs a request, and wraps the JWS in JSON for StoreKit and retention messages, in base64. See Apple's page
-    /// “Sending Advanced Commerce API requests from your app”.
+    /// Signs a request, wraps the JWS in JSON, and encodes this JSON in base64, as StoreKit and retention messages
+    /// require. See Apple's page “Sending Advanced Commerce API requests from your app”.
     ///
     /// - Throws: ``SigningError`` if the request breaks a documented Apple rule.
     public func advancedCommerceData(

@@ -3,7 +3,7 @@
 public import AppStoreModel
 import Synchronization
 
-/// Does the jobs of a ledger as they fall due. A table has the kinds of jobs and their functions.
+/// Does the jobs of a ledger as they fall due. A table lists the kinds of jobs with the functions that do them.
 ///
 /// A single search finds the due jobs of all kinds, apps and environments. A job is leased before it is done. Any
 /// number of servers can therefore share the jobs, and no job is lost in a crash. Jobs of kinds outside the table are

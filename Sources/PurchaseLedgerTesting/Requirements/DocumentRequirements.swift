@@ -49,7 +49,7 @@ extension LedgerStorageContract {
                 changes.documents = [stored]
                 changes.chains = [Sample.chain(1)]
             }
-            // The same name with a different signature.
+            // The same signed bytes, and so the same name, with a different signature.
             for chains in [[1, 2], []] {
                 let again = Sample.newDocument(Sample.evidence(second, .transaction), for: chains, at: 2)
                 try await trial.commit(trial.second) { changes in
@@ -159,7 +159,7 @@ extension LedgerStorageContract {
                 let arrival = try await trial.second.lastNotification(among: count)
                 try trial.expect(arrival, is: time.map(Sample.time), "The arrival among the last \(count)")
             }
-            // Apple sends old notifications again after newer notifications.
+            // Apple may send an old notification again after newer notifications.
             for (signed, arrived) in [(10, 10), (11, 11), (12, 12), (13, 13), (2, 20)] as [(Int64, Int64)] {
                 let evidence = Sample.evidence(
                     Array("e30.a\(signed).AA".utf8), .notification, signed: Sample.time(signed))

@@ -136,7 +136,7 @@ extension LedgerStorageContract {
             try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
             let old = try await trial.page(after: nil).events.compactMap(\.cursor)
             for round in 0..<2 {
-                // Simulates a copy of a ledger. The original ledger continues to number its own events.
+                // Simulates a copy of a ledger, while the original ledger continues to number its own events.
                 try await trial.second.beginEpoch()
                 let found = try await trial.page(after: old[1]).events.map(\.content?.detail)
                 try trial.expect(found, is: Array(repeating: "new", count: round), "Events after the last cursor")
@@ -339,7 +339,7 @@ extension LedgerStorageContract {
                 $0.events = events
                 $0.chains = Array(chains.values)
             }
-            // A server without these words changes the purchase.
+            // A server that does not know these words changes the purchase.
             try await trial.second.commit(LedgerQuery([.chain(chain.key)])) { snapshot in
                 var changes = LedgerChanges()
                 changes.chains = snapshot.chains.values.map { record in

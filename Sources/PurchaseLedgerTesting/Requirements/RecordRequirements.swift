@@ -152,7 +152,7 @@ extension LedgerStorageContract {
 extension LedgerStorageContract {
     static let customers = [
         Requirement("A customer is found by each of its ids, byte for byte, in its own app only") { trial in
-            // The key length of an index is limited.
+            // Longer ids are left out, because databases limit the length of a key in an index.
             let ids = ["a", "A"] + Sample.awkward.filter { $0.utf8.count < 1000 }
             var customers: [CustomerRecord] = []
             for id in ids { customers.append(try await trial.customer(id, "\(id) alias")) }

@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Sample values for the requirements. No App Store signs some of these values, such as the greatest numbers and
-/// awkward texts. Authors of a storage need no simulator for them.
+/// Sample values for the requirements. No App Store would sign some of these values, such as the greatest numbers and
+/// awkward texts. They need no signatures, so the author of a storage needs no simulator.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)
