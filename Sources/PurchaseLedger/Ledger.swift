@@ -153,7 +153,7 @@ extension Ledger {
         public var ids: [String]
         /// The customer's holdings.
         public var holdings: Holdings
-        /// All transactions, chain by chain, the earliest purchase first.
+        /// All transactions, chain by chain. In each chain, the earliest purchase is first.
         public var purchases: [TransactionStatement]
         /// The transaction ids of consumables that may have been credited to a different customer before. Either a
         /// claim moved them from the other customer, or the other customer was erased.
@@ -319,7 +319,7 @@ extension Ledger {
     ///   this id.
     public func chain(_ key: ChainKey) async throws -> Chain? {
         if let chain = try await chains([key]).values.first { return chain }
-        // The newest chain with the id was erased. Older chains may be left.
+        // If the newest chain with the id was erased, an older chain may be left.
         guard key.isPointer else { return nil }
         return try await newestChain(of: TransactionKey(key.name, in: key.scope))
     }
@@ -389,7 +389,7 @@ extension Ledger {
         return APIKey(readable: record)
     }
 
-    /// All API keys, the oldest first. Unreadable keys are damage.
+    /// All API keys, the oldest first. Unreadable keys are reported as damage.
     public func apiKeys() async throws -> (items: [APIKey], damage: [String]) {
         let selection = RecordSelection(APIKey.recordKind, of: .ledger)
         var records: [LedgerRecord] = []

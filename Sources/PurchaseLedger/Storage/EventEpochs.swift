@@ -2,7 +2,7 @@
 
 // Cursors, and the epochs that make the number in a cursor unambiguous.
 //
-// Events are numbered. A ledger that was restored from a backup gives some numbers a second time, to other events. A
+// Events are numbered. A ledger that was restored from a backup assigns some numbers a second time, to other events. A
 // standby that took over without the last commits does the same. A bare number from the lost events would then look
 // like a cursor of this ledger, and the follower that has it would miss the new events up to this number. Therefore
 // each ledger that may have lost events begins an epoch, and a cursor names the epoch in which its number was assigned.

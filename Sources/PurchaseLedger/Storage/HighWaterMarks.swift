@@ -3,7 +3,7 @@
 /// The numbers that a ledger keeps in addition to its records. They keep the ledger from assigning a number twice, and
 /// show which events were erased. A copy of the ledger needs these numbers too.
 public struct HighWaterMarks: Hashable, Sendable {
-    /// The greatest number of any customer, including erased customers.
+    /// The greatest customer number assigned so far, even if this customer was erased.
     public var lastCustomer: Int64 = 0
     /// The greatest number in the cursors of all apps, including cursors of erased events.
     public var lastEvent: Int64 = 0

@@ -71,7 +71,7 @@ public struct LedgerRecord: Hashable, Sendable {
     public var key: RecordKey
     /// The time at which the record is due; `nil` if it is never due.
     public var dueAt: Timestamp?
-    /// Texts by which the record is found in addition to its key, compared byte for byte.
+    /// Further texts by which the record can be found, compared byte for byte.
     public var entries: Set<String>
     /// The content, in the form of the record's kind.
     public var payload: [UInt8]

@@ -66,7 +66,7 @@ public protocol LedgerStorage: Sendable {
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord>
 
-    /// The numbers given so far, and the apps in the ledger with their epochs.
+    /// The numbers assigned so far, and the apps in the ledger with their epochs.
     func marks() async throws -> HighWaterMarks
 
     /// Begins an epoch of each app's events, see ``EventEpochs``. A ledger needs a new epoch if it may lack events

@@ -65,8 +65,8 @@ public struct CustomerRecord: Hashable, Sendable {
     /// The app's ids for the customer, in the order of their addition, each normalized by
     /// `String.normalizedCustomerID`.
     public var ids: [String]
-    /// Whether a claim or an alias has used an id of the customer. Otherwise the customer exists only because a signed
-    /// document has an `appAccountToken` that names it.
+    /// Whether the app itself has named the customer, in a claim or with an alias. Otherwise the customer exists only
+    /// because a signed document has an `appAccountToken` that names it.
     public var isEstablished: Bool
     /// The time at which the customer consented to the sending of consumption information to Apple; `nil` if the app
     /// has recorded no consent, or has recorded that it was withdrawn.

@@ -2,7 +2,7 @@
 
 /// A storage's report to the operator.
 public struct StorageReport: Sendable {
-    /// Names and values for the log, in the order in which to show them. Only a database has facts.
+    /// Facts for the log: names and values, in the order in which to show them. Only databases report facts.
     public var facts: [(name: String, value: String)] = []
     /// Sentences about risks, each with its remedy.
     public var warnings: [String] = []

@@ -67,7 +67,7 @@ package enum StoredBody {
 
     private static func phrase(in body: [UInt8], at index: Int) -> (byte: UInt8, bytes: [UInt8])? {
         let rest = body.count - index
-        // Few phrases have the second byte of the text, so most comparisons end at this byte.
+        // Most comparisons end at the second byte, because few phrases share it with the text.
         return longestFirst.first { phrase in
             phrase.bytes.count <= rest && phrase.bytes.indices.allSatisfy { body[index + $0] == phrase.bytes[$0] }
         }
