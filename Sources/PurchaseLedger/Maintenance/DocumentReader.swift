@@ -5,7 +5,8 @@ import AppStoreTrust
 
 /// Reads and verifies documents. A cache keeps the last results, so that most documents are read only once.
 struct DocumentReader {
-    /// The number of documents in the cache. A receipt is evidence for many chains in a row.
+    /// The number of documents above which the cache is emptied. It is this large because a receipt is evidence for
+    /// many chains in a row.
     private static let limit = 1000
 
     private let storage: any LedgerStorage
@@ -68,7 +69,7 @@ struct DocumentReader {
     /// The stored form of a document that was read; `nil` if the document cannot be read or verified.
     func stored(_ name: Provenance) -> StoredDocument? { (known[name] ?? nil)?.stored }
 
-    /// Whether a document was requested, and cannot be read or verified.
+    /// Whether a document was requested but cannot be read or verified.
     func isUnreadable(_ name: Provenance) -> Bool { known[name].map { $0 == nil } ?? false }
 
     /// Removes documents that are no longer stored, with their faults.

@@ -40,7 +40,7 @@ extension Ledger {
         return (count, faults + (try await eventFaults()))
     }
 
-    /// The faults of unreadable events.
+    /// The faults of unreadable events and bodies.
     private func eventFaults() async throws -> [Fault] {
         do {
             var faults: [Fault] = []
@@ -106,7 +106,7 @@ extension Ledger {
         }
     }
 
-    /// The faults of chains: unreadable, or different from their documents.
+    /// The faults of chains that are unreadable, or that differ from their documents.
     private func chainFaults(_ verifier: AppStoreVerifier) async throws -> [Fault] {
         var cursor: ScanCursor?
         var faults: [Fault] = []

@@ -65,7 +65,7 @@ public struct LedgerCopy: Sendable {
     ///
     /// - Parameters:
     ///   - now: The time at which the copy begins.
-    ///   - onProgress: Called after each page of documents.
+    ///   - onProgress: Called after each group of copied or compared documents.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of untrusted
     ///   roots, `unfinishedCopy` if the source is itself an unfinished copy. Records copied before the error stay.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
@@ -222,8 +222,8 @@ private struct CopyWriter {
     private var written = 0
     private var nextAdaptation = firstAdaptation
 
-    /// The number of records after which the target first adapts to its size. Later it adapts whenever the number has
-    /// doubled. Before that, a database is fast with any query plan.
+    /// The number of records after which the target first adapts to its size. With fewer records, a database is fast
+    /// with any query plan. Later the target adapts whenever the number has doubled.
     private static let firstAdaptation = 2000
 
     init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
