@@ -6,9 +6,10 @@ import Synchronization
 
 /// A ledger in a PostgreSQL database, shared by any number of servers.
 ///
-/// A decision takes two round trips. The first loads its read set from a single state of the database. The second
-/// commits its changes. No row is locked in between. If a concurrent commit has changed a loaded record, the second
-/// round trip commits nothing, and the storage runs the decision again.
+/// A decision usually takes two round trips. The first loads its read set from a single state of the database. The
+/// second commits its changes. No row is locked in between. If a concurrent commit has changed a loaded record, the
+/// second round trip commits nothing, and the storage loads the records and decides again. Citus has no single state of
+/// all nodes. There, only this check detects that the loaded records do not belong together.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
     let requests: RepeatedRequests
@@ -22,7 +23,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The quarters without a table for their documents, as the last ``prepare(at:)`` found them.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
     let knownHomes = KnownHomes()
-    /// A sentence about the Citus nodes that refused the last test write; `nil` if every node took the write.
+    /// A sentence for the operator about the Citus nodes that refused the last test write; `nil` if every node took the
+    /// write.
     let nodeConcern = Mutex<String?>(nil)
     /// Whether Citus distributes the tables, see ``Distribution``. If so, commits and loads are not batched.
     let isDistributed: Bool
@@ -34,7 +36,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private static let proofs: Int64 = 64
 
     /// Values cached from the database, valid during an epoch. In the next epoch the database may be a former standby.
-    /// If the standby had missed the last commits, it can give the cached numbers to other apps and customers.
+    /// If that standby missed the last commits, it may give the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
@@ -70,18 +72,19 @@ public final class PostgresLedgerStorage: LedgerStorage {
         }
     }
 
-    /// The maximum number of retries after conflicts and ended epochs. After each conflict, a concurrent commit has
-    /// succeeded.
+    /// The maximum number of retries after conflicts and ended epochs. It may be high, because a conflict means that a
+    /// concurrent commit got ahead, so the servers together make progress.
     private static let maxConflicts = 100
 
     /// The maximum number of commits in a batch. A conflict rolls the whole batch back.
     private static let maxGroup = 32
 
-    /// The maximum number of concurrent batches of commits. While one batch waits for the disk, the storage decides the
-    /// others.
+    /// The maximum number of concurrent batches of commits. While a batch waits for the disk of the database, the
+    /// storage can decide the others.
     private static let commits = 4
 
-    /// The maximum number of loads in a request. The bound keeps the first load from waiting long for the last.
+    /// The maximum number of loads in a batch. All loads of a batch are answered together, so in a larger batch the
+    /// first would wait long for the last.
     private static let maxGather = 64
 
     /// The maximum number of concurrent batches of loads.
@@ -93,14 +96,16 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// Opens a ledger.
     ///
     /// - Parameters:
-    ///   - upgrades: Whether to create missing tables and to upgrade older ones.
-    ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
+    ///   - upgrades: Whether to create missing tables, to upgrade older tables, and to distribute the tables if the
+    ///     database has Citus.
+    ///   - continuesCopy: Whether to open even an unfinished copy, so that the caller can continue it.
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses the order of hosts, the versions of records, and the pauses after conflicts.
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
-    ///   upgraded. `readOnly` if `upgrades` is false and the ledger is missing or older, or if the role or the Citus
-    ///   node may not create, change or distribute the tables. `unfinishedCopy` if the ledger is an unfinished copy.
-    ///   `unavailable` if the database cannot be reached or is unsuitable, or if the settings are unsafe.
+    ///   upgraded. `readOnly` if the ledger is missing or older and `upgrades` is false, or if the tables must be
+    ///   created, changed or distributed and this role or Citus node may not do so. `unfinishedCopy` if the ledger is
+    ///   an unfinished copy and `continuesCopy` is false. `unavailable` if the database cannot be reached or is
+    ///   unsuitable, or if the settings are unsafe.
     public init(
         _ settings: PostgresSettings, upgrades: Bool = true, continuesCopy: Bool = false, clock: ContinuousClock,
         random: some RandomNumberGenerator & Sendable
@@ -118,8 +123,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
-            // Checked before any change, and again below, because a copy may begin while this server waits for the
-            // tables. An older ledger stores the note of a copy as a record only after its upgrade.
+            // This is checked before any change, and again below, because a copy may begin while this server waits for
+            // the tables. In an older ledger only the second check is possible: the note of a copy becomes a record
+            // with the upgrade.
             if !continuesCopy, try await migrator.version() == Schema.version { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
@@ -149,7 +155,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     /// The version of the tables in a database; `nil` if the database has no ledger.
     ///
-    /// - Throws: `LedgerStorageError`, as ``init(_:upgrades:continuesCopy:clock:random:)`` does.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
+    ///   upgraded. `unavailable` if the database cannot be reached, if the settings are unsafe, or if the schema has
+    ///   tables of other software.
     public static func version(
         in settings: PostgresSettings, clock: ContinuousClock, random: some RandomNumberGenerator
     ) async throws -> Int? {
@@ -193,8 +201,8 @@ extension PostgresLedgerStorage {
     private static let overload = LedgerStorageError(
         .unavailable, "Too many requests wait for the database, or this one waited too long")
 
-    /// Answers a batch of loads from a single state of the database. If a record is unreadable or slow to load, only
-    /// the loads that need the record fail.
+    /// Answers a batch of loads from a single state of the database. If the batch fails, for example because a record
+    /// is unreadable or slow to load, each load is tried alone. Only the loads that need this record then fail.
     func answer(_ group: [WaitingLoad]) async {
         await answer(group, limit: group.count > 1 ? limits.sharedRead : nil)
     }
@@ -219,9 +227,9 @@ extension PostgresLedgerStorage {
 
     /// Decides and commits a batch, and retries after each conflict.
     ///
-    /// If a single commit makes the batch fail, the batch is split in two, and each half is retried. A bad commit
-    /// therefore does not fail the others. After a timeout each commit is retried alone, and all retries run at once.
-    /// Halves would wait for each other, and time out again.
+    /// If the batch fails, perhaps because of a single commit, the batch is split in two, and one half is retried after
+    /// the other. A bad commit therefore does not fail the others. After a timeout each commit is instead retried
+    /// alone, and all retries run at once, because a half that times out again would use up the time of the other half.
     func run(_ group: [PendingCommit]) async {
         await run(group, group.count > 1 ? (limits.sharedRead, limits.sharedLock) : (nil, nil))
     }
@@ -279,8 +287,8 @@ extension PostgresLedgerStorage {
 
     /// Commits a batch and answers its callers.
     ///
-    /// - Parameter looksAllUp: Whether to look up every document, including presumably new ones.
-    /// - Returns: The commits to run in batches of their own. They are not answered yet.
+    /// - Parameter looksAllUp: Whether to look up every document, even a document presumed new.
+    /// - Returns: The commits to run in batches of their own. These are not answered yet.
     private func attempt(
         _ group: [PendingCommit], _ waits: Waits, in epoch: Int, looksAllUp: Bool
     ) async throws -> [PendingCommit] {
@@ -294,8 +302,8 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // A document presumed new must be inserted. Otherwise its primary key cannot reveal an already stored
-                // document.
+                // Each document presumed new must be inserted by this commit. Only then does the primary key reveal
+                // that the document was stored already.
                 guard new.isSubset(of: pass.draft.after.names) else {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
@@ -316,11 +324,12 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "A decision asked for more records too often")
     }
 
-    /// The maximum number of loads for a decision, and of rounds in a load. Usually one or two rounds load the read
-    /// set, and a further round loads the records that the changes need.
+    /// The maximum number of loads for a decision, and of rounds in a load. Usually one or two rounds load all records
+    /// that the decision reads, and a further round loads the records needed to commit its changes.
     private static let maxLoads = 12
 
-    /// Loads records and their dependencies, and repeats until a single state of the database has supplied them all.
+    /// Loads records and the records that they depend on. A dependency is known only once the first records are loaded.
+    /// The whole set is then loaded again, until a single state of the database has supplied all of it.
     ///
     /// - Parameters:
     ///   - new: Documents not to look up, see ``RepeatedNotifications``.
@@ -345,7 +354,7 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    /// The known homes of the documents to load.
+    /// The homes of the documents to load, as far as they are known.
     private func homes(_ readSet: ReadSet, _ queries: [LedgerQuery]) -> [Provenance: String] {
         let names = readSet.keys.compactMap { key -> Provenance? in
             switch key {
@@ -356,11 +365,11 @@ extension PostgresLedgerStorage {
         return queries.homes.merging(knownHomes.homes(of: Set(names))) { first, _ in first }
     }
 
-    /// Loads the missing parts of packed documents. A part never changes, so a later state of the database may supply
-    /// the part.
+    /// Loads the parts of packed documents that are not loaded yet. A part never changes, so it may come from a later
+    /// state of the database than the document.
     ///
-    /// - Returns: False if a part is missing. Its document was then erased or is damaged, and the caller must load
-    ///   again.
+    /// - Returns: False if the database lacks a part. The document of the part was then erased or is damaged, and the
+    ///   caller must load all records again.
     private func addParts(
         to loaded: inout LoadedRecords, _ readSet: inout ReadSet, in epoch: Int, _ limit: Duration?
     ) async throws -> Bool {
@@ -377,8 +386,8 @@ extension PostgresLedgerStorage {
         return true
     }
 
-    /// Reads a single state of the database. Citus has no snapshot of all nodes, so on Citus the statements are split
-    /// into requests of bounded size.
+    /// Reads a single state of the database. Citus has no snapshot of all nodes, so nothing is lost if the statements
+    /// are sent in several requests there, each of a bounded size.
     private func read(
         _ statements: [PostgresStatement], in epoch: Int, _ limit: Duration?
     ) async throws -> [PostgresRows] {
@@ -395,7 +404,7 @@ extension PostgresLedgerStorage {
         return answers
     }
 
-    /// The maximum number of statements in a request to Citus. Some statements take 25 milliseconds on Citus, and the
+    /// The maximum number of statements in a request to Citus. Some statements take 25 milliseconds there, and the
     /// whole request must be answered within ten seconds, even under load.
     private static let maxRequest = 50
 
@@ -405,18 +414,21 @@ extension PostgresLedgerStorage {
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed)
         _ = try await pool.run(.transaction(statements, lockLimit: lockLimit).during(epoch))
-        // A block drawn earlier may contain numbers below the new mark.
+        // The commit has raised the last number given to a customer. A block drawn earlier may contain lower numbers,
+        // which may now be in use.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
-    /// Waits until the required synchronous standbys have the loaded records. On Citus each named home is written.
-    /// Elsewhere the storage writes only if the database requires a synchronous standby.
+    /// Waits until the required synchronous standbys have the loaded records, for a decision without changes. A write
+    /// serves this purpose, because its commit waits for the standbys. On Citus each home named in the queries is
+    /// written. Elsewhere the storage writes only if the database requires a synchronous standby.
     ///
     /// - Parameter queries: The queries of the loaded records.
     private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {
         guard !isDistributed else { return try await confirm(atHomes: queries.namedHomes, in: epoch) }
-        // A standby cannot tell whether other standbys have the records. On a standby the confirming write fails.
+        // A standby cannot tell whether other standbys have the records. The write is therefore attempted on a standby
+        // too, where it fails, and with it the decision.
         let search = PostgresStatement(
             "SELECT pg_is_in_recovery() OR current_setting('synchronous_standby_names') <> ''")
         let answers = try await requests.read([search], during: epoch)
@@ -424,8 +436,7 @@ extension PostgresLedgerStorage {
         if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// A write that changes no record. The write hits a random row of 64, so concurrent writes rarely wait for each
-    /// other.
+    /// A write that changes no record. It updates a random row of 64, so concurrent writes rarely wait for each other.
     func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         return PostgresStatement(
@@ -453,7 +464,7 @@ extension PostgresLedgerStorage {
     private func pause(_ attempt: Int) async {
         let longest = min(Self.maxPause, 1 << min(attempt, 6))
         let pause = random.withLock { Int.random(in: 1...longest, using: &$0) }
-        // If the task is cancelled, the sleep ends at once, and so does the next attempt.
+        // If the task is cancelled, the sleep ends at once, and the next attempt begins without a pause.
         try? await clock.sleep(for: .milliseconds(pause))
     }
 }
@@ -478,7 +489,7 @@ extension PostgresLedgerStorage {
 // MARK: - Scopes
 
 extension PostgresLedgerStorage {
-    /// The numbers of apps and scopes. Unknown apps and scopes have none.
+    /// The numbers of apps and scopes. Apps and scopes that the ledger does not contain have none.
     func scopeNumbers(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {
@@ -492,7 +503,7 @@ extension PostgresLedgerStorage {
         return known
     }
 
-    /// The numbers of apps and scopes. Unknown apps and scopes are inserted first.
+    /// The numbers of apps and scopes. Apps and scopes that the ledger does not contain are added first.
     private func addedScopes(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {

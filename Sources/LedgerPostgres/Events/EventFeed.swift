@@ -11,12 +11,13 @@ final class EventFeed: Sendable {
     private let isDistributed: Bool
     /// The statement that bounds the wait for the counter.
     private let lockLimit: PostgresStatement
-    /// Whether the database reveals its identity. If not, a fact learned from the database may be false after a
-    /// failover, and is not cached.
+    /// Whether the database reveals its identity. If not, a failover may go unnoticed, and a cached fact about the
+    /// database would then be false. Such facts are therefore not cached.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
-    /// The readers waiting until events are numbered. They share the work and its connection. Otherwise, while a
-    /// different server holds the counter, waiting readers would occupy all connections.
+    /// The readers waiting until events are numbered. The events are numbered once for all of them, on a single
+    /// connection. Otherwise, while a different server holds the counter, the waiting readers would occupy all
+    /// connections.
     private let readers: GroupQueue<Reader, Never>
     private let state = Mutex(State())
 
@@ -25,14 +26,16 @@ final class EventFeed: Sendable {
 
     private typealias Reader = @Sendable (Result<Void, any Error>) -> Void
 
-    /// The delay before numbering. Meanwhile more events arrive, and all are numbered together.
+    /// The delay between a commit and the numbering of its events. Events of other commits arrive meanwhile, and all
+    /// are numbered together.
     private static let pause = Duration.milliseconds(250)
 
     private struct State {
-        /// Whether events are being numbered, and whether events were committed in the meantime.
+        /// Whether the task of ``EventFeed/numberSoon()`` is running, and whether events were committed since its last
+        /// round began.
         var isRunning = false
         var isNeeded = false
-        /// The first transaction that may have left events in the outbox, and the epoch in which it was found.
+        /// The first transaction that may have left events in the outbox, and the epoch in which this was learned.
         var first: (transaction: Int64, epoch: Int) = (0, 0)
         /// The reason why the last reader's events could not be numbered.
         var failure: String?
@@ -84,8 +87,8 @@ extension EventFeed {
         for _ in 0..<Self.maxRounds where try await !(isDistributed ? numberOnNodes() : numberBatch()) { return }
     }
 
-    /// The maximum number of rounds for a reader. Further rounds are needed if new events arrive, or if other servers
-    /// number events on Citus.
+    /// The maximum number of rounds for a reader. A further round is needed if more events wait than a round can
+    /// number, or if on Citus another server has numbered events first.
     private static let maxRounds = 100
 
     /// - Returns: Whether more events may be waiting.
@@ -101,7 +104,7 @@ extension EventFeed {
         return try answers.last?.map { try $0.next(Int.self) }.first == EventSequencer.batch
     }
 
-    /// The statements to number events. They have no effect unless the transaction holds the counter.
+    /// The statements to number events. They have no effect unless the transaction has locked the counter.
     private func moving(in epoch: Int) -> [PostgresStatement] {
         [beginEpochs, EventSequencer.move(since: firstTransaction(in: epoch))]
     }
@@ -111,7 +114,7 @@ extension EventFeed {
         state.withLock { $0.first.epoch == epoch ? $0.first.transaction : 0 }
     }
 
-    /// Notes that no earlier transaction has left events in the outbox, or ever will.
+    /// Notes that no transaction before the given one has events in the outbox, or will ever add any.
     private func noteEmpty(before transaction: Int64, in epoch: Int) {
         guard showsIdentity else { return }
         state.withLock { state in
@@ -122,7 +125,8 @@ extension EventFeed {
 
     /// Numbers events if Citus distributes the tables.
     ///
-    /// - Returns: Whether more events may be waiting, for example because a concurrent server was faster.
+    /// - Returns: Whether more events may be waiting. This includes the case that another server has changed the
+    ///   counter first, so that this server could not number the events.
     private func numberOnNodes() async throws -> Bool {
         // The counter is read first. If a concurrent server numbers events afterwards, it changes the counter, and the
         // commit below fails.
@@ -137,7 +141,8 @@ extension EventFeed {
             try? await clock.sleep(for: .milliseconds(5))
             return true
         }
-        // If the removal fails, the next server to number events finds these events numbered, and removes them.
+        // If the removal fails, these events stay in the outbox. The next server to number events leaves their numbers
+        // as they are, and removes them.
         try await requests.send(.transaction(EventSequencer.remove(answers[1])))
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
@@ -157,8 +162,8 @@ extension EventFeed {
                 // This task is never cancelled.
                 try? await clock.sleep(for: Self.pause)
                 guard !requests.pool.isClosed else { return }
-                // A concurrent server that holds the counter may have missed the last commit. The next commit or reader
-                // then numbers its events.
+                // If a concurrent server holds the counter, this call numbers nothing, and the other server may have
+                // missed the last commit. The next commit or reader then has the events of this commit numbered.
                 _ = try? await numberIfFree()
             }
         }
@@ -184,17 +189,18 @@ extension EventFeed {
 // MARK: - Reading and erasing
 
 extension EventFeed {
-    /// A page of events from a single state of the database.
+    /// A page of events with numbers.
     struct NumberedPage {
         var page: EventPage
-        /// Whether the page may lack events without a number.
+        /// Whether committed events that have no number yet may belong on the page.
         var mayBeIncomplete: Bool
-        /// Whether a synchronous standby may lack events of the page.
+        /// Whether a synchronous standby may lack events of the page, and must confirm that it has them.
         var needsConfirmation: Bool
     }
 
-    /// The events of an app after a cursor. Numbers waiting events first if they may belong on the page. If the
-    /// numbering fails, the page has only the events with numbers, and the next reader tries again.
+    /// The events of an app after a cursor. If events without a number may belong on the page, they are numbered, and
+    /// the page is read again. If the numbering fails, the page has only the events with numbers, and the next reader
+    /// tries again.
     ///
     /// - Parameters:
     ///   - app: The number of the app, see ``ScopeNumbers``.
@@ -206,8 +212,8 @@ extension EventFeed {
         let page = try await numbered(of: bundleId, app, after: cursor, limit: limit, in: epoch)
         guard page.mayBeIncomplete else { return page }
         do {
-            // Every node is asked. If a node is unreachable, the events of the other nodes cannot be ordered relative
-            // to its events.
+            // On Citus every node is asked for waiting events. If a node is unreachable, no events are numbered,
+            // because events of other nodes might get numbers before older events of this node.
             let isAnyWaiting = isDistributed ? try await self.isAnyWaiting() : true
             if isAnyWaiting { try await number() }
             state.withLock { $0.failure = nil }
@@ -242,12 +248,12 @@ extension EventFeed {
         let waiting = try WaitingEvents(answers[3])
         if let transaction = waiting.emptyBefore {
             noteEmpty(before: transaction, in: epoch)
-            // A concurrent server has numbered the events that this server could not number.
+            // No event waits. If this server failed to number events before, another server has numbered them since.
             state.withLock { $0.failure = nil }
         }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
-        // Throws if the cursor is above the last number. On Citus the last erased number may be the greater number,
-        // because no snapshot covers both reads.
+        // Throws if the cursor is above the last number. On Citus the last erased number may be greater than the last
+        // number, because the two are read without a common snapshot.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         var page = EventPage(found, after: epochs.cursor(first))
@@ -257,7 +263,7 @@ extension EventFeed {
             needsConfirmation: waiting.needConfirmation)
     }
 
-    /// The first id of each existing customer.
+    /// The first id of each customer that still exists.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }
         let rows = try await requests.read(EventSearch.firstIds(of: customers.map(\.number)))
@@ -269,13 +275,14 @@ extension EventFeed {
             })
     }
 
-    /// Begins a new epoch of each app.
+    /// Numbers the waiting events, and then begins a new epoch of each app.
     func beginEpoch() async throws {
         try await number()
         let lock = [lockLimit, EventSequencer.lock]
         try await requests.send(
             .transaction(isDistributed ? [EventSequencer.beginFirstEpochs] : lock + [beginEpochs]))
-        // If a concurrent server gives numbers after this read, the events with these numbers count as lost.
+        // If a concurrent server numbers events after this read, followers that have read these events are told that
+        // the events are lost.
         let last = try await requests.read(EventSearch.last).map { try $0.next(Int64.self) }.first ?? 0
         try await requests.send(.transaction(EventSequencer.beginNextEpochs(after: last)))
     }
@@ -284,7 +291,8 @@ extension EventFeed {
     ///
     /// - Returns: The number of erased events.
     func erase(before instant: Timestamp, limit: Int) async throws -> Int {
-        // A numbered event that is still in the outbox would get a new number after its erasure.
+        // On Citus a numbered event may still be in the outbox. It is removed first, because it would get a new number
+        // after its erasure.
         try await number()
         var erased = 0
         let apps = try await requests.read(PostgresStatement("SELECT id FROM quittance.apps ORDER BY id"))

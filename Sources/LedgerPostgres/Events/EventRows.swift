@@ -18,20 +18,20 @@ private enum EventColumns {
     static let keyList = key.joined(separator: ", ")
     static let valueList = values.joined(separator: ", ")
 
-    /// The columns that `StoredRow.event(in:)` reads.
+    /// The columns of an event as `StoredRow.event(in:)` reads them.
     static let readList = "recorded_at, kind, customer, \(EventSource.chainName), body"
 }
 
-/// The origin of an event, a column of its key.
+/// The origin of an event. It is a column of the event's key.
 enum EventSource: Int64 {
     /// A chain. The `home` of the event is the name of the chain.
     case chain = 0
     /// No chain. The `home` is empty.
     case noChain = 1
-    /// A chain of a different ledger, from which the event was copied. The version of the event is its number in the
-    /// source ledger, so no later event of the chain has the same key.
+    /// A chain, for an event copied from a different ledger. The `version` in the key is the event's number in the
+    /// source ledger, so no later event of the chain gets the same key.
     case copiedChain = 2
-    /// No chain, in a different ledger from which the event was copied.
+    /// No chain, for an event copied from a different ledger.
     case copiedNoChain = 3
 
     /// The name of the event's chain; NULL without a chain.
@@ -56,7 +56,7 @@ extension CommitPlan {
 
     /// Adds numbered events copied from a different ledger.
     ///
-    /// The counter's row is locked first, as in ``EventSequencer``.
+    /// The counter's row is locked before the events are inserted, as in ``EventSequencer``.
     mutating func insertNumbered(_ events: [LedgerEvent]) {
         let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
         guard let last = numbered.map(\.number).max() else { return }
@@ -72,7 +72,7 @@ extension CommitPlan {
         }
     }
 
-    /// Raises the last numbers to at least the last numbers of the copied ledger.
+    /// Raises the last numbers of events, customers and erased events to at least those of the copied ledger.
     mutating func raise(_ marks: HighWaterMarks) {
         for (last, id) in [(marks.lastEvent, 1), (marks.lastCustomer, 2)] where last > 0 {
             add(Self.raiseCounter, [.integer(last), .integer(Int64(id))])
@@ -95,8 +95,8 @@ extension CommitPlan {
         }
     }
 
-    /// Adds events to the outbox. The version of the chain orders the events of a chain, and their place orders the
-    /// events of a commit.
+    /// Adds events to the outbox. In their keys, `version` is the version of the chain and orders the events of a
+    /// chain, and `place` orders the events of a commit.
     mutating func append(_ events: [LedgerEvent]) {
         for (index, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
@@ -122,15 +122,15 @@ extension LedgerEvent {
 
 /// Numbers the events in the outbox. Readers see only numbered events.
 ///
-/// Only the holder of the counter's row gives numbers, and holds the row until its commit. A number therefore becomes
-/// visible only after all smaller numbers, and no reader skips an event. A unique key prevents a second number for an
-/// event.
+/// Only a transaction that has locked the counter's row gives numbers, and the lock lasts until its commit. A number
+/// therefore becomes visible only after all smaller numbers, and no reader skips an event. A unique key prevents a
+/// second number for an event.
 ///
-/// An event leaves the outbox in the transaction that numbers the event. On Citus this would be unsafe, because the two
-/// tables may be on different nodes. The next server might find the counter's row free before the removal from the
-/// outbox becomes visible. On Citus the server instead reads the outbox and inserts the numbered events itself. The
-/// insertion commits only if the counter is unchanged since it was read. A separate transaction removes the events from
-/// the outbox.
+/// An event leaves the outbox in the transaction that numbers the event. On Citus this would be unsafe, because the
+/// outbox and the counter may be on different nodes. The next server might find the counter's row unlocked before the
+/// removal from the outbox becomes visible. On Citus the server instead reads the outbox and inserts the numbered
+/// events itself. The insertion commits only if the counter has not changed since the server read it. A separate
+/// transaction then removes the events from the outbox.
 enum EventSequencer {
     /// The maximum number of events to number in a transaction.
     static let batch = 5000
@@ -138,8 +138,8 @@ enum EventSequencer {
     /// Locks the counter. Later statements of the transaction see everything committed before the lock.
     static let lock = hold("FOR UPDATE")
 
-    /// Locks the counter unless a concurrent server holds it. Without the lock, later statements of the transaction
-    /// have no effect. Errors instead would fill the log of the database.
+    /// Locks the counter unless a concurrent server holds the lock. Without the lock, later statements of the
+    /// transaction have no effect. `NOWAIT` is not used, because its errors would fill the log of the database.
     static let lockIfFree = hold("FOR UPDATE SKIP LOCKED")
 
     /// Records in a setting of the transaction whether the transaction holds the counter.
@@ -153,17 +153,19 @@ enum EventSequencer {
 
     private static let isHeld = "current_setting('ledger.counter', true) = 'held'"
 
-    /// The order of numbering. A chain's events are in the order of its versions. A commit that changes the chain
-    /// begins after the previous commit of the chain has ended, and within a commit the key keeps the order.
+    /// The order of numbering, which keeps a chain's events in the order of its versions. A commit that changes the
+    /// chain begins after the previous commit of the chain has ended, and so has a greater `added`. Events of the same
+    /// commit are in the order of their keys.
     private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
 
-    /// With two range conditions and no statistics, PostgreSQL estimates a single row, and so reads the index in its
-    /// order. For an estimate of two rows PostgreSQL would sort instead, and the index would stay full of entries of
-    /// dead rows.
+    /// The condition for events that may be new. The second range excludes nothing, but lowers PostgreSQL's estimate:
+    /// with two ranges and no statistics it is a single row, and PostgreSQL reads the index in its order. For an
+    /// estimate of two rows, PostgreSQL would read the rows in a different way and sort them, and the index would stay
+    /// full of entries of dead rows.
     private static let isNew =
         "added BETWEEN $1 AND \(Int64.max) AND recorded_at BETWEEN \(Int64.min) AND \(Int64.max)"
 
-    /// Numbers the first events in the outbox. Returns the number of events.
+    /// Numbers the first events in the outbox, at most ``batch``. Returns how many events were numbered.
     ///
     /// - Parameter first: The first transaction that may have left events in the outbox, see ``waiting(since:)``.
     static func move(since first: Int64) -> PostgresStatement { PostgresStatement(moveText, [.integer(first)]) }
@@ -191,8 +193,9 @@ enum EventSequencer {
 
     /// Begins the missing epochs before events are numbered. Each app without an epoch gets its first. An app gets a
     /// further epoch if its newest epoch began in a different database, because events numbered in the other database
-    /// may be missing here. A dump restored into the same database creates its tables anew, so the identity includes
-    /// the oid of a table. The statement has no effect unless the transaction holds the counter.
+    /// may be missing here. A dump may also be restored into the same database. The identity therefore includes the oid
+    /// of a table, which changes with each restore. The statement has no effect unless the transaction has locked the
+    /// counter.
     ///
     /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
@@ -219,7 +222,7 @@ enum EventSequencer {
 
     private static let identity = "\(DatabaseIdentity.text) || ' ' || 'quittance.epochs'::regclass::oid"
 
-    /// Begins a new epoch of each app with an epoch.
+    /// Ends the newest epoch of each app that has epochs, and begins a new epoch.
     ///
     /// - Parameter last: The last number given.
     static func beginNextEpochs(after last: Int64) -> [PostgresStatement] {
@@ -233,8 +236,9 @@ enum EventSequencer {
         ]
     }
 
-    /// Reads ``WaitingEvents``. Events of transactions before `first` are skipped, because they are numbered already.
-    /// Their dead rows may stay in the index for as long as any client holds an old snapshot.
+    /// Reads ``WaitingEvents``. The search begins at the transaction `first`, because the events of earlier
+    /// transactions are numbered already. Their dead rows may stay in the index for as long as any client holds an old
+    /// snapshot, and would slow down the search.
     ///
     /// - Parameter first: The first transaction that may have left events in the outbox.
     static func waiting(since first: Int64) -> PostgresStatement {
@@ -249,14 +253,16 @@ enum EventSequencer {
     }
 }
 
-/// The facts about unnumbered events, and about reading numbered events, in a state of the database.
+/// The facts that a reader of numbered events needs: whether other events still wait for their numbers, and whether the
+/// events read need a confirmation.
 struct WaitingEvents {
     /// Whether events wait for their numbers and can get them. A standby or a read-only database gives no numbers.
     var canBeNumbered: Bool
-    /// If no event waits, the first transaction that may still add events: all earlier transactions have ended.
-    /// Otherwise `nil`.
+    /// If no event waits, the oldest transaction that may still add events, because all earlier transactions have
+    /// ended. `nil` if events wait.
     var emptyBefore: Int64?
-    /// Whether the read events must wait for a synchronous standby. The events from a standby cannot wait.
+    /// Whether a synchronous standby must confirm that it has the numbered events. For a read on a standby this is
+    /// false, because a standby cannot ask for the confirmation.
     var needConfirmation: Bool
 
     static let needsConfirmation =
@@ -280,10 +286,11 @@ struct WaitingEvents {
 // MARK: - Numbering on several nodes
 
 extension EventSequencer {
-    /// The maximum number of events numbered at a time. Each event takes a statement.
+    /// The maximum number of events numbered at a time. It is lower than ``batch``, because each event takes statements
+    /// of its own.
     static let nodeBatch = 500
 
-    /// Begins the first epoch of each app. A failover of a node is not noticed.
+    /// Begins the first epoch of each app that has none. A failover of a node is not noticed, and so begins no epoch.
     static let beginFirstEpochs = PostgresStatement(
         """
         INSERT INTO quittance.epochs (app, place, id)
@@ -299,9 +306,10 @@ extension EventSequencer {
         ORDER BY \(EventColumns.keyList) LIMIT \(nodeBatch)
         """)
 
-    /// Numbers the events that ``oldest`` found. Events with a number keep the number.
+    /// Numbers the events that ``oldest`` found. An event that already has a number keeps it.
     ///
-    /// - Parameter last: The last number given. The transaction fails if the counter has changed.
+    /// - Parameter last: The last number given, as read before ``oldest``. The transaction fails if the counter has
+    ///   changed since.
     static func number(_ rows: PostgresRows, after last: Int64) -> [PostgresStatement] {
         let advance = PostgresStatement(
             """
@@ -313,15 +321,15 @@ extension EventSequencer {
         return [advance] + RowStatement.insertNumbered.statements(numbered, shares: false)
     }
 
-    /// Replaces ``waiting(since:)``, which would query all nodes for each page. It assumes waiting events, and a
-    /// standby of each node.
+    /// Replaces ``waiting(since:)``, which would query all nodes for each page. Instead of a query, the result assumes
+    /// that events are waiting, and that each node has a synchronous standby.
     static let assumed = PostgresStatement("SELECT 1::bigint, 0::bigint, false, true")
 
-    /// Whether events wait for their numbers. Queries all nodes.
+    /// Queries all nodes for events that wait for their numbers. The result is 1 if there are any, and otherwise 0.
     static let isAnyWaiting = PostgresStatement(
         "SELECT count(*) FROM (SELECT 1 FROM quittance.outbox LIMIT 1) AS waiting")
 
-    /// Removes the events that ``oldest`` found.
+    /// Removes from the outbox the events that ``oldest`` found.
     static func remove(_ rows: PostgresRows) -> [PostgresStatement] {
         let key = EventColumns.key + ["added"]
         let conditions = key.enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
@@ -337,7 +345,7 @@ extension EventSequencer {
 
 /// Searches for events by cursor.
 enum EventSearch {
-    /// The number of an app's last erased event; no row if the app does not exist.
+    /// Selects the number of an app's last erased event; no row if the app does not exist.
     static func erased(_ app: Int64) -> PostgresStatement {
         PostgresStatement("SELECT erased_events FROM quittance.apps WHERE id = $1", [.integer(app)])
     }
@@ -363,8 +371,8 @@ enum EventSearch {
     /// The number of each app's last erased event.
     static let allErased = PostgresStatement("SELECT bundle_id, erased_events FROM quittance.apps")
 
-    /// The events of an app after a number. Erased events are skipped explicitly, because their entries stay in the
-    /// index for a while.
+    /// The events of an app after a number. The numbers of erased events are skipped explicitly, because dead entries
+    /// with these numbers stay in the index for a while.
     ///
     /// - Parameter joins: Whether to find the first id of each customer too.
     static func page(_ app: Int64, after start: Int64?, limit: Int, joins: Bool) -> PostgresStatement {
@@ -374,15 +382,16 @@ enum EventSearch {
             [.integer(app), start.parameter, max(0, limit).parameter])
     }
 
-    /// The size of the largest page in the HTTP API, as a constant in the SQL. For a limit in a parameter, a cached
-    /// plan assumes a tenth of the app's events. PostgreSQL would then sort all events.
+    /// The size of the largest page in the HTTP API, a constant in the SQL. If the only limit were a parameter, a
+    /// cached plan would assume that the page has a tenth of the app's events, and PostgreSQL would sort all of them.
     private static let usualLimit = 500
 
-    /// All rows of a customer have the same ids. The aggregate makes PostgreSQL use the index. With a limit instead,
-    /// PostgreSQL would scan the whole table while the table is empty, and would keep the plan.
+    /// The first id of an event's customer. All rows of a customer have the same ids, so any row will do, but `min`
+    /// makes PostgreSQL use the index. For `LIMIT 1`, a plan made while the table is empty would scan the whole table,
+    /// and PostgreSQL would keep this plan.
     private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
 
-    /// Scalar subqueries instead of joins. For a join, PostgreSQL might read and sort all events first.
+    /// Scalar subqueries take the place of joins, because for a join PostgreSQL might first read and sort all events.
     private static func pageText(_ id: String, inner: String) -> String {
         """
         SELECT \(id), sequence, (SELECT environment FROM quittance.scopes WHERE scopes.id = scope),

@@ -2,15 +2,16 @@
 
 /// Upgrades the tables of events. The content of an event was in columns, and is now a body, see `LedgerEvent`.
 ///
-/// No server may run during the upgrade, because servers of the previous version use the old columns. Each table is
-/// rewritten once, by a change of a column's type. The table therefore keeps its name, indexes, parameters and grants.
+/// No server should run during the upgrade, because servers of the previous version use the old columns. Each table is
+/// rewritten in place, by a change of a column's type, and therefore keeps its name, indexes, parameters and grants.
 enum EventUpgrade {
     /// The tables to change.
     static let tables = ["outbox", "events"]
 
     static let statements =
         [
-            // A column dropped below showed whether a copied event has a chain. From now on `source` shows it.
+            // Until now, `original_transaction_id` showed whether a copied event has a chain. This column is dropped
+            // below, so `source` must show it.
             """
             UPDATE quittance.events SET source = \(EventSource.copiedNoChain.rawValue)
             WHERE source = \(EventSource.copiedChain.rawValue) AND original_transaction_id IS NULL
@@ -34,7 +35,8 @@ enum EventUpgrade {
     }
 
     /// Replaces the view `feed` if it exists and reads the ledger's events. On Citus the view does not exist, and an
-    /// operator may have made a different view of the same name. The columns and the grants of the view stay.
+    /// operator may have made a different view of the same name, which stays. The replaced view keeps its columns and
+    /// grants.
     private static func view(_ definition: String) -> String {
         """
         DO $$ BEGIN
@@ -51,7 +53,7 @@ enum EventUpgrade {
 
     // MARK: - The body of old columns
 
-    /// The text that `EventContent.body` writes.
+    /// The SQL that makes, from the old columns, the JSON text that `EventContent.body` writes.
     private static let body =
         #"'{"effectiveAt":' || effective_at"#
         + [("transactionId", "transaction_id"), ("productId", "product_id"), ("detail", "detail")]
@@ -72,9 +74,10 @@ enum EventUpgrade {
         "CASE WHEN \(column) <> 0 THEN 'true' WHEN \(column) = 0 THEN 'false' END"
     }
 
-    /// A text as a JSON string. In the column, NUL is stored as U+0001 `0`, and U+0001 as U+0001 `1`, see `StoredText`.
-    /// PostgreSQL writes U+0001 as `\u0001`. The pattern requires an even number of backslashes before `\u0001`, so its
-    /// own backslash is not escaped. Halves of surrogate pairs keep the form of `LoneSurrogate`. No id, product or
+    /// The SQL that makes a JSON string from a column of text. The column contains U+0001 `0` in place of NUL, and
+    /// U+0001 `1` in place of U+0001, see `StoredText`. PostgreSQL writes U+0001 in JSON as `\u0001`. The pattern
+    /// requires an even number of backslashes before `\u0001`, so that the backslash of `\u0001` is not itself escaped.
+    /// Halves of surrogate pairs are not converted back from the form of `LoneSurrogate`, because no id, product or
     /// notification type contains such a half.
     private static func text(_ column: String) -> String {
         #"regexp_replace(to_json(\#(column))::text, '(?<!\\)((?:\\\\)*)\\u0001([01])', '\1\\u000\2', 'g')"#

@@ -6,11 +6,11 @@ enum Citus {
     /// A database without Citus ignores the setting.
     static let sequential = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 
-    /// The end of a query in a database with Citus. The query has a row if the tables are distributed. Either all
-    /// tables are distributed, or none.
+    /// The end of a query in a database with Citus. It selects a row if the tables are distributed, and no row
+    /// otherwise. Asking about `chains` suffices, because either all tables are distributed or none.
     static let distributed = "FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.chains')"
 
-    /// A statement that runs other statements, in PL/pgSQL, if the tables are distributed.
+    /// A statement that runs other PL/pgSQL statements if the tables are distributed.
     static func ifDistributed(_ statements: String) -> String {
         """
         DO $$ BEGIN

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The error raised by the database if a concurrent server was faster. A version or a row then differs from the loaded
-/// state.
+/// The error that the database raises if a concurrent commit has changed a row since the row was loaded.
 ///
-/// A statement calls the function `conflict` with a value from its rows. The function always raises the error.
+/// A statement that finds a conflict calls the function `conflict`, with a column or an aggregate of its rows as the
+/// argument. The function always raises the error.
 ///
-/// The argument must be a column or an aggregate. For a constant or a parameter, PostgreSQL would evaluate the function
-/// while planning, and every statement would fail. The function is immutable, because Citus accepts only immutable
-/// functions in `CASE` and in `ON CONFLICT DO UPDATE SET`.
+/// The argument must depend on the rows. PostgreSQL would evaluate a call with a constant or a parameter while
+/// planning, and every statement would fail. The function is immutable, because Citus accepts only immutable functions
+/// in `CASE` and in `ON CONFLICT DO UPDATE SET`.
 enum Conflict {
     /// The SQLSTATE. Neither the SQL standard nor PostgreSQL uses the class `QT`.
     static let state = "QT001"
 
-    /// Creates the function. Some databases reserve new functions for their owner, so the right to execute is granted.
+    /// Creates the function, and grants everyone the right to execute it. Some databases give this right to a
+    /// function's owner alone by default.
     static let function = [
         """
         CREATE FUNCTION quittance.conflict(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
@@ -31,18 +32,18 @@ enum Conflict {
             USING ERRCODE = '\(state)';
         """
 
-    /// The end of a statement that fails if its named part found no row.
+    /// The final `SELECT` of a statement. It raises the error if the given common table expression returned no row.
     ///
-    /// - Parameter rows: The name of the part in `WITH`.
+    /// - Parameter rows: The name of the expression in `WITH`.
     static func unlessAny(_ rows: String) -> String {
         "SELECT CASE count(*) WHEN 0 THEN quittance.conflict(count(*)) END FROM \(rows)"
     }
 
-    /// A statement that fails if a concurrent server was faster, for tables that may lack the function.
+    /// A statement that raises the error itself, for use while `quittance.conflict` may not exist yet.
     ///
     /// - Parameters:
     ///   - attempt: A PL/pgSQL statement to run first.
-    ///   - condition: The PL/pgSQL condition of the failure.
+    ///   - condition: The PL/pgSQL condition under which to raise the error.
     static func raised(after attempt: String = "", if condition: String) -> String {
         """
         DO $$ BEGIN

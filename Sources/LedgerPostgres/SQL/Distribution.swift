@@ -4,14 +4,15 @@ import PurchaseLedger
 
 /// Distributes the tables over the nodes of Citus, an extension of PostgreSQL.
 ///
-/// Rows with the same `home` are on the same node. Citus is fast for a statement about a single table and a single
-/// `home`, or about tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows`
-/// adapt their statements, see ``LoadPlan`` and ``CommitPlan``.
+/// Rows with the same `home` are on the same node. A statement is fast on Citus if it concerns a single table and a
+/// single `home`, or tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows`
+/// therefore use different statements on Citus, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
-    /// The tables copied to each node. A write locks the table and commits on all nodes, so no intake writes them.
+    /// The tables copied to each node. A write to such a table locks it and commits on all nodes. An intake therefore
+    /// writes to these tables only for the first document of an app or an environment.
     static let copied = ["apps", "scopes", "pieces", "schema_version", "retention"]
 
-    /// The tables on a single node. The numbering of events is therefore a transaction of a single node.
+    /// The tables that are together on a single node, so that numbering events is a transaction on this node alone.
     static let together = ["counter", "events", "epochs", "proof"]
 
     /// The tables distributed by `home`.
@@ -26,8 +27,8 @@ enum Distribution {
 
     private static let isCoordinator = PostgresStatement.once("SELECT citus_is_coordinator()")
 
-    /// - Throws: `LedgerStorageError.readOnly` if the tables are not yet distributed and this connection does not lead
-    ///   to the coordinator.
+    /// - Throws: `LedgerStorageError.readOnly` if the tables are not yet distributed, and this connection is not to the
+    ///   coordinator, which alone can distribute them.
     static func requireNode(_ requests: RepeatedRequests) async throws {
         guard try await count(isThere, requests) > 0, try await count(isDone, requests) == 0 else { return }
         guard try await count(isCoordinator, requests) > 0 else {
@@ -46,10 +47,10 @@ enum Distribution {
         if try await count(isDone, requests) > 0 { return true }
         guard upgrades else { return false }
         do {
-            // Existing rows are moved to their nodes.
+            // This also moves existing rows to their nodes.
             _ = try await requests.pool.run(.transaction(statements.map { .once($0) }, limit: Migrator.limit))
         } catch let failure as PostgresFailure {
-            // If a concurrent server was faster, the tables are distributed by now.
+            // A concurrent server may have distributed the tables first.
             guard try await count(isDone, requests) > 0 else { throw failure }
         }
         return true
@@ -59,8 +60,8 @@ enum Distribution {
         try await requests.read(statement).map { try $0.next(Int.self) }.first ?? 0
     }
 
-    /// The first table of each kind is explicitly colocated with no table, because Citus 13 compares collations wrongly
-    /// if it chooses the colocation. The views for people are dropped, because Citus cannot plan them.
+    /// The first table of each group is explicitly colocated with no other table. If Citus 13 chose the colocation
+    /// itself, it would compare collations wrongly. The views for people are dropped, because Citus cannot plan them.
     static let statements =
         ["SET LOCAL statement_timeout = 0", Citus.sequential, "SELECT \(Conflict.distribution)::text"]
         + PeopleViews.drop + additions + [fillAdditions]
@@ -77,10 +78,14 @@ enum Distribution {
             return "SELECT create_distributed_table('quittance.\(table)', 'home', colocate_with => '\(other)')::text"
         }
 
-    /// The columns and tables of a distributed ledger alone. `also` names the chains of a document besides `chain`, in
-    /// the form of `ChainName`. `mentions.document` is the home of the document. A chain therefore leads to the homes
-    /// of its documents, and a document to the homes of its chains, see ``DocumentLocation``. A write to
-    /// `confirmations` waits for the standby of a single node.
+    /// The columns and the table that only a distributed ledger has.
+    ///
+    /// `documents.also` names the chains of a document besides `chain`, in the form of `HomeChainName`.
+    /// `mentions.document` is the home of the document. With these two columns, a chain leads to the homes of its
+    /// documents, and a document to the homes of its chains, see ``DocumentLocation``.
+    ///
+    /// A write to `confirmations` has a single purpose: it waits for the synchronous standby of the node that holds the
+    /// row.
     static let additions = [
         "ALTER TABLE quittance.documents ADD COLUMN IF NOT EXISTS also text[]",
         "ALTER TABLE quittance.mentions ADD COLUMN IF NOT EXISTS document text COLLATE \"C\"",
@@ -90,8 +95,9 @@ enum Distribution {
         """,
     ]
 
-    /// Fills in ``additions`` for documents about several chains, and for documents outside their chain's home. Such
-    /// documents are few, and each takes a few look-ups. Detached documents are skipped.
+    /// Fills in the columns of ``additions`` for documents about several chains, and for documents outside their
+    /// chain's home. Each such document takes a few look-ups, but there are few of them. Detached documents are
+    /// skipped.
     private static let fillAdditions = """
         DO $$ DECLARE
             stored record; at_home text; names text[];

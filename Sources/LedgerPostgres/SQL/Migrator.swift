@@ -2,22 +2,25 @@
 
 import PurchaseLedger
 
-/// Creates and upgrades the tables. If several servers migrate at once, the first succeeds, and the others find the
-/// tables up to date.
+/// Creates and upgrades the tables. If several servers migrate at once, the first succeeds, and the others then find
+/// the tables up to date.
 struct Migrator {
     let pool: ConnectionPool
 
-    /// The maximum number of attempts, if concurrent servers are faster or hold a lock for too long.
+    /// The maximum number of attempts. An attempt fails if another server migrates the ledger first, if a transaction
+    /// holds a lock for too long, or if the connection is lost.
     private static let attempts = 60
 
     /// The pause after a lock timeout, during which other transactions may proceed.
     private static let pause = Duration.seconds(3)
 
-    /// The timeout of the upgrade: long enough to rewrite every row of the largest table.
+    /// The timeout of an upgrade, and of other requests about whole tables: long enough to rewrite every row of the
+    /// largest table.
     static let limit = Duration.seconds(3600)
 
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger's version cannot be upgraded, `readOnly` if the role may
-    ///   not create or change the tables, `unavailable` if the database is unsuitable.
+    ///   not create or change the tables, `unavailable` if the database is unsuitable. `PostgresFailure` for all other
+    ///   failures of the database.
     func migrate() async throws {
         for attempt in 1... {
             do {
@@ -79,11 +82,11 @@ struct Migrator {
             "The database has the encoding \(encoding): make it with createdb --encoding UTF8 --template template0")
     }
 
-    /// Adds tables for the documents of the current quarter and the next. An attempt can fail because a concurrent
-    /// server is faster or busy, because the role does not own the tables, or because the node is not Citus's
-    /// coordinator. The next start then adds the tables.
+    /// Adds missing tables for the documents of quarters up to the next. An attempt can fail because another server
+    /// adds the tables first or holds a lock, because the role does not own the tables, or because the node is not
+    /// Citus's coordinator. The start continues without the tables.
     private func addQuarters() async {
-        // After a failure the next start adds the tables.
+        // After a failure, the next start or the next `prepare(at:)` adds the tables.
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 
@@ -111,8 +114,9 @@ struct Migrator {
         }
     }
 
-    /// Creates the schema and its version, in the transaction of the tables. Concurrent servers wait for each other,
-    /// and all but the first fail with a ``Conflict``. A taken name of a schema or table is not a conflict.
+    /// Creates the schema and its version, in the transaction of the tables. A lock makes concurrent servers wait for
+    /// each other, and all but the first fail with a ``Conflict``. Without the lock, they could fail because the name
+    /// of the schema or of a table is taken, which is no conflict and is not retried.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // A random constant. Other software is unlikely to use the same lock number.
         var texts = [
@@ -133,12 +137,13 @@ struct Migrator {
         return texts.map { .once($0) }
     }
 
-    /// A change of the tables yields to a busy server after two seconds, and is retried. The operator's statement
-    /// timeout is lifted, because a change may take long.
+    /// A change of the tables gives up its wait for a lock after two seconds, and is retried later. Meanwhile the
+    /// statements of running servers, which queued behind the change, can proceed. The operator's statement timeout is
+    /// lifted, because a change may take long.
     static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
-    /// Fails if a concurrent server was faster.
+    /// Advances the version. Raises a conflict if another server has advanced the version first.
     private static let advance: PostgresStatement = {
         let attempt = """
             UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(SchemaUpgrade.source);
@@ -148,7 +153,7 @@ struct Migrator {
 }
 
 extension PostgresFailure {
-    /// Whether a concurrent server was faster or held a lock, or the connection was lost.
+    /// Whether another server has migrated the ledger first, a lock was not available, or the connection was lost.
     fileprivate var isMigrationConflict: Bool {
         guard case .refused(let state, _) = self else { return isWorthAnotherConnection }
         return isConflict || isWorthAnotherConnection || state == "55P03"

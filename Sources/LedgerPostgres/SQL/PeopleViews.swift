@@ -6,11 +6,13 @@ import PurchaseLedger
 /// `docs/postgresql.md` describes the columns.
 ///
 /// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
-/// columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of the whole. They add no index entry:
-/// an update that keeps `next_change` and `published_as_of` stays in its page.
+/// columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of its size. They add no index entry,
+/// because no index contains them: an update of a chain can be a heap-only update as long as it keeps `next_change` and
+/// `published_as_of`.
 enum PeopleViews {
-    /// The columns of a chain that only the views read. Boolean values are 0 and 1. `other_owners` has the numbers of
-    /// all owners but the first, separated by spaces. Few chains have several owners.
+    /// The columns of a chain for the views. Apart from the views, only the check and repair of holdings reads one of
+    /// them, `other_owners`. Boolean values are 0 and 1. `other_owners` has the numbers of all owners but the first,
+    /// separated by spaces. Few chains have several owners.
     static let chainColumns: [(name: String, type: ColumnType)] = [
         ("is_subscription", .integer), ("status", .text), ("product_id", .text), ("access_until", .integer),
         ("will_renew", .integer), ("gives_access", .integer), ("other_owners", .text),
@@ -34,8 +36,8 @@ enum PeopleViews {
         columns.map { "\($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
     }
 
-    /// An index from chains to their transactions, for a customer's purchases. It adds some 40 bytes to the write-ahead
-    /// log of each new transaction.
+    /// An index from chains to their transactions, for queries of `periods` by customer. It adds some 40 bytes to the
+    /// write-ahead log of each new transaction.
     static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
 
     static let create = [holders, purchases, owners, feed, periods]
@@ -47,8 +49,8 @@ enum PeopleViews {
         FROM quittance.customers JOIN quittance.holdings ON holdings.home = customers.number::text
         """
 
-    /// If a query has a condition on the owner's id, PostgreSQL starts with the row of the id: the strict comparison
-    /// turns the outer join into an inner join.
+    /// If a query has a condition on the owner's id, PostgreSQL can start with the row of this id. The comparison is
+    /// never true for NULL, so the planner turns the outer join into an inner join, whose order it may choose.
     private static let firstOwner = """
         LEFT JOIN quittance.holders ON holders.number = chains.owner AND holders.chain = chains.home
             AND holders.scope = chains.scope AND holders.id = holders.customer
@@ -89,9 +91,10 @@ enum PeopleViews {
 
     /// The row of an event, with the members of its body.
     ///
-    /// A plain body, which follows a byte 0, is not JSON and shows no members. PostgreSQL's text cannot contain NUL or
-    /// half of a surrogate pair, so PostgreSQL would reject the whole body. The view shows U+FFFD instead of each.
-    /// `OFFSET 0` keeps PostgreSQL from repeating the conversion for each column.
+    /// A body that is no JSON is stored behind a byte 0, and shows no members. In JSON an escape may stand for NUL or
+    /// for half of a surrogate pair. A PostgreSQL text can contain neither, so reading any member of such a body would
+    /// fail, and the query with it. The view shows U+FFFD in place of each. `OFFSET 0` keeps PostgreSQL from repeating
+    /// the conversion for each column.
     static let feed = feed(
         "content",
         from: #"""
@@ -103,7 +106,7 @@ enum PeopleViews {
                 OFFSET 0) AS body
             """#)
 
-    /// See `StoredBody`.
+    /// The text of a body, with its phrases restored, see `StoredBody`.
     private static let unpacked = StoredBody.phrases.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
         "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }

@@ -3,10 +3,10 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The tables of documents by the quarter of their signing, see ``Schema``.
+/// The tables of documents, one for each quarter in which documents were signed, see ``Schema``.
 ///
-/// The documents of a quarter without a table are in `documents_rest`. PostgreSQL then refuses to create the quarter's
-/// table, because the documents would be in the wrong table.
+/// The documents of a quarter without a table go to `documents_rest`. Once `documents_rest` contains such a document,
+/// PostgreSQL refuses to create the quarter's table, to which the document would then belong.
 enum Quarters {
     /// A quarter without a table.
     struct Missing: Sendable {
@@ -26,8 +26,8 @@ enum Quarters {
         WHERE bounds <> 'DEFAULT'
         """
 
-    /// The quarters without a table, from the ledger's first quarter to the next quarter. The search goes back two
-    /// years at most, because a clock far ahead must not create hundreds of tables.
+    /// The quarters without a table, from the ledger's first quarter to the quarter after the present. The search goes
+    /// back two years at most. Otherwise a clock far ahead would create hundreds of tables.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     private static func missing(at now: Timestamp?) -> String {
@@ -54,8 +54,9 @@ enum Quarters {
             """
     }
 
-    /// Adds the missing tables, except for quarters with documents in a different table. If documents were ever
-    /// detached from the ledger, past quarters are skipped too, because a missing table may have been detached.
+    /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If documents were
+    /// ever detached from the ledger, past quarters are skipped too, because their tables may be missing only because
+    /// they were detached.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {
@@ -77,12 +78,13 @@ enum Quarters {
             """)
     }
 
-    /// The statements whose results ``missing(_:)`` reads.
+    /// The statements that search for missing tables. ``missing(_:)`` reads their results.
     static func search(at now: Timestamp) -> [PostgresStatement] {
         [.once("SELECT keeps_documents, has_quarters FROM quittance.retention"), .once(missing(at: now))]
     }
 
-    /// The quarters without a table, from the results of ``search(at:)``.
+    /// The quarters to report as missing a table, from the results of ``search(at:)``. As in ``add(at:)``, past
+    /// quarters do not count if documents were ever detached, and no quarter counts if the ledger has no quarters.
     static func missing(_ answers: [PostgresRows]) throws -> [Missing] {
         let retention = try answers[0].map { (keeps: try $0.next(Bool.self), has: try $0.next(Bool.self)) }.first
         guard let retention, retention.has else { return [] }
@@ -94,8 +96,8 @@ enum Quarters {
 }
 
 extension Quarters.Missing {
-    /// The message for the operator, with the statements that repair the ledger. Intakes wait while the statements move
-    /// documents.
+    /// The message for the operator, with the statements that add the table and move the documents into it. Intakes
+    /// wait while these statements run.
     var concern: String {
         let rows =
             "quittance.documents_rest WHERE signed_date >= \(first.milliseconds) "

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A statement about rows, with texts for few and for many rows. For few rows each value is a parameter. For many rows
-/// each column is an array parameter. Unpacking arrays of three rows takes as long as inserting a row.
+/// A statement about rows, with different texts for few and for many rows. For many rows each column is an array
+/// parameter. For few rows each value is a parameter, because unpacking arrays takes time: for three rows as long as
+/// inserting a row.
 struct RowStatement: Sendable {
     /// The texts for one row, two rows and so on, in which each value is a parameter.
     private let fewRows: [String]
@@ -20,8 +21,8 @@ struct RowStatement: Sendable {
         self.columns = columns
     }
 
-    /// The largest number of rows with a text of their own: the number of documents in a notification. Each connection
-    /// must prepare each text.
+    /// The largest number of rows with a text of their own: a notification with its tokens has three documents. There
+    /// are no texts for more rows, because each connection must prepare each text.
     private static let maxList = 3
 
     /// A statement that reads the rows as a table.
@@ -31,8 +32,8 @@ struct RowStatement: Sendable {
     ///   - text: Makes the text of the statement from the text of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // The parameters are in subqueries, see ``PostgresStatement``. A list of several rows needs no subqueries,
-        // because PostgreSQL treats the list as a table, not as constants.
+        // Subqueries hide the parameters from the planner, see ``PostgresStatement``. A list of several rows needs no
+        // subqueries, because PostgreSQL treats the list as a table, not as constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")
@@ -42,7 +43,7 @@ struct RowStatement: Sendable {
             fewRows: fewRows.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
     }
 
-    /// Rows of parameters, separated by commas.
+    /// The text of some rows of parameters, separated by commas.
     private static func rows(_ count: Int, _ columns: [ColumnType], after parameters: Int = 0) -> String {
         (0..<count).map { row in
             let values = columns.enumerated().map { column, type in
@@ -54,13 +55,14 @@ struct RowStatement: Sendable {
 
     /// An `INSERT` statement.
     ///
-    /// - Parameter conflict: The text after the rows. `excluded` is the new row.
+    /// - Parameter conflict: The text after the rows, such as `ON CONFLICT DO NOTHING`.
     static func insert(
         into table: String, _ columns: [(name: String, type: ColumnType)], _ conflict: String = ""
     ) -> RowStatement {
         let start = "INSERT INTO \(table) (\(columns.map(\.name).joined(separator: ", ")))"
         let placeholders = columns.indices.map { "$\($0 + 1)" }
-        // In the select list, the arrays are unpacked in parallel. `FROM unnest(…)` would first copy all rows.
+        // Several `unnest` calls in the select list unpack their arrays in step, a row at a time. `FROM unnest(…)`
+        // would first copy all rows.
         let arrays = zip(placeholders, columns).map { "unnest(\($0)::\($1.type.rawValue)[])" }
         let types = columns.map(\.type)
         return RowStatement(

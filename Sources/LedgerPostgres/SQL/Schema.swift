@@ -2,13 +2,13 @@
 
 /// The tables of a new ledger.
 ///
-/// A change of the tables needs the next ``version`` here, and an upgrade in ``SchemaUpgrade``, because upgraded
-/// ledgers have the same tables. A new column comes last, because PostgreSQL appends new columns. A new table must be
-/// distributed too, see ``Distribution``.
+/// A change of the tables needs the next ``version`` here, and an upgrade in ``SchemaUpgrade``, because an upgraded
+/// ledger must end with the same tables as a new one. A new column comes last in its table, because PostgreSQL can only
+/// append columns. A new table must also be added to ``Distribution``.
 ///
 /// Rows of most tables have a `home`, by which Citus can distribute them. Rows used together in a decision have the
-/// same `home`. All texts are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are
-/// milliseconds since 1970.
+/// same `home` if possible. The texts in keys have the collation `"C"`, so they are compared byte by byte. All integers
+/// are `bigint`, see ``PostgresValue``. Times are milliseconds since 1970.
 enum Schema {
     /// The version of the tables. A server refuses a ledger with a higher version.
     static let version = 21
@@ -36,15 +36,16 @@ enum Schema {
     ]
 
     /// A chain is a single row with a version. A commit that writes the chain, its documents or its events increments
-    /// the version. `state` is a `ChainRecord` in the form of ``ChainCoding``. A row is never deleted, because a late
-    /// writer would insert the row again. `transactions` finds the chain of a transaction whose id differs from the
-    /// chain's name.
+    /// the version. `state` is a `ChainRecord` in the form of ``ChainCoding``. The row of a stored chain is never
+    /// deleted. Otherwise a concurrent commit that loaded the chain would not notice the deletion, and would insert the
+    /// row again. `transactions` leads from the id of a transaction to its chain.
     ///
-    /// `published_as_of` finds reports made by a clock that was ahead. Few chains have a value: only chains whose state
-    /// has changed by time since the signing of their newest document. For all other chains an update changes no index.
+    /// `published_as_of` serves to find reports made by a clock that ran fast: it is the time of the last report, if
+    /// the report depended on the clock. It is NULL unless time alone, for example an expiry, has changed the state
+    /// since the newest document was signed. Few chains have a value, so `chains_ahead` is small.
     ///
-    /// `state` is binary. Therefore both tables have columns for people, see ``PeopleViews``. A new transaction needs a
-    /// row anyway, so the columns add no row to a renewal.
+    /// `state` is binary. Therefore both tables have columns for people, see ``PeopleViews``. A renewal adds a row to
+    /// `transactions` in any case, so these columns cost no further row.
     private static let chains = [
         """
         CREATE TABLE quittance.chains (
@@ -73,11 +74,12 @@ enum Schema {
     ]
 
     /// The date comes first in the key, so new documents go to the end of the index. The document alone determines
-    /// `home`: the name of its first chain, or its digest without a chain. `chain` is the document's only chain. If the
-    /// document is evidence for several chains, they are in `mentions`.
+    /// `home`: the name of the first chain that it names or, if it names no chain, its digest. `chain` is the chain of
+    /// a document that arrived as evidence for a single chain. All other chains of documents are in `mentions`.
     ///
-    /// A different document with the same `wording` may replace a document, unless the document is pinned. Tokens in
-    /// notifications have no `wording`, so an intake changes no further index.
+    /// A newly arrived document may replace a stored document that has the same ``PurchaseLedger/Wording``, unless the
+    /// stored document is pinned. A token inside a notification has no `wording`, so storing a notification adds no
+    /// entry to `documents_by_wording`.
     private static let documents = [
         """
         CREATE TABLE quittance.documents (
@@ -110,12 +112,13 @@ enum Schema {
         "CREATE INDEX mentions_by_document ON quittance.mentions (signed_date, digest)",
     ]
 
-    /// Documents are stored by the quarter of their signing, so that a whole quarter can be detached. Documents from
-    /// before the ledger's first quarter have a table too, so that `documents_rest` is empty. PostgreSQL locks and
-    /// scans `documents_rest` whenever a quarter is added.
+    /// Documents are stored by the quarter of their signing, so that a whole quarter can be detached. PostgreSQL locks
+    /// and scans `documents_rest` whenever the table of a quarter is added. To keep `documents_rest` empty, documents
+    /// from before the ledger's first quarter have a table too, `documents_before`.
     ///
-    /// `keeps_documents` is false once any documents were detached. `has_quarters` is false if all documents are in
-    /// `documents_rest`, because the ledger had documents before the software supported quarters.
+    /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
+    /// again. `has_quarters` is false if all documents are in `documents_rest`, because the ledger had documents before
+    /// the software supported quarters.
     private static let retention = [
         """
         CREATE TABLE quittance.retention (
@@ -139,9 +142,9 @@ enum Schema {
     /// Every id of a customer has a row with the whole record, so a single look-up finds the record. All rows of a
     /// customer change together.
     ///
-    /// `holdings` has a row for each chain that a customer ever owned. A purchase therefore writes a single row, and a
-    /// read gets each chain once. The `home` of a holding is the customer's number. The state of a chain names its
-    /// current owners.
+    /// `holdings` has a row for each chain that a customer ever owned. The `home` of a holding is the customer's
+    /// number, not an id. A purchase therefore writes a single holding, and a read gets each chain once, however many
+    /// ids the customer has. The current owners of a chain are in its state.
     private static let customers = [
         """
         CREATE TABLE quittance.customers (
@@ -177,14 +180,16 @@ enum Schema {
         """
 
     /// A commit puts its events into the outbox. Events become readable when they are numbered, see ``EventSequencer``.
-    /// The key begins with the transaction that added the event. A server that has found the outbox empty can therefore
-    /// skip the dead rows of older transactions.
+    /// The key begins with the id of the database transaction that added the event. A server that has found the outbox
+    /// empty can therefore skip the dead rows of older transactions.
     ///
-    /// Events copied from a different ledger keep their numbers, so two apps may use the same number.
+    /// The events of all apps are numbered by the same counter. Other storages, such as SQLite, number the events of
+    /// each app separately. Events copied from such a ledger keep their numbers, so two apps may use the same number,
+    /// and the key of an event includes the app.
     ///
     /// `epochs` has the epochs of each app's events. The newest epoch has the greatest `place` and no `last`.
     /// `identity` is the database that numbered the epoch's events, see ``EventSequencer/beginEpochs(showsIdentity:)``.
-    /// Cursors of a version without epochs are plain numbers, and belong to an epoch with an empty id.
+    /// Cursors issued by software older than epochs are plain numbers, and belong to an epoch with an empty id.
     private static let events = [
         """
         CREATE TABLE quittance.outbox (
@@ -218,13 +223,15 @@ enum Schema {
     /// The id of a new epoch: 48 random bits, because no other ledger may have the same id.
     static let newEpoch = "left(replace(gen_random_uuid()::text, '-', ''), 12)"
 
-    /// The threshold of autovacuum: a fiftieth of the rows instead of a fifth. A fifth of 200 million chains, a
-    /// kilobyte each, is 40 million rows, and makes a long run. In a test of 200,000 renewals among 600,000 chains, at
-    /// most 93,000 dead rows remained with a fiftieth, and 166,000 with a fifth.
+    /// The threshold of autovacuum for dead rows: a fiftieth of the rows instead of the default of a fifth. With 200
+    /// million chains of a kilobyte each, a fifth would be 40 million rows, and each vacuum would take long. In a test
+    /// of 200,000 renewals among 600,000 chains, there were at most 93,000 dead rows with a fiftieth, and 166,000 with
+    /// a fifth.
     ///
-    /// Growing tables are vacuumed as often for their new rows. An index-only scan then finds pages visible to all
-    /// transactions, and freezing comes in small parts. The table of events is analyzed as often, because its
-    /// statistics do not cover the newest events.
+    /// Tables that mainly get new rows are vacuumed after a fiftieth of new rows too, see ``inserts``. An index-only
+    /// scan then finds most pages marked as visible to all transactions, and rows are frozen in small portions. The
+    /// table of events is also analyzed after a fiftieth of new rows, because statistics say nothing about events added
+    /// since.
     private static let often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000"
 
     /// The thresholds of autovacuum for new rows, see ``often``.
@@ -233,7 +240,7 @@ enum Schema {
         """
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `home` is the
-    /// name of a record in a scope, and otherwise empty.
+    /// record's name if the owner is a scope, and otherwise empty.
     static let records = [
         """
         CREATE TABLE quittance.records (

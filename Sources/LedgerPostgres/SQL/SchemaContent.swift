@@ -11,9 +11,9 @@ enum SchemaContent: Equatable {
     /// Tables, views, sequences or functions of other software.
     case others
 
-    /// The schema of the ledger, as the settings name it. Without a name, the usual schema if it has a ledger, or else
-    /// the first schema of `search_path` with a ledger, as made by a version without schemas. Otherwise the usual
-    /// schema.
+    /// The name of the ledger's schema. If the settings name a schema, this is the schema. Otherwise a ledger is
+    /// searched for, first in the usual schema and then in the schemas of `search_path`, in which older versions
+    /// created their ledgers. Without any ledger, the result is the usual schema.
     ///
     /// - Parameter settings: The settings of the connection.
     /// - Throws: `PostgresFailure`.
@@ -30,7 +30,7 @@ enum SchemaContent: Equatable {
         return ledgers.contains(LedgerSchema.usual) ? LedgerSchema.usual : ledgers.first ?? LedgerSchema.usual
     }
 
-    /// Reads the content of the pool's schema.
+    /// Reads what the pool's schema contains.
     ///
     /// - Throws: `LedgerStorageError.damaged` if the ledger has lost its version.
     static func read(_ pool: ConnectionPool) async throws -> SchemaContent {
@@ -56,13 +56,13 @@ enum SchemaContent: Equatable {
         var isLedger: Bool
     }
 
-    /// Columns that every version has.
+    /// The columns by which a ledger is recognized. They exist in every version.
     private static let columns = [
         "schema_version.id", "schema_version.version", "chains.version", "customers.number", "documents.signed_date",
         "outbox.recorded_at", "counter.last", "scopes.app",
     ]
 
-    /// The row as JSON, because a table of other software may lack the column `ledger`.
+    /// Reads the row as JSON, because the column `ledger` may be missing in a table of other software.
     private static let version = PostgresStatement.once(
         """
         SELECT version, to_jsonb(found) ->> 'ledger' FROM quittance.schema_version AS found WHERE id = 1

@@ -2,13 +2,14 @@
 
 /// The upgrade of an older ledger to the tables of ``Schema``, in a single transaction.
 ///
-/// No server should run during the upgrade. A server of the previous version waits for the locks, and answers 503.
+/// No server should run during the upgrade. A server of the previous version would answer 503: it would first wait for
+/// the locks, and then miss the tables and columns that the upgrade drops.
 enum SchemaUpgrade {
     /// The version that can be upgraded. Ledgers of other older versions are refused.
     static let source = 19
 
-    /// The statements after the advance of the version. `schema_version` is altered last, because starting servers read
-    /// it.
+    /// The statements that follow the advance of the version. `schema_version` is altered last, because this locks out
+    /// starting servers, which read it.
     static let statements =
         [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements
         + EventUpgrade.statements + [marker]
@@ -19,8 +20,8 @@ enum SchemaUpgrade {
         return "LOCK TABLE \(tables.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE"
     }()
 
-    /// `forms` showed whether servers of earlier versions ran. Such servers used `customers.chains`, and could not read
-    /// packed documents. Triggers copied the chains into `holdings`.
+    /// The table `forms` recorded whether servers of still earlier versions were running. Such servers used
+    /// `customers.chains`, which triggers copied into `holdings`, and they could not read packed documents.
     private static let forms = [
         "DROP FUNCTION quittance.hold() CASCADE",
         "ALTER TABLE quittance.customers DROP COLUMN chains",
@@ -29,6 +30,7 @@ enum SchemaUpgrade {
 
     private static let conflictOnNodes = Citus.ifDistributed("PERFORM \(Conflict.distribution);")
 
-    /// Ledgers made without a marker have got a marker since.
+    /// Ledgers created before the marker was introduced have been given one since. The column can therefore be
+    /// required.
     private static let marker = "ALTER TABLE quittance.schema_version ALTER ledger SET NOT NULL"
 }

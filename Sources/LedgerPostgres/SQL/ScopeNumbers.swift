@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The numbers of apps and of scopes in rows. A scope is an app in an environment.
+/// The numbers that stand for apps and scopes in rows. A scope is an app in an environment.
 struct ScopeNumbers: Sendable {
     private(set) var apps: [String: Int64] = [:]
     private(set) var scopes: [LedgerScope: Int64] = [:]

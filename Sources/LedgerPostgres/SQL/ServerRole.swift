@@ -2,10 +2,11 @@
 
 import PurchaseLedger
 
-/// The rights of a role for servers. The role does not own the ledger. It reads and writes rows, but cannot change
-/// tables.
+/// The rights of a role under which servers run without owning the ledger. The role may read and write rows, but not
+/// change tables.
 enum ServerRole {
-    /// The statements that grant the rights, including rights on tables of later versions. The owner must run them.
+    /// The statements that grant the rights, including rights on tables that the owner creates later. The owner must
+    /// run them.
     ///
     /// - Parameters:
     ///   - role: The name of the role. A dot in the name is escaped, so that no part of the name is mistaken for the
@@ -37,8 +38,8 @@ enum ServerRole {
 extension PostgresLedgerStorage {
     /// Grants a role the rights of a server. Only the owner of the tables can grant them.
     ///
-    /// - Throws: `LedgerStorageError`. `unavailable` also if the role does not exist, or if it owns the tables. The
-    ///   owner would lose rights that an upgrade needs.
+    /// - Throws: `LedgerStorageError`, for example `unavailable` if the role does not exist, or if it owns the tables.
+    ///   An owner is refused because the statements would take rights from it that an upgrade needs.
     public func grantServing(to role: String) async throws {
         let owner = try await translated {
             try await self.requests.read(ServerRole.owner).map { try $0.next(String.self) }.first
