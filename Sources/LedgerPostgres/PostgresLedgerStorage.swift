@@ -23,8 +23,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The quarters without a table for their documents, as the last ``prepare(at:)`` found them.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
     let knownHomes = KnownHomes()
-    /// A sentence for the operator about the Citus nodes that refused the last test write; `nil` if every node took the
-    /// write.
+    /// A sentence about the Citus nodes that refused the last test write; `nil` if every node took the write.
     let nodeConcern = Mutex<String?>(nil)
     /// Whether Citus distributes the tables, see ``Distribution``. If so, commits and loads are not batched.
     let isDistributed: Bool
@@ -36,7 +35,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private static let proofs: Int64 = 64
 
     /// Values cached from the database, valid during an epoch. In the next epoch the database may be a former standby.
-    /// If that standby missed the last commits, it may give the cached numbers to other apps and customers.
+    /// If the standby had missed the last commits, it can give the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
@@ -79,8 +78,8 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// The maximum number of commits in a batch. A conflict rolls the whole batch back.
     private static let maxGroup = 32
 
-    /// The maximum number of concurrent batches of commits. While a batch waits for the disk of the database, the
-    /// storage can decide the others.
+    /// The maximum number of concurrent batches of commits. While one batch waits for the disk, the storage decides the
+    /// others.
     private static let commits = 4
 
     /// The maximum number of loads in a batch. All loads of a batch are answered together, so in a larger batch the
@@ -287,8 +286,8 @@ extension PostgresLedgerStorage {
 
     /// Commits a batch and answers its callers.
     ///
-    /// - Parameter looksAllUp: Whether to look up every document, even a document presumed new.
-    /// - Returns: The commits to run in batches of their own. These are not answered yet.
+    /// - Parameter looksAllUp: Whether to look up every document, including presumably new ones.
+    /// - Returns: The commits to run in batches of their own. They are not answered yet.
     private func attempt(
         _ group: [PendingCommit], _ waits: Waits, in epoch: Int, looksAllUp: Bool
     ) async throws -> [PendingCommit] {
@@ -354,7 +353,7 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    /// The homes of the documents to load, as far as they are known.
+    /// The known homes of the documents to load.
     private func homes(_ readSet: ReadSet, _ queries: [LedgerQuery]) -> [Provenance: String] {
         let names = readSet.keys.compactMap { key -> Provenance? in
             switch key {
@@ -404,7 +403,7 @@ extension PostgresLedgerStorage {
         return answers
     }
 
-    /// The maximum number of statements in a request to Citus. Some statements take 25 milliseconds there, and the
+    /// The maximum number of statements in a request to Citus. Some statements take 25 milliseconds on Citus, and the
     /// whole request must be answered within ten seconds, even under load.
     private static let maxRequest = 50
 
@@ -436,7 +435,8 @@ extension PostgresLedgerStorage {
         if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// A write that changes no record. It updates a random row of 64, so concurrent writes rarely wait for each other.
+    /// A write that changes no record. The write hits a random row of 64, so concurrent writes rarely wait for each
+    /// other.
     func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         return PostgresStatement(

@@ -18,7 +18,7 @@ private enum EventColumns {
     static let keyList = key.joined(separator: ", ")
     static let valueList = values.joined(separator: ", ")
 
-    /// The columns of an event as `StoredRow.event(in:)` reads them.
+    /// The columns that `StoredRow.event(in:)` reads.
     static let readList = "recorded_at, kind, customer, \(EventSource.chainName), body"
 }
 

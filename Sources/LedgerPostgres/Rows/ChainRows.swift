@@ -6,7 +6,7 @@ import PurchaseLedger
 // Loads, commits and finds chains, and finds the chains of transactions.
 
 extension LoadPlan {
-    /// - Parameter keys: The keys of a single scope.
+    /// - Parameter keys: Keys, all of the given scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         let statement = PostgresStatement(
             "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),
@@ -19,8 +19,8 @@ extension LoadPlan {
         }
     }
 
-    /// Loads the candidates for a transaction's chain: the chains that name the transaction, and the chain that begins
-    /// with it.
+    /// Finds the candidates for a transaction's chain: the chains listed for the transaction in `transactions`, and the
+    /// chain that has the transaction's id as its name.
     mutating func load(_ key: TransactionKey) {
         add(
             "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",
@@ -57,7 +57,7 @@ extension CommitPlan {
             state = excluded.state
         """)
 
-    /// The row that leads from a transaction to its chain, with columns for people.
+    /// Adds or replaces the row that leads from a transaction to its chain, with its columns for people.
     private static let putTransaction = {
         let names = PeopleViews.transactionColumns.map(\.name)
         return RowStatement.insert(
@@ -95,7 +95,8 @@ extension CommitPlan {
             } else if let old {
                 add(Self.checkChain, name + [.integer(old.version)])
             } else {
-                // Inserts and deletes the key. The insertion fails if a concurrent commit has added the chain.
+                // There must still be no such chain. Inserting and deleting its key proves this: the insertion fails if
+                // a concurrent commit has added the chain.
                 add(Self.reserve, name)
                 add(Self.release, name)
             }
@@ -121,7 +122,9 @@ extension CommitPlan {
 }
 
 extension Chain {
-    /// The ids of new transactions, and of transactions with a newer statement.
+    /// The ids of the transactions whose rows may have changed: new transactions, and transactions with a different
+    /// signed statement or receipt. If the residue has changed, all transactions are included, because residue may
+    /// revoke any of them.
     fileprivate func changes(since old: Chain) -> [String] {
         guard residue == old.residue else { return Array(transactions.keys) }
         let facts = transactions.values
@@ -135,7 +138,7 @@ extension Chain {
 }
 
 extension ChainRecord {
-    /// The number of the first owner, and the values of ``PeopleViews/chainColumns``.
+    /// The number of the first owner, followed by the values of ``PeopleViews/chainColumns``.
     fileprivate var shownValues: [PostgresValue] {
         let others = owners.dropFirst().map { "\($0.customer.number)" }.joined(separator: " ")
         return [
@@ -168,13 +171,14 @@ enum ChainSearch {
     static func statement(_ selection: ChainSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         switch selection {
         case .all: scan(after: cursor, limit: max(1, limit))
-        // Chains due at the same instant come in any order. Each page would sort all of them, and their number is
-        // unbounded.
+        // Chains due at the same instant come in any order. To order them, each search would have to sort all of them,
+        // and any number of chains may be due at the same instant.
         case .due(let now):
             PostgresStatement(
                 keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
                 [now.parameter, max(0, limit).parameter])
-        // Chains of the same instant are sorted: a commit makes the reports of a few hundred chains at most.
+        // Chains of the same instant are sorted. This costs little, because few chains share an instant: a commit makes
+        // the reports of a few hundred chains at most.
         case .ahead(let instant):
             PostgresStatement(
                 keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",

@@ -3,13 +3,13 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads and commits customers. A customer has a row for each id.
+// Loads and commits customers. A customer has a row for each of its ids.
 
 extension LoadPlan {
     private static let columns =
         "SELECT home, version, number, is_established, consented_at, ids FROM quittance.customers"
 
-    /// - Parameter ids: The ids of a single app.
+    /// - Parameter ids: The customers' ids, all of the same app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
         let app = PostgresValue.integer(scopes.app(bundleId))
         add(PostgresStatement(Self.columns + " WHERE app = $1 AND home", ids.map(\.id), [app]), Self.reader(bundleId))
@@ -66,7 +66,7 @@ extension CommitPlan {
 
     /// - Parameters:
     ///   - after: The loaded records after the changes.
-    ///   - readSet: The ids that the decisions looked up.
+    ///   - readSet: The ids that the decisions looked up, with or without a customer.
     mutating func putCustomers(_ after: LoadedRecords, _ readSet: Set<CustomerID>) {
         let rows = after.customers
         let gained = loaded.holdings(gainedBy: after)
@@ -92,7 +92,7 @@ extension CommitPlan {
 }
 
 extension LoadedRecords {
-    /// The rows of all customers after some changes.
+    /// The rows of the loaded customers as they are after some changes.
     func customers(after changes: LedgerChanges) -> [CustomerID: Versioned<CustomerRecord>] {
         var rows = customers
         for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }

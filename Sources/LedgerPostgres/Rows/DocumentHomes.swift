@@ -5,10 +5,11 @@ import PurchaseLedger
 
 // Loads and commits documents and evidence if Citus distributes the tables. Each statement is about a single home.
 //
-// A row of `documents` is at the home of the document. Its `chain` and `also` name all chains of the document. A row of
-// `mentions` is at the home of a chain. It leads to a document with a different home, or with a different `chain`. A
-// chain thus leads to its documents, and a document shows whether any chain is left. If a chain's version is unchanged
-// at a commit, its documents are unchanged too.
+// A row of `documents` is at the home of the document. Its columns `chain` and `also` name all chains of the document.
+// A row of `mentions` is at the home of a chain. It leads to a document that a search by the chain's name may miss,
+// because the document has a different home or a different `chain`. A chain thus leads to all its documents, and a
+// document without a remaining chain can be recognized and deleted. A change of a chain's documents increments the
+// chain's version. A commit therefore checks only this version to be sure that the documents are as loaded.
 
 // MARK: - Loading
 
@@ -23,7 +24,7 @@ extension LoadPlan {
         WHERE home = $1 AND scope = $2 AND document IS NOT NULL
         """
 
-    /// Loads a chain's evidence at the chain's home, and the locations of its other evidence.
+    /// Loads the evidence of a chain that is at the chain's home, and finds the locations of its other evidence.
     mutating func loadEvidenceAtHome(for key: ChainKey) {
         let chain = scopes.key(key)
         add(Self.ownEvidence, chain) { rows, loaded in
@@ -61,7 +62,7 @@ extension LoadPlan {
 }
 
 extension LoadedRecords {
-    /// Adds the documents outside the home of their chain.
+    /// Adds the mentioned documents to the evidence of their chains.
     mutating func addMentionedEvidence() {
         for (key, locations) in mentions {
             var found = Dictionary((evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
@@ -72,7 +73,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The locations of all evidence for a chain, including missing documents.
+    /// The locations of all evidence for a chain, including documents that were detached.
     fileprivate func locations(of key: ChainKey) -> [DocumentLocation] {
         (evidence[key] ?? []).compactMap { document in
             homes?[document.name].map { DocumentLocation(name: document.name, home: $0) }
@@ -87,7 +88,7 @@ extension CommitPlan {
         UPDATE quittance.documents SET also = $4 WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Fails if the document no longer exists.
+    /// Adds a chain to a stored document. Fails if the document no longer exists.
     private static let addChain = """
         WITH kept AS (
             UPDATE quittance.documents SET also = array_append(array_remove(also, $4::text), $4::text)
@@ -124,8 +125,8 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
-    /// The locations of all evidence for some chains, including new documents. Each location has its chains among the
-    /// keys.
+    /// The locations of all evidence for some chains, including new documents. With each location come those of its
+    /// chains that are among `keys`.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {
         var found: [DocumentLocation: Set<ChainKey>] = [:]
@@ -167,8 +168,8 @@ extension CommitPlan {
         """
 
     /// Removes chains from their documents, and deletes documents without a remaining chain. Each document takes an
-    /// update per chain and a deletion. The update locks the document, so the deletion sees the changes of concurrent
-    /// commits.
+    /// update per chain, and then a deletion, which has no effect if a chain remains. The update locks the document, so
+    /// the deletion sees the changes of concurrent commits.
     mutating func eraseEvidenceAtHome(for keys: Set<ChainKey>, _ documents: [NewDocument]) {
         let locations = locations(of: keys, documents)
         for (location, keys) in locations {

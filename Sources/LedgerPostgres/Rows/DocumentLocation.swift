@@ -3,7 +3,7 @@
 import PurchaseLedger
 import Synchronization
 
-/// The name of a document, and the home of its row.
+/// Where a document is stored: its name, and the home of its row.
 struct DocumentLocation: Hashable, Comparable {
     let name: Provenance
     let home: String
@@ -23,9 +23,9 @@ extension Provenance {
     /// A statement about the document's row.
     ///
     /// - Parameters:
-    ///   - start: The text up to `WHERE`.
-    ///   - home: The home of the row, which limits the statement to a single node of Citus; `nil` if unknown.
-    ///   - further: Further conditions.
+    ///   - start: The text before `WHERE`.
+    ///   - home: The home of the row, if it is known. With a home, Citus sends the statement to a single node.
+    ///   - further: Further conditions, beginning with `AND`.
     func statement(_ start: String, at home: String?, _ further: String = "") -> PostgresStatement {
         let isHere = home == nil ? "" : " AND home = $3"
         let here = home.map { [PostgresValue.text($0)] } ?? []
@@ -41,9 +41,10 @@ extension PostgresRow {
 }
 
 /// A cache of the homes of documents. An entry never becomes false, because a document's home never changes. The entry
-/// of an erased document does no harm.
+/// of an erased document does no harm, because a search at this home finds no row.
 final class KnownHomes: Sendable {
-    /// The maximum number of cached homes, some 2 MB: many times the documents of a scan's page or of a purchase.
+    /// The maximum number of cached homes, which take some 2 MB. A page of a scan, or a purchase, has far fewer
+    /// documents.
     private static let limit = 10_000
 
     private let homes = Mutex([Provenance: String]())

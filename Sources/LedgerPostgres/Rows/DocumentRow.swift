@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A row of `documents`. Its content may be packed.
+/// A row of `documents`. Its content may be packed, see ``PackedDocument``.
 struct DocumentRow {
     let name: Provenance
     /// The document without its content.
@@ -19,7 +19,7 @@ struct DocumentRow {
 
     /// - Returns: `nil` if the document cannot be restored, or if its digest differs from the digest in its name.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
-        // Any error means damage.
+        // Whatever the error is, the content is damaged or lacks a part.
         guard let document = try? PackedDocument.unpack(content, parts),
             DocumentDigest(document, head.kind.known) == name.digest
         else { return nil }

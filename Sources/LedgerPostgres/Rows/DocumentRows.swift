@@ -9,7 +9,7 @@ import PurchaseLedger
 // MARK: - Loading
 
 extension LoadPlan {
-    /// The text for Citus, which plans subqueries differently.
+    /// The text for Citus, which plans the subqueries of ``names`` differently. There, each name has its own statement.
     private static let plainName = "SELECT signed_date, digest FROM quittance.documents"
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
@@ -26,9 +26,9 @@ extension LoadPlan {
         }
     }
 
-    /// A scalar subquery looks up each name by the index, however many names there are. The names are hidden from the
-    /// planner. Otherwise PostgreSQL would plan the statement at each use, because a known date excludes the tables of
-    /// other quarters. Planning takes as long as running the statement.
+    /// A scalar subquery makes PostgreSQL look up each name by the index, however many names there are. The names are
+    /// hidden from the planner. If the planner saw the dates, it could exclude the tables of other quarters, and
+    /// PostgreSQL would therefore plan the statement anew at each use. Planning takes as long as running the statement.
     private static func nameStatement(after parameters: Int, _ text: (String) -> String) -> RowStatement {
         RowStatement.reading([.integer, .bytes], after: parameters) { names in
             text(
@@ -52,8 +52,8 @@ extension LoadPlan {
         }
     }
 
-    /// Loads chains of a scope, and finds out which of the given documents are stored. An intake needs only this
-    /// statement, and so no transaction around it.
+    /// Loads chains of a scope, and finds out which of the given documents are stored. A single statement does both.
+    /// Often an intake needs no other statement to load its records, and then no `BEGIN` and `COMMIT` either.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope, lookingUp names: [Provenance]) {
         let ids = keys.map(\.name)
         let statement = ids.count == 1 ? Self.chainAndNames : Self.chainsAndNames
@@ -79,14 +79,15 @@ extension LoadPlan {
         """
     }
 
-    /// The home limits the query to a single node. A document has a different home only if it names a subscription by
-    /// the id before a migration. Such a document is not found.
+    /// Searches for documents by wording on Citus. The condition on the home limits the query to a single node. A
+    /// document about the chain has a different home only if it names a migrated subscription by its earlier id. Such a
+    /// document is not found, and so is never replaced.
     private static let wordingAtHome = """
         SELECT chain, wording, is_pinned, signed_date, digest FROM quittance.documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds the documents with the same wording about a chain.
+    /// Finds the stored documents that have one of the given wordings about one of the given chains.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -131,13 +132,13 @@ extension LoadPlan {
 }
 
 extension Evidence {
-    /// The home of the document's row. The document alone determines the home, and all versions must compute the same
-    /// home. The home is part of the primary key, which keeps a document from being stored twice.
+    /// The home of the document's row. The home is part of the primary key, which keeps a document from being stored
+    /// twice. The document alone must therefore determine the home, and all versions must compute the same home.
     var home: String { chains.first?.name ?? "\(id)" }
 }
 
 extension Provenance {
-    /// A number for the quarter of the signing, in UTC.
+    /// The number of the quarter in which the document was signed, in UTC, counted from the year 0.
     fileprivate var quarter: Int {
         let date = CalendarDate(milliseconds: signedDate.milliseconds)
         return date.year * 4 + (date.month - 1) / 3
@@ -156,7 +157,8 @@ extension CommitPlan {
             ("content", .bytes),
         ])
 
-    /// The date is in a subquery to hide it from the planner, as in the look-up of documents.
+    /// Fails unless the document is stored, and locks the document. A subquery hides the date from the planner, as in
+    /// the look-up of documents.
     private static let keep = """
         WITH kept AS (
             SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
@@ -188,7 +190,7 @@ extension CommitPlan {
                 continue
             }
             if loaded.names.contains(name) {
-                // The statement fails if the document is gone, and locks the document until the commit.
+                // The document must still exist, and is locked until the commit.
                 if !document.chains.isEmpty { add(Self.keep, name.key) }
                 if document.evidence.parts.isEmpty { pin(document.evidence, unless: document.wordingKey) }
             } else {
@@ -213,8 +215,8 @@ extension CommitPlan {
         }
     }
 
-    /// Pins a stored document if it now arrives with a wording and was stored without, or the reverse, or if it now
-    /// arrives for a different chain.
+    /// Pins a stored document that arrives again in a different role, so that no other document replaces it: with a
+    /// wording after it was stored without, without a wording after it was stored with one, or for a different chain.
     mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =
@@ -237,17 +239,19 @@ extension CommitPlan {
         """
     }
 
-    /// Packs new documents, and inserts missing shared blobs. No server caches the stored blobs, because a standby that
-    /// takes over may lack some. Citus stores plain documents, because the insertion of a blob would lock the table of
-    /// blobs on all nodes.
+    /// Packs new documents, and inserts their shared blobs unless these are stored. The insertion is always sent: a
+    /// server cannot cache which blobs are stored, because a standby that takes over may lack some of them. On Citus
+    /// the documents are not packed, because the insertion of a blob would lock the table of blobs on all nodes.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
         guard !isDistributed else { return }
         var sharedBlobs: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in
-                // A token stored earlier may have a different signature.
+                // Only a token of the same commit can be omitted. A token stored earlier may have a different
+                // signature.
                 let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
-                // A token of a different quarter may be detached before this document.
+                // A token of a different quarter must stay in the content, because its table may be detached before the
+                // table of this document.
                 return stored?.evidence.document.isSame(as: token.document[...]) == true
                     && token.provenance.quarter == name.quarter
             }
@@ -293,7 +297,8 @@ extension CommitPlan {
 
     private static let lock = "UPDATE quittance.documents SET scope = scope WHERE signed_date = $1 AND digest = $2"
 
-    /// Locks the documents first, so the later statements see the changes of concurrent commits.
+    /// Removes chains from their documents, and deletes documents without a remaining chain. The documents are locked
+    /// first, so the later statements see the changes of concurrent commits.
     private mutating func eraseEvidence(for keys: Set<ChainKey>) {
         let names = Set(keys.flatMap { loaded.evidence[$0] ?? [] }.map(\.name)).sorted()
         for name in names { add(Self.lock, name.key) }
@@ -322,8 +327,8 @@ enum DocumentSearch {
         FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// The locations of a selection's documents after a cursor. The cursor is the name of the previous page's last
-    /// document.
+    /// Selects the locations of a selection's documents after a cursor. The cursor is the name of the last document on
+    /// the previous page.
     static func statement(_ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         if case .newest(let kind, let environment, let count) = selection {
             return PostgresStatement(
@@ -346,7 +351,7 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// The last arrival of a notification among the `count` documents with the latest signing dates.
+    /// Selects the last arrival of a notification among the `count` documents with the latest signing dates.
     static func lastNotification(among count: Int) -> PostgresStatement {
         PostgresStatement(
             """

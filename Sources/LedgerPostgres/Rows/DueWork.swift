@@ -3,7 +3,8 @@
 public import AppStoreModel
 public import PurchaseLedger
 
-// Finds the due records of all lanes in a single statement, or on Citus in two.
+// Finds the due records of all lanes and a due chain, in a single statement, or on Citus in two. A lane has the records
+// of a kind and an owner.
 
 extension PostgresLedgerStorage {
     /// The due records of the lanes, and whether a chain is due, see `LedgerStorage`.
@@ -17,7 +18,8 @@ extension PostgresLedgerStorage {
                     return try DueSearch.found(
                         try await self.requests.read([statement], during: epoch), lanes, limit)
                 }
-                // Two requests, because a single request of two statements would also send `BEGIN` and `COMMIT`.
+                // Each statement is a request of its own. A common request would also have `BEGIN` and `COMMIT`, and a
+                // common state is not needed.
                 var answers: [PostgresRows] = []
                 for statement in DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit) {
                     answers.append(try await self.requests.read(statement))
@@ -31,7 +33,7 @@ extension PostgresLedgerStorage {
 /// The search for due work. Each row has the position of a lane, counted from 1, and the due time and the name of a
 /// record. A row with the position 0 stands for a due chain.
 private enum DueSearch {
-    /// Each lane takes a look-up in an index. While no record is due, the condition `EXISTS` skips all of these
+    /// Each lane takes a look-up in an index. As long as no record at all is due, the condition `EXISTS` skips these
     /// look-ups.
     private static let oneNode = """
         (SELECT position, due_at, name
@@ -56,7 +58,8 @@ private enum DueSearch {
             ])
     }
 
-    /// Citus runs no lateral join across nodes, so on Citus all lanes share a limit.
+    /// Citus runs no lateral join across nodes. On Citus a single search therefore covers all lanes, with a common
+    /// limit.
     private static let records = """
         SELECT array_position($1::text[], kind || ' ' || owner::text), due_at, name FROM quittance.records
         WHERE due_at <= $2 AND kind || ' ' || owner::text = ANY ($1::text[]) ORDER BY due_at LIMIT $3

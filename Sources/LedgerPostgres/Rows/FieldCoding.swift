@@ -2,10 +2,11 @@
 
 import PurchaseLedger
 
-// Encodes lists of stored fields in binary. A field is its number with the type of its value, and then the value. Null
-// fields are omitted. A zero ends the list. Counts and integers are in groups of seven bits, the lowest group first.
+// Encodes lists of stored fields in binary. A field begins with a count that combines the field's number with the type
+// of its value, and the value follows. Null fields are omitted. A zero ends the list. Counts and integers are written
+// in groups of seven bits, the lowest group first.
 
-/// The numbers of the fields' names in the binary form.
+/// The numbers that stand for the names of fields in the binary form.
 enum FieldNumbers {
     /// The names in the order of their numbers, which begin with 1. A new name must be appended.
     static let names = [
@@ -23,8 +24,8 @@ enum FieldNumbers {
     ]
 }
 
-/// The numbers of a type's fields in the order of the type's list, cached per type. Finding a number by its name takes
-/// longer than reading or writing the value.
+/// The numbers of a type's fields, in the order in which the type lists its fields. They are cached per type, because
+/// finding a number by name takes longer than reading or writing the value.
 struct FieldLayout: FieldCoder, Sendable {
     /// The number of each field, or 0 if its name has no number. The count of a group's entries precedes the group's
     /// fields.
@@ -47,7 +48,7 @@ struct FieldLayout: FieldCoder, Sendable {
         entries += [group.count] + group
     }
 
-    /// Lists follow the fields, see ``ChainCoding``.
+    /// Does nothing, because lists are not among the fields but follow them, see ``ChainCoding``.
     func texts(_ name: StaticString, _ value: inout Set<String>) {}
 }
 
@@ -64,10 +65,10 @@ extension TransactionStatement: CodedFields {
 
 struct FieldWriter: FieldCoder {
     private(set) var bytes: [UInt8]
-    /// The rest of the layout.
+    /// The part of the layout whose fields are not written yet.
     private var entries: ArraySlice<Int> = []
 
-    /// Most chains take fewer bytes.
+    /// A capacity in bytes that suffices for most chains.
     private static let usualSize = 2048
 
     init(_ bytes: [UInt8]) {
@@ -110,7 +111,7 @@ struct FieldWriter: FieldCoder {
 
     mutating func append(count: Int) { append(bits: UInt64(bitPattern: Int64(count))) }
 
-    /// Small numbers of either sign take few bytes.
+    /// ZigZag encoding moves the sign to the lowest bit, so that small numbers of either sign take few bytes.
     mutating func append(integer: Int64) { append(bits: UInt64(bitPattern: integer << 1 ^ integer >> 63)) }
 
     mutating func append(text: String) {
@@ -138,28 +139,28 @@ struct FieldWriter: FieldCoder {
 struct FieldReader: FieldCoder {
     private let bytes: [UInt8]
     private var offset: Int
-    /// The rest of the layout.
+    /// The part of the layout whose fields are not read yet.
     private var entries: ArraySlice<Int> = []
-    /// The offset of each field's value, indexed by the field's number. The two lowest bits are the type of the value.
-    /// An absent field has 0.
+    /// The offset and type of each field's value, indexed by the field's number. The two lowest bits are the type, and
+    /// the other bits are the offset. An absent field has 0.
     private var values = [Int](repeating: 0, count: FieldNumbers.names.count + 1)
 
     static let damaged = LedgerStorageError(.damaged, "A chain of the ledger cannot be read")
 
-    /// - Parameter start: The offset of the first byte to read. It must not be 0, which stands for an absent value.
+    /// - Parameter start: The offset of the first byte to read.
     init(_ bytes: [UInt8], from start: Int) {
         self.bytes = bytes
         offset = start
     }
 
-    /// Finds all values first. Then each field reads its value, so the order of the fields may differ from the order of
-    /// writing.
+    /// Reads a list of fields. First the offsets of all values are found, and then each field reads its value. The
+    /// fields may therefore be read in a different order from the order of writing.
     ///
-    /// - Parameter blank: The initial value, for members that are not stored fields.
+    /// - Parameter blank: The initial value. Its members that are not stored fields are kept.
     mutating func fields<Fields: CodedFields>(of blank: Fields) throws -> Fields {
         for number in values.indices { values[number] = 0 }
         while case let head = try count(), head != 0 {
-            // A later version may have more fields.
+            // Fields of a later version are skipped.
             if (1..<values.count).contains(head >> 2) { values[head >> 2] = offset << 2 | head & 3 }
             try skip(head & 3)
         }
@@ -213,7 +214,8 @@ struct FieldReader: FieldCoder {
         }
     }
 
-    /// The indices of the following items. Each item takes at least a byte, which bounds the count.
+    /// Reads the count of the items that follow, and returns their indices. Each item takes at least a byte, so a count
+    /// above the number of remaining bytes is damage.
     mutating func items() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }
@@ -234,7 +236,7 @@ struct FieldReader: FieldCoder {
         return count
     }
 
-    /// Skips a count and as many bytes, and returns the offsets of the bytes.
+    /// Reads a count, skips as many bytes, and returns the offsets of these bytes.
     private mutating func range() throws -> Range<Int> {
         let count = try count()
         guard count <= bytes.count - offset else { throw Self.damaged }

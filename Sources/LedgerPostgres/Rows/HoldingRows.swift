@@ -3,15 +3,15 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads and commits holdings: the chains that each customer ever owned. The chains themselves name their current
+// Loads and commits holdings: the chains that each customer ever owned. Only the chains themselves name their current
 // owners.
 
 extension LoadPlan {
     private static let holderOfOne = holders("= $3")
     private static let holdersOfSome = holders("= ANY((SELECT $3::text[])::text[])")
 
-    /// A row for each customer, followed by a row for each chain. `OFFSET 0` keeps the planner from scanning all
-    /// chains.
+    /// Selects a row for each requested id of a customer, and a row for each chain that these customers ever owned.
+    /// `OFFSET 0` keeps the planner from scanning all chains.
     private static func holders(_ homes: String) -> String {
         """
         SELECT home, version, number, is_established, consented_at, ids, NULL::text, NULL::bytea
@@ -27,10 +27,10 @@ extension LoadPlan {
         """
     }
 
-    /// Loads customers with the chains that they may own.
+    /// Loads customers, and every chain that they ever owned. Some of these chains may have other owners by now.
     ///
     /// - Parameters:
-    ///   - ids: The ids of a single app.
+    ///   - ids: The customers' ids, all of the same app.
     ///   - environments: The environments of the chains.
     mutating func loadHolders(_ ids: [CustomerID], of bundleId: String, in environments: Set<Environment>) {
         let first: [PostgresValue] = [.integer(scopes.app(bundleId)), .environments(environments)]
@@ -57,7 +57,7 @@ extension LoadPlan {
         WHERE home = $1 AND environment = ANY($2::text[])
         """
 
-    /// Finds the chains that a customer may own.
+    /// Finds the keys of all chains that a customer ever owned.
     mutating func loadHoldings(of customer: Customer, in environments: Set<Environment>) {
         add(Self.holdings, [.text("\(customer.number)"), .environments(environments)]) { rows, loaded in
             loaded.holdings[customer] = Set(try rows.map { try $0.holding(customer.bundleId) })
@@ -78,7 +78,7 @@ extension PostgresRow {
         return ChainKey(try next(), in: scope)
     }
 
-    /// The chain of a customer; `nil` if the row is a customer's own row.
+    /// The chain in the row, with the customer who ever owned it; `nil` if the row is a customer's own row.
     fileprivate func heldChain(
         _ bundleId: String
     ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {
@@ -87,7 +87,7 @@ extension PostgresRow {
         let version = try row.next(Int64.self)
         let number = try row.next(Int64.self)
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
-        // A customer's own row has its ids in this column.
+        // In this column a customer's own row has the customer's ids, and the row of a chain has NULL.
         guard row.isNextNull else { return nil }
         _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
@@ -121,7 +121,8 @@ extension CommitPlan {
 }
 
 extension PostgresLedgerStorage {
-    /// The owners of chains without a matching holding. Only `psql` or damage removes a holding.
+    /// Each pair of a chain and an owner for which no holding exists. No commit removes an owner's holding, so only a
+    /// change with `psql` or damage can be the cause.
     private static let missing = """
         FROM quittance.chains,
         LATERAL unnest(array_append(string_to_array(other_owners, ' ')::bigint[], owner)) AS owners (number)
@@ -142,8 +143,9 @@ extension PostgresLedgerStorage {
     /// The maximum number of reported faults of each kind.
     private static let maxFaults = 100
 
-    /// The faults of the holdings, a sentence each, at most 100 of each kind: purchases missing among their owner's
-    /// holdings, and holdings of erased customers. On Citus no faults are searched for.
+    /// The faults of the holdings, a sentence each: purchases missing among their owner's holdings, and holdings of
+    /// erased customers. At most 100 faults of each kind are reported, and none on Citus, where this method does not
+    /// search.
     public func faults() async throws -> [String] {
         guard !isDistributed else { return [] }
         let missing = try await sentences("chains.home, owners.number::text \(Self.missing)") { purchase, customer in
@@ -166,9 +168,9 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Adds missing holdings, and deletes the holdings of erased customers. Concurrent commits are safe, because no
-    /// commit removes an owner's holding, and no new customer gets the number of an erased customer. On Citus the
-    /// method does nothing.
+    /// Adds missing holdings, and deletes the holdings of erased customers. Commits may run at the same time: none of
+    /// them removes an owner's holding, and no new customer gets the number of an erased customer. On Citus the method
+    /// does nothing.
     public func mend() async throws {
         guard !isDistributed else { return }
         let insert = PostgresStatement.once(
@@ -182,7 +184,7 @@ extension PostgresLedgerStorage {
 }
 
 extension LoadedRecords {
-    /// The holdings after some changes.
+    /// The loaded holdings as they are after some changes.
     func holdings(after changes: LedgerChanges) -> [Customer: Set<ChainKey>] {
         var holdings = holdings
         for record in changes.chains {

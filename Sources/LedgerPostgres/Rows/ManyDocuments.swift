@@ -3,8 +3,9 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads a page of documents, parts or evidence in a single statement. Each `OFFSET 0` makes the planner look up each
-// name by an index instead of scanning the table.
+// Loads many documents, many parts, or the evidence of many chains in a single statement. Parts take a second
+// statement, because they are in two tables. Each `OFFSET 0` makes the planner look up each name by an index instead of
+// scanning the table.
 
 extension LoadPlan {
     private static let documents = RowStatement.reading([.integer, .bytes]) { names in
@@ -16,7 +17,7 @@ extension LoadPlan {
         """
     }
 
-    /// The documents whose names are in `wanted`.
+    /// The document of each name in `wanted`, as a lateral subquery.
     private static func named(_ columns: String) -> String {
         """
         LATERAL (SELECT \(columns) FROM quittance.documents
@@ -64,8 +65,8 @@ extension LoadPlan {
         }
     }
 
-    /// The documents of each chain, followed by the chains of each document. A mentioned document may have been
-    /// detached, see ``Schema``.
+    /// Selects the documents of each chain, with all chains of each document. A mentioned document may have been
+    /// detached, and is then left out, see ``Schema``.
     private static let evidence = RowStatement.reading([.text, .integer]) { keys in
         """
         WITH asked AS MATERIALIZED (SELECT home, scope FROM \(keys) AS keys (home, scope)),

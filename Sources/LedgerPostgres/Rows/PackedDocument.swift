@@ -4,14 +4,15 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// The name of a part with a row of its own, as packed documents contain the name.
+/// The name by which a packed document refers to a part that has a row of its own.
 enum PartName: BlobName {
     /// A header or a certificate in the table `pieces`, named by the first 16 bytes of its digest.
     case sharedBlob([UInt8])
     /// A token in the table `documents`.
     case document(Provenance)
 
-    /// The length of a piece's name in bytes. Collisions are infeasible, and the document's digest would expose one.
+    /// The length of a shared blob's name in bytes. At this length collisions are infeasible, and the document's digest
+    /// would expose a collision.
     private static let sharedBlobLength = 16
     private static let dateLength = 8
     private static let digestLength = 32
@@ -46,7 +47,7 @@ enum PartName: BlobName {
     }
 }
 
-/// The stored form of documents, in which shared parts are stored once.
+/// The stored form of documents, in which a part shared by several documents is stored only once.
 enum PackedDocument {
     /// The content of a row of `documents`, and the shared blobs to store with the row.
     ///
@@ -55,7 +56,8 @@ enum PackedDocument {
     static func pack(
         _ evidence: Evidence, isStored: (Evidence) -> Bool
     ) throws -> (content: [UInt8], sharedBlobs: [PartName: [UInt8]]) {
-        // An omitted token must not contain tokens, so a read takes a bounded number of steps.
+        // An omitted token must not itself contain tokens. Restoring a document therefore takes a bounded number of
+        // steps.
         let parts = evidence.parts.filter { $0.parts.isEmpty && isStored($0) }
         let codec = DocumentCodec(evidence.document, evidence.jws) { token in
             parts.contains { token.isSame(as: $0.document[...]) }
@@ -72,9 +74,9 @@ enum PackedDocument {
         return (content, Dictionary(shared.map { ($0.name, $0.bytes) }) { first, _ in first })
     }
 
-    /// The parts that a content names; none if the content is damaged.
+    /// The parts named in the content of a document; none if the content is damaged.
     static func parts(of content: [UInt8]) -> Set<PartName> {
-        // An error means damage, and restoring the document reports the damage.
+        // An error means that the content is damaged. This is reported when the document is restored.
         let references: [DocumentCodec.BlobReference<PartName>]? = try? DocumentCodec.references(in: content)
         return Set(
             (references ?? []).map { reference in
@@ -97,7 +99,8 @@ enum PackedDocument {
         }
     }
 
-    /// Restores a token named in a document. A token with the name of a further token is damaged.
+    /// Restores a token named in a document. A token that names a further token is damaged, because
+    /// ``pack(_:isStored:)`` omits no such token.
     private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             guard case .sharedBlobs(let name) = reference else { throw BlobReader.damaged }

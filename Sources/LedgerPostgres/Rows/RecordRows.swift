@@ -6,8 +6,8 @@ import PurchaseLedger
 // Loads, commits and finds records of any kind.
 
 extension RecordKey {
-    /// The home by which the row is distributed. The home of a scope's record is the record's name, which may be the id
-    /// of a purchase. All other records have an empty home, and are on a single node.
+    /// The home by which the row is distributed. For a record of a scope, this is the record's name, which may be the
+    /// id of a purchase. All other records have an empty home, and are therefore on the same node.
     var home: String {
         if case .scope = owner { return name }
         return ""
@@ -60,7 +60,7 @@ extension CommitPlan {
         "records", key: ["kind", "owner", "home", "name"],
         values: [("due_at", "", nil), ("entries", "", nil), ("payload", "", "''::bytea")])
 
-    /// - Parameter readSet: The keys that the decision depends on, including the keys of the written records.
+    /// - Parameter readSet: The keys that the decisions depend on, including the keys of all records that they write.
     mutating func putRecords(_ changes: LedgerChanges, _ readSet: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
         let keys = readSet.compactMap { if case .record(let key) = $0 { key } else { nil } }
@@ -135,7 +135,7 @@ enum RecordSearch {
             "\(rows(of: table)) WHERE \(condition) ORDER BY \(order) LIMIT $\(values.count)", values)
     }
 
-    /// The key columns in a cursor, which is a JSON array; `nil` for any other text.
+    /// The key columns in a cursor. The cursor is a JSON array of these columns. `nil` for any other text.
     private static func start(_ cursor: ScanCursor) -> [PostgresValue]? {
         // A malformed cursor starts the scan from the beginning.
         guard let words = JSONValue(readable: cursor.rawValue.utf8)?.array, words.count == 4,
@@ -144,7 +144,8 @@ enum RecordSearch {
         return [.text(texts[0]), .integer(owner), .text(texts[1]), .text(texts[2])]
     }
 
-    /// The records in a result, each with its cursor. An unreadable record yields an error.
+    /// The records in a result, each with its cursor. For an unreadable record the result is an error, so that a scan
+    /// can continue behind the record.
     ///
     /// - Throws: `LedgerStorageError` if a row has no key.
     static func found(

@@ -7,8 +7,8 @@ public import PurchaseLedger
 // without reading the state.
 
 extension PostgresLedgerStorage {
-    /// A genuine statement takes some 250 bytes in a state, and half as many without optional members. The estimate
-    /// errs on the high side.
+    /// The divisor of the estimate. A genuine statement takes some 250 bytes in a state, and half as many without its
+    /// optional members. The smaller size is the divisor, so the estimate errs on the high side.
     private static let statementBytes: Int64 = 128
 
     private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
@@ -38,8 +38,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The chains that a query names. For a migrated chain, the table of transactions names the current chain of the
-    /// original transaction, so no state is read.
+    /// The chains that a query names, together with the successors of migrated chains. To find a successor, no state is
+    /// read, because the table of transactions leads from the original transaction to its current chain.
     private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
         var chains: Set<ChainKey> = []
         var ids: Set<TransactionKey> = []
@@ -77,7 +77,8 @@ extension PostgresLedgerStorage {
         return chains.union(found)
     }
 
-    /// Statements for the chains that an app's customers may own. On Citus the customers are looked up first.
+    /// Statements that find the chains that customers of an app ever owned. On Citus the customers' numbers are looked
+    /// up first.
     private func holdings(
         _ ids: [String], _ app: PostgresValue, _ environments: PostgresValue, in epoch: Int
     ) async throws -> [PostgresStatement] {
@@ -87,7 +88,8 @@ extension PostgresLedgerStorage {
         return numbers.sorted().map { PostgresStatement(LoadPlan.holdings, [.text("\($0)"), environments]) }
     }
 
-    /// Statements about keys of a single scope or app. Citus is fast only for a statement about a single key.
+    /// Statements about keys of a single scope or app. On Citus each key has its own statement, because only a
+    /// statement about a single key is fast there.
     private func statements(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) -> [PostgresStatement] {
         let groups = isDistributed ? keys.map { [$0] } : [keys]
         return groups.map { PostgresStatement(sql, $0, parameters) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The statements about a row of a table whose rows have versions. A statement fails if a loaded row has changed its
-/// version.
+/// The statements about a row of a table whose rows have versions. A statement about a loaded row raises a ``Conflict``
+/// if the row now has a different version or is gone.
 struct VersionedTable: Sendable {
     /// Adds a row. The parameters are the key, the version and the values.
     let insert: String
@@ -11,15 +11,15 @@ struct VersionedTable: Sendable {
     let delete: String
     /// Locks a row against changes. The parameters are the key and the loaded version.
     let check: String
-    /// Adds a row with only a key.
+    /// Adds a row that has only a key. It fails if the key exists.
     let reserve: String
     /// Deletes the row that ``reserve`` added.
     let release: String
 
     /// - Parameters:
     ///   - key: The columns of the key.
-    ///   - values: The other columns besides `version`, each with the SQL after its parameter, and with its value in a
-    ///     row that has only a key; `nil` for NULL.
+    ///   - values: The other columns besides `version`. Each has the SQL that follows its parameter, and its value in a
+    ///     row that has only a key, or `nil` if this value is NULL.
     init(_ name: String, key: [String], values: [(name: String, cast: String, empty: String?)]) {
         let table = "quittance.\(name)"
         let version = key.count + 1
@@ -48,8 +48,8 @@ struct VersionedTable: Sendable {
 }
 
 extension CommitPlan {
-    /// Writes a row, or deletes the loaded row. If there is neither an old nor a new row, inserts and deletes the key.
-    /// The insertion fails if a concurrent commit has added the row.
+    /// Writes a row, or deletes the loaded row. If there was no row and none is to be written, there must still be no
+    /// row. Inserting and deleting the key proves this: the insertion fails if a concurrent commit has added the row.
     ///
     /// - Parameters:
     ///   - row: The version and values; `nil` if there is to be no row.

@@ -43,7 +43,7 @@ struct RowStatement: Sendable {
             fewRows: fewRows.map { text("(VALUES \($0))") }, many: text("unnest(\(subqueries("[]")))"), columns)
     }
 
-    /// The text of some rows of parameters, separated by commas.
+    /// Rows of parameters, separated by commas.
     private static func rows(_ count: Int, _ columns: [ColumnType], after parameters: Int = 0) -> String {
         (0..<count).map { row in
             let values = columns.enumerated().map { column, type in
