@@ -162,8 +162,9 @@ extension EventFeed {
                 // This task is never cancelled.
                 try? await clock.sleep(for: Self.pause)
                 guard !requests.pool.isClosed else { return }
-                // If a concurrent server holds the counter, this call numbers nothing, and the other server may have
-                // missed the last commit. The next commit or reader then has the events of this commit numbered.
+                // If a concurrent server holds the counter, this call numbers nothing, and the other server may not see
+                // the last commit. The events of this commit are then numbered after the next commit, or for the next
+                // reader.
                 _ = try? await numberIfFree()
             }
         }

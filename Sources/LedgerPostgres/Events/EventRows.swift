@@ -253,8 +253,8 @@ enum EventSequencer {
     }
 }
 
-/// The facts that a reader of numbered events needs: whether other events still wait for their numbers, and whether the
-/// events read need a confirmation.
+/// The facts that a reader of numbered events needs: whether other events still wait for their numbers, and whether a
+/// standby must confirm the numbered events.
 struct WaitingEvents {
     /// Whether events wait for their numbers and can get them. A standby or a read-only database gives no numbers.
     var canBeNumbered: Bool

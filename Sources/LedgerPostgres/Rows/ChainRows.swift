@@ -6,7 +6,7 @@ import PurchaseLedger
 // Loads, commits and finds chains, and finds the chains of transactions.
 
 extension LoadPlan {
-    /// - Parameter keys: Keys, all of the given scope.
+    /// - Parameter keys: The keys of chains, all in the given scope.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope) {
         let statement = PostgresStatement(
             "SELECT home, version, state FROM quittance.chains WHERE scope = $1 AND home", keys.map(\.name),

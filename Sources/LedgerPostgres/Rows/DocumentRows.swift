@@ -215,8 +215,8 @@ extension CommitPlan {
         }
     }
 
-    /// Pins a stored document that arrives again in a different role, so that no other document replaces it: with a
-    /// wording after it was stored without, without a wording after it was stored with one, or for a different chain.
+    /// Pins a stored document that arrives again in a different role, so that no other document replaces it. Its role
+    /// differs if it came once with a wording and once without, or if it now comes for a different chain.
     mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =

@@ -145,7 +145,7 @@ enum RecordSearch {
     }
 
     /// The records in a result, each with its cursor. For an unreadable record the result is an error, so that a scan
-    /// can continue behind the record.
+    /// can continue after the record.
     ///
     /// - Throws: `LedgerStorageError` if a row has no key.
     static func found(

@@ -82,9 +82,9 @@ struct Migrator {
             "The database has the encoding \(encoding): make it with createdb --encoding UTF8 --template template0")
     }
 
-    /// Adds missing tables for the documents of quarters up to the next. An attempt can fail because another server
-    /// adds the tables first or holds a lock, because the role does not own the tables, or because the node is not
-    /// Citus's coordinator. The start continues without the tables.
+    /// Adds missing tables of documents, up to the table of the next quarter. An attempt can fail because another
+    /// server adds the tables first or holds a lock, because the role does not own the tables, or because the node is
+    /// not Citus's coordinator. The start continues without the tables.
     private func addQuarters() async {
         // After a failure, the next start or the next `prepare(at:)` adds the tables.
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))

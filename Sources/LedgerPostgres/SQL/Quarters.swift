@@ -55,8 +55,7 @@ enum Quarters {
     }
 
     /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If documents were
-    /// ever detached from the ledger, past quarters are skipped too, because their tables may be missing only because
-    /// they were detached.
+    /// ever detached from the ledger, past quarters are skipped too, because it may be their tables that were detached.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {

@@ -75,7 +75,7 @@ enum Schema {
 
     /// The date comes first in the key, so new documents go to the end of the index. The document alone determines
     /// `home`: the name of the first chain that it names or, if it names no chain, its digest. `chain` is the chain of
-    /// a document that arrived as evidence for a single chain. All other chains of documents are in `mentions`.
+    /// a document that arrived as evidence for a single chain. Any other chains of a document are in `mentions`.
     ///
     /// A newly arrived document may replace a stored document that has the same ``PurchaseLedger/Wording``, unless the
     /// stored document is pinned. A token inside a notification has no `wording`, so storing a notification adds no
