@@ -33,13 +33,14 @@ struct Quittance: AsyncParsableCommand {
         ]
     )
 
-    /// Replaces `ParsableCommand.main`. Wrong usage ends with status 2, so that scripts can distinguish it from a
-    /// refusal. An error of a running command is printed without the usage.
+    /// Replaces `ParsableCommand.main`. Wrong usage, and any error without an exit status of its own, ends with status
+    /// 2, so that scripts can distinguish it from a refusal. No error is printed with the usage.
     static func main() async {
         Terminal.reserveStandardFiles()
         var isRunning = false
         do {
-            // Without /proc the arguments are unknown, and `verify` would print its help and end.
+            // Without /proc the arguments are unknown. Every command, even `verify`, would then print the help and end
+            // with status 0.
             guard !CommandLine.arguments.isEmpty else {
                 throw ValidationError("The arguments are unknown: /proc is missing.")
             }
@@ -61,7 +62,7 @@ struct Quittance: AsyncParsableCommand {
                 Self.exit(withError: ExitCode.success)
             }
             let text = isRunning ? message(for: error) : explained(fullMessage(for: error))
-            // ArgumentParser's prefix differs from the prefix of all other messages.
+            // Replaces ArgumentParser's prefix, because all other messages begin with the program's name.
             let message = text.hasPrefix("Error: ") ? String(text.dropFirst(7)) : text
             Terminal.printError("quittance: " + message.printableLines.withoutAPIKeys)
             Self.exit(withError: ExitCode(2))
@@ -88,7 +89,8 @@ struct Quittance: AsyncParsableCommand {
 }
 
 extension String {
-    /// The text without API keys and parts of API keys. A mistaken argument may be a key, and errors end up in logs.
+    /// The text with everything that begins like an API key masked. A mistaken argument may be a key, and errors end up
+    /// in logs.
     var withoutAPIKeys: String { replacing(/qt_[A-Za-z0-9_]+/, with: "qt_…") }
 
     /// The text with each line made ``printable``, because the parser repeats arguments unchanged.

@@ -12,7 +12,7 @@ final class BackfillList: Sequence, IteratorProtocol {
     let done: DoneFile?
     /// The number of lines; `nil` for standard input, which can be read only once.
     let count: Int?
-    /// 0 for standard input, whose lines may arrive slowly.
+    /// 0 for standard input: its lines may arrive slowly, so the backfill hands them to its workers in small portions.
     var underestimatedCount: Int { count ?? 0 }
     /// The number of skipped lines, done by an earlier run.
     private(set) var doneBefore = 0
@@ -24,7 +24,7 @@ final class BackfillList: Sequence, IteratorProtocol {
     private var reader: BatchReader
     private var lines: ArraySlice<(number: Int, text: ArraySlice<UInt8>)> = []
 
-    /// - Throws: Wrong usage if the file cannot be read.
+    /// - Throws: `ValidationError` if the file cannot be read.
     init(_ path: String?, done: DoneFile?) throws {
         var isFolder: ObjCBool = false
         if let path, FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {

@@ -19,7 +19,8 @@ struct BackfillPlan {
             count += 1
             try Terminal.print("line \(number): \(question.plan)")
         }
-        // Each line needs two requests, history and statuses. Production accepts 50 requests a second.
+        // Each line needs at least two requests: for the history, and for the statuses. Production accepts 50 requests
+        // a second.
         let seconds = count * 2 * 100 / (50 * share)
         try Terminal.print(
             "\(counted(count, "line")) to ask about, \(list.doneBefore) done before, \(list.wrong) wrong; "

@@ -3,7 +3,7 @@
 import AppStoreModel
 import Synchronization
 
-/// Shows on a terminal the number of done lines of a list, and the remaining time.
+/// Shows the number of processed lines of a list, and the estimated remaining time, if standard error is a terminal.
 final class BackfillProgress: Sendable {
     private struct State {
         var isShown = false
@@ -22,7 +22,8 @@ final class BackfillProgress: Sendable {
         self.total = total
     }
 
-    /// - Parameter skipped: Lines that took no time.
+    /// - Parameter skipped: The number of lines that earlier runs completed. They do not count in the estimate of the
+    ///   remaining time.
     func update(done: Int, skipped: Int, failed: Int) {
         guard Terminal.isErrorInteractive else { return }
         let now = SystemClock.now()

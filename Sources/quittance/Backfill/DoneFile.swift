@@ -5,29 +5,30 @@ import ArgumentParser
 import Foundation
 import Reconciliation
 
-/// A file with the completed lines of a backfill, so that a second run continues after the first.
+/// A file with the completed lines of a backfill, so that a second run continues where the first stopped.
 ///
-/// Each line of the file has the ids of one completed line: an order id, a transaction id, or several transaction ids
-/// of a receipt, separated by commas. Only the file's owner may read the file, because the ids lead to customers.
+/// Each line of this file names one completed line of the backfill's input list by its ids: an order id, a transaction
+/// id, or the transaction ids of a receipt, separated by commas. A new file is readable only by its owner, because the
+/// ids lead to customers.
 final class DoneFile {
     private let path: String
     /// The open file; `nil` if the run writes nothing.
     private let file: FileHandle?
-    /// The entries of earlier runs, some 100 bytes each.
+    /// The entries of earlier runs, some 100 bytes of memory each.
     private let entries: Set<Substring>
 
     /// Reads the entries of earlier runs.
     ///
     /// - Parameter isChanged: Whether the run will add entries.
-    /// - Throws: Wrong usage if the file cannot be read or written.
+    /// - Throws: `ValidationError` if the file cannot be read or written.
     init(_ path: String, isChanged: Bool) throws {
         self.path = path
         do {
             let exists = FileManager.default.fileExists(atPath: path)
             let bytes = exists ? try Data(contentsOf: URL(fileURLWithPath: path)) : Data()
-            // The last line may be truncated if the machine stopped during its write.
+            // The last line may be incomplete if the machine stopped during its write, so only lines with an end count.
             let whole = bytes.lastIndex(of: UInt8(ascii: "\n")).map { bytes[...$0] } ?? Data()
-            // Invalid UTF-8 makes no valid entry, so it is harmless.
+            // A line of invalid UTF-8 equals no entry, so it is harmless.
             entries = Set(String(decoding: whole, as: UTF8.self).split(separator: "\n"))
             file = isChanged ? try Self.open(path, length: whole.count) : nil
         } catch {

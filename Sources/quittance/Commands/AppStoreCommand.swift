@@ -38,12 +38,13 @@ struct AppStoreCommand: AsyncParsableCommand {
             transform: { try Environment.option($0, allowed: [.production, .sandbox]) })
         var environment: Environment?
 
-        /// The maximum duration of a request. A person waits for the answer.
+        /// The maximum duration of a request, short because a person waits for the answer.
         static let limit = Duration.seconds(30)
 
         /// Prints the result of `ask` as JSON.
         ///
-        /// - Throws: Exit status 1 if the App Store refuses, or `ask` returns `nil`.
+        /// - Throws: Exit status 1 if the App Store or the ledger refuses, or `ask` returns `nil`; `ValidationError` if
+        ///   the app has no key, or the environment is not configured.
         func print(
             _ what: String, _ ask: (Reconciler) async throws -> (some Encodable)?
         ) async throws {
@@ -70,7 +71,8 @@ struct AppStoreCommand: AsyncParsableCommand {
             }
         }
 
-        /// A hint about the environment not yet searched for an unknown transaction; empty for any other error.
+        /// If the error is an unknown transaction, a hint that only one environment was searched; empty for any other
+        /// error.
         private func unasked(_ error: any Error) -> String {
             guard (error as? AppStoreAPIError)?.isUnknownTransaction == true else { return "" }
             return environment == .sandbox

@@ -103,7 +103,7 @@ struct BackfillCommand: AsyncParsableCommand {
         return (run, isComplete)
     }
 
-    /// - Throws: Exit status 1 if a backfill of the app is running.
+    /// - Throws: Exit status 1 if another backfill of the app is running, or the ledger cannot be used.
     private func lease(of app: String, in ledger: Ledger) async throws -> BackfillLease {
         do {
             return try await BackfillLease(

@@ -57,8 +57,8 @@ struct Backup: ParsableCommand {
             try composition.warnOfExposure()
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
-            // The journal is installed before the ledger's copy, because a backup without its journal would restore
-            // deleted customers.
+            // The journal is installed before the ledger's copy. Otherwise an interruption could leave a backup without
+            // its journal, and its restoration would bring deleted customers back.
             try copyErasures(composition.erasureJournalPath)
             try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")

@@ -44,8 +44,8 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// Ends the command with status 1 if the ledger cannot be read or written, whatever error the damage causes. Status 2
-/// is reserved for wrong usage and for unwritable output.
+/// Runs `body`, and ends the command with status 1 after any error that has no exit status of its own, because a
+/// damaged ledger can cause all kinds of errors. Status 2 is reserved for wrong usage and for unwritable output.
 func endingOnDamage(_ body: () async throws -> Void) async throws {
     do {
         try await body()
@@ -54,7 +54,7 @@ func endingOnDamage(_ body: () async throws -> Void) async throws {
     }
 }
 
-/// `quittance rebuild`: derives the purchases in a ledger from its documents again.
+/// `quittance rebuild`: derives all purchases in a ledger anew from its documents.
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",

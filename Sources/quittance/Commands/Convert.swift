@@ -129,7 +129,7 @@ private struct Converted {
 }
 
 extension ResponseBodyV2DecodedPayload {
-    /// The members around the purchase, without a counterpart in the legacy form.
+    /// The members around the purchase. They have no counterpart in the legacy form.
     fileprivate func envelope() throws -> [Leftover] {
         var rest = self
         rest.data?.signedTransactionInfo = nil

@@ -58,7 +58,7 @@ struct Copy: AsyncParsableCommand {
         }
     }
 
-    /// Ends the command with status 1 after a transient error or on a full disk, because a later run may succeed.
+    /// Runs the copy. After a transient error or on a full disk, a hint says that the same command can be run again.
     private func run(_ copy: LedgerCopy, at now: Timestamp) async throws -> LedgerCopy.Report {
         var progress = CopyReports()
         do {
@@ -71,7 +71,8 @@ struct Copy: AsyncParsableCommand {
 
     private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
 
-    /// Refuses two addresses of one ledger. Warns if other processes may use a file meanwhile.
+    /// Refuses two addresses of one ledger. Warns if a file cannot be locked, because a server might then use it
+    /// meanwhile.
     private func requireTwo(_ source: any LedgerStorage, _ target: any LedgerStorage) async throws {
         let reports = [try await source.report(), try await target.report()]
         guard reports[0].identity == nil || reports[0].identity != reports[1].identity else { throw Self.isItself }
@@ -82,7 +83,8 @@ struct Copy: AsyncParsableCommand {
 }
 
 extension LedgerLocation {
-    /// Whether both locations are the same file, even by different paths. Databases are compared after they are open.
+    /// Whether both locations are the same file, even by different paths. Two different addresses of one database are
+    /// detected only once both are open.
     fileprivate func isSameFile(as other: LedgerLocation) -> Bool {
         guard case .sqlite(let path) = self, case .sqlite(let otherPath) = other else { return self == other }
         let files = [path, otherPath].map { URL(fileURLWithPath: $0).resolvingSymlinksInPath().path }
@@ -93,12 +95,13 @@ extension LedgerLocation {
 /// Reports the progress and the speed of a copy on standard error.
 private struct CopyReports {
     private let clock = ContinuousClock()
-    /// The first report of the present stage, and the document count of the last printed report.
+    /// The first report of the present stage.
     private var first: LedgerCopy.Progress?
+    /// The document count of the last printed report, or of ``first`` before any.
     private var last = 0
     private var start = ContinuousClock().now
 
-    /// The documents per report: a copy takes some ten seconds for them.
+    /// The number of documents between two printed reports. A copy takes some ten seconds for as many.
     private static let step = 10_000
 
     mutating func report(_ progress: LedgerCopy.Progress) {

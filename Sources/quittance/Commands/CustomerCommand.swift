@@ -47,7 +47,7 @@ struct CustomerCommand: AsyncParsableCommand {
         @Flag(help: "Print one JSON object per customer, and nothing else.")
         var json = false
 
-        /// The number of listed documents: the last weeks of a subscription with a billing problem.
+        /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.
         private static let documents = 10
 
         func run() async throws {

@@ -89,7 +89,8 @@ struct Demo: AsyncParsableCommand {
         let isTemporary = kept == nil
         let removeFiles: @Sendable () -> Void = {
             guard isTemporary else { return }
-            // If a second signal ends the server, the server may still add a file during the removal.
+            // If a second signal ends the server, it may still add a file during the removal, so the removal is
+            // repeated.
             for _ in 0..<Self.removals where FileManager.default.fileExists(atPath: folder) {
                 // If the folder stays nevertheless, it is among the system's temporary files.
                 try? FileManager.default.removeItem(atPath: folder)
@@ -98,7 +99,7 @@ struct Demo: AsyncParsableCommand {
         defer { removeFiles() }
         let party = DemoParty(
             simulator: simulator, simulatorServer: server,
-            // The ledger knows the customers of earlier runs.
+            // The ledger knows the customers of earlier runs, so each run has a new one.
             customer: run == 0 ? "anna" : "anna\(run + 1)", folder: folder, isTemporary: isTemporary, port: port,
             logger: logger, removeFiles: removeFiles)
         do {
@@ -111,7 +112,8 @@ struct Demo: AsyncParsableCommand {
         keepTime(await server.host.reachedTime())
     }
 
-    /// The maximum number of attempts to remove the folder. A ledger has only a few files.
+    /// The maximum number of attempts to remove the folder. Each attempt can fail because of a new file, and a ledger
+    /// has only a few files.
     private static let removals = 10
 
     private static let advice = " Another demo may run; 0 takes a free port."

@@ -6,7 +6,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance jobs`: the pending and the failed jobs of a ledger.
+/// `quittance jobs`: lists the jobs of a ledger, or makes jobs due now.
 struct Jobs: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List what a server still has to ask or do, and retry what failed.",
@@ -52,7 +52,7 @@ struct Jobs: AsyncParsableCommand {
 
         /// Calls `body` with each selected job.
         ///
-        /// - Throws: Exit status 1 if jobs cannot be read; errors of `body`.
+        /// - Throws: Exit status 1, after the last job, if a job is damaged; `LedgerStorageError`; errors of `body`.
         func forEach(in ledger: Ledger, _ body: (Job) async throws -> Void) async throws {
             var cursor: ScanCursor?
             var isDamaged = false
@@ -111,7 +111,7 @@ struct Jobs: AsyncParsableCommand {
             let now = composition.configuration.simulatorClock == nil ? SystemClock.now() : nil
             let left = summary.count - first.count
             for line in summary.lines(at: now, withExamples: left > 0 && !all) { try Terminal.print(line) }
-            // The jobs are read again, because all of them may not fit into memory.
+            // The jobs are read a second time instead of kept, because together they might be too large for the memory.
             if all, left > 0 { return try await filter.forEach(in: ledger) { try Terminal.print($0.line) } }
             for job in first { try Terminal.print(job.line) }
             if left > 0 { try Terminal.print("\(left) more: --all lists all.") }
@@ -171,7 +171,7 @@ struct Jobs: AsyncParsableCommand {
 }
 
 extension Job {
-    /// The job's line in the list. Names and reasons may come from other programs.
+    /// The job's line in the list, made printable because names and reasons may come from other programs.
     fileprivate var line: String {
         let parts = [
             id.kind.rawValue, id.scope.bundleId, id.scope.environment.rawValue, id.name.isEmpty ? "-" : id.name,
@@ -186,7 +186,7 @@ extension Job {
         id.kind == .consumption && ConsumptionQuestion(self)?.state ?? .answered == .answered
     }
 
-    /// The read part of a notification history; `nil` for jobs of other kinds.
+    /// How far a notification history has been read; `nil` for jobs of other kinds.
     private var reading: String? {
         guard id.kind == .notificationHistory else { return nil }
         guard let cursor = HistoryCursor(self), cursor.through.milliseconds > 0 else { return "never read" }
@@ -220,7 +220,8 @@ private struct JobSummary {
         var jobs = 0
         var failed = 0
         var first: Timestamp?
-        /// Counts and example lines by the reason for the failure. The key of jobs without a failure is empty.
+        /// For each reason of a failure, the number of jobs and the line of an example. Jobs without a failure are
+        /// under the empty key.
         var examples: [String: (count: Int, line: String)] = [:]
 
         mutating func add(_ job: Job) {
@@ -238,10 +239,10 @@ private struct JobSummary {
 
     mutating func add(_ job: Job) { counts[job.id.kind.rawValue, default: Count()].add(job) }
 
-    /// The maximum length of a code in bytes. Longer words are no codes.
+    /// The maximum length of a code. A longer first word is not a code.
     private static let maxCodeLength = 40
 
-    /// The code at the beginning of a failure, or `other`, so that there are few reasons.
+    /// The code at the beginning of a failure, or `other`. Whole messages would make too many reasons.
     private static func reason(of failure: String) -> String {
         let code = failure.prefix { $0.isASCII && ($0.isLetter || $0.isNumber) }
         return (1...maxCodeLength).contains(code.count) ? String(code) : "other"

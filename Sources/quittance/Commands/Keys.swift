@@ -124,7 +124,7 @@ struct Keys: AsyncParsableCommand {
 
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
-        // Several keys are parsed and refused here, because the parser would print unexpected arguments.
+        // An array, so that `validate` refuses a second key: the parser's own error would print it.
         @Argument(help: ArgumentHelp("The whole key, or - for standard input. It is not printed.", valueName: "key"))
         var keys: [String] = []
 
@@ -227,15 +227,15 @@ struct Keys: AsyncParsableCommand {
 }
 
 extension APIKey {
-    /// The key's line in the list. Other programs may have written the names.
+    /// The key's line in the list, made printable because other programs may have written the names.
     fileprivate var shown: String {
         "\(id.printable)  \(role.rawValue.printable)  \(bundleId.printable)  \(name.printable)"
     }
 }
 
 extension LedgerStorage {
-    /// Whether a server with this ledger has ever had this app. A server stores a catalogue digest for each of its
-    /// apps.
+    /// Whether the app was ever configured in a server with this ledger. A server stores a catalogue digest for each of
+    /// its apps.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
         let key = CatalogueDigest.key(bundleId)
         return try await load(LedgerQuery([.record(key)])).records[key] != nil

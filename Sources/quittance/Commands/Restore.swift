@@ -8,7 +8,7 @@ import LedgerSQLite
 import PurchaseLedger
 import PurchaseServer
 
-/// `quittance restore`: replaces a ledger by a backup, or begins an epoch after a database was restored.
+/// `quittance restore`: replaces a ledger with a backup, or begins a new epoch of events after a database was restored.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Restore a ledger from a backup. Stop the server first.",
@@ -113,7 +113,7 @@ struct Restore: AsyncParsableCommand {
         try PartialFile.flush(copy.path)
         let old = target.unusedPath(target.path + ".replaced-" + Self.stamp(composition.now()))
         let hadLedger = FileManager.default.fileExists(atPath: target.path)
-        // From here on the files are only renamed.
+        // From here on the files are only renamed, and an interruption must no longer remove the copy.
         interruption.forEach { $0.cancel() }
         try target.replace(by: copy.path, movingTo: old)
         try PartialFile.flushFolder(of: target.path)
@@ -150,9 +150,9 @@ struct Restore: AsyncParsableCommand {
         ])
     }
 
-    /// Adds the epochs of the replaced ledger to the restored ledger, so that existing cursors stay known. Closing the
-    /// replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot be opened, its followers
-    /// begin again.
+    /// Adds the epochs of the replaced ledger to the restored ledger, so that the replaced ledger's cursors stay known.
+    /// Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot be opened,
+    /// followers whose cursors it issued since the backup begin again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]
@@ -180,7 +180,7 @@ struct Restore: AsyncParsableCommand {
 
     /// Repeats the erasures in the journals of the ledger and of the backup.
     ///
-    /// - Returns: The number of erased customers; `nil` without a journal.
+    /// - Returns: The number of erased customers; `nil` if no journal is configured.
     private func eraseAgain(
         _ composition: Composition, _ service: LedgerService, from backup: String?
     ) async throws -> Int? {

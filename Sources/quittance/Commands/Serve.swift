@@ -137,7 +137,8 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Checks that apps and other roots have a ledger, and that a ledger has apps.
+    /// Checks that a configuration with apps, other roots or a simulator's clock has a ledger, and that a configuration
+    /// with a ledger has apps.
     private static func requireLedgerAndApps(_ configuration: ServerConfiguration) throws {
         let error: String? =
             switch (configuration.database == nil, configuration.apps.isEmpty, configuration.roots.isEmpty) {

@@ -13,7 +13,8 @@ struct ServerOptions: ParsableArguments {
         completion: .file(extensions: ["json"]))
     var config: String?
 
-    // The type is text, because the parser's own error would repeat the value, which may have a password.
+    // Declared as text and parsed by `validate`, because the parser's own error would repeat the value, which may
+    // contain a password.
     @Option(
         help: ArgumentHelp(
             """
@@ -91,7 +92,7 @@ struct AppStoreServerOptions: ParsableArguments {
 
     /// - Parameter warn: Called if this option allows an insecure address. By default, the warning goes to standard
     ///   error.
-    /// - Throws: Wrong usage if an address is insecure, and this option is not set.
+    /// - Throws: `ValidationError` if an address is insecure, and this option is not set.
     func check(
         _ configuration: ServerConfiguration, warn: (String) -> Void = { Terminal.report($0) }
     ) throws {

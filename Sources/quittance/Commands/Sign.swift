@@ -60,7 +60,7 @@ struct Sign: AsyncParsableCommand {
 
         /// Prints the result of `sign` as JSON.
         ///
-        /// - Throws: Exit status 1 if the signer refuses.
+        /// - Throws: Exit status 1 if the signer refuses; `ValidationError` if there is no readable key.
         func print(
             _ sign: (StoreKitSigner, _ nonce: String, _ now: Timestamp) throws -> SignatureBody
         ) throws {

@@ -140,7 +140,8 @@ struct Simulate: AsyncParsableCommand {
         guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: omit it if there is none.") }
     }
 
-    /// Checks that the ports of the options are distinct. Each port 0 becomes a different free port.
+    /// Checks that the ports of the options are valid and distinct. Several may be 0, because each 0 becomes a
+    /// different free port.
     static func requireDistinct(_ ports: [(option: String, port: Int)]) throws {
         if let wrong = ports.first(where: { !(0...65_535).contains($0.port) }) {
             throw ValidationError("--\(wrong.option) takes a number from 0 to 65535.")

@@ -134,7 +134,7 @@ extension Environment {
         return environment
     }
 
-    /// The name in the help: Apple's name, but with a small first letter.
+    /// The name in the help: Apple's name, with the first letter in lower case.
     private var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
 }
 

@@ -45,7 +45,8 @@ struct Watch: AsyncParsableCommand {
     @Flag(help: "Print the first answer, and end.")
     var once = false
 
-    /// The pause between two requests. A change is shown soon, and the load on the server stays low.
+    /// The pause between two requests: short enough to show a change soon, and long enough to keep the load on the
+    /// server low.
     private static let interval = Duration.milliseconds(500)
 
     /// The timeout of a request, until its answer has arrived.

@@ -6,8 +6,8 @@ import Logging
 import PurchaseLedger
 import PurchaseServer
 
-/// Builds the ledger, the verifier and the server of a configuration. The composition passes the machine's clocks,
-/// randomness and network to them. No other code accesses these directly.
+/// Builds the ledger, the verifier and the server of a configuration. These parts get the machine's clocks, randomness
+/// and network from here, so that tests can pass others.
 struct Composition {
     let configuration: ServerConfiguration
     /// The simulator whose time the server takes; `nil` for the machine's time.
@@ -31,11 +31,12 @@ struct Composition {
     /// - Parameters:
     ///   - use: ``LedgerUse/serving`` or ``LedgerUse/working``.
     ///   - share: The share of Apple's rate limits to use, in percent.
-    ///   - trustsOtherRoots: Whether documents of roots count although these roots are not configured now.
+    ///   - trustsOtherRoots: Whether to accept a ledger with documents of roots that are not configured now. These
+    ///     documents then count.
     ///   - warn: Called with warnings about the keys' files. By default, warnings go to standard error.
     ///   - body: Receives the service, and the composition with its time.
-    /// - Throws: Wrong usage; exit status 1 if the ledger cannot be used, with the reason on standard error; errors of
-    ///   `body`.
+    /// - Throws: `ValidationError`; exit status 1 if the ledger cannot be used, with the reason on standard error;
+    ///   errors of `body`.
     func run<Output>(
         _ use: LedgerUse, share: Int = 100, trustsOtherRoots: Bool = false, _ logger: Logger,
         warn: (String) -> Void = { Terminal.report($0) },
@@ -47,7 +48,7 @@ struct Composition {
         let isServer = use == .serving
         return try await withStorage(use, waiting: isServer ? logger : nil) { storage in
             if isServer { await report(storage, to: logger) }
-            // A simulator's clock is not judged.
+            // Only the machine's clock is judged. A simulator's clock is wrong on purpose.
             let isJudged = isServer && composition.simulatorClock == nil
             let judge = isJudged ? ClockJudge(now: SystemClock.now, clock: clock) : nil
             var service = composition.service(storage, verifier, judge: judge)

@@ -2,25 +2,25 @@
 
 import PurchaseLedger
 
-/// Opens a server's database, and waits for an unreachable database, because machines and containers start in any
-/// order.
+/// Opens a server's database. If the database is unreachable, waits for it, because machines and containers start in
+/// any order.
 ///
 /// Until the server listens, a signal ends the process, and thus the wait.
 struct DatabaseWait<Time: Clock<Duration>>: Sendable {
-    /// The maximum wait: the time for PostgreSQL to start after a crash, or for a host name to become known.
+    /// The maximum wait: long enough for PostgreSQL to start after a crash, or for a host name to become known.
     static var timeout: Duration { .seconds(60) }
 
     /// The pause between two attempts.
     static var pause: Duration { .seconds(1) }
 
     let clock: Time
-    /// Whether the database does not answer at all. Any other failure needs a person, such as a wrong password or a
-    /// missing database.
+    /// Whether the database does not answer at all. Any other failure, such as a wrong password or a missing database,
+    /// needs a person.
     let isAway: @Sendable () async -> Bool
     /// Called once, with the reason for the wait.
     let onWait: @Sendable (String) -> Void
 
-    /// - Throws: The error of `open`, at once if the database answers.
+    /// - Throws: The error of `open`: without a wait if the database answers, otherwise after ``timeout``.
     func open<Storage>(_ open: () async throws -> Storage) async throws -> Storage {
         let deadline = clock.now.advanced(by: Self.timeout)
         var waits = false

@@ -8,7 +8,7 @@ enum LedgerUse {
     case working
     /// Changes nothing, not even a file.
     case reading
-    /// Like ``reading``, but without warnings, because the command then opens the ledger a second time.
+    /// Like ``reading``, but without warnings: the command opens the ledger again afterwards, and warns only then.
     case inspecting
     /// Reads the whole ledger. No server may use its file meanwhile.
     case copyingFrom

@@ -11,9 +11,9 @@ import PurchaseServer
 struct Migration: Sendable {
     /// The completed steps, a sentence each.
     var done: [String]
-    /// The safety warnings, a sentence each.
+    /// Warnings about risks, a sentence each.
     var warnings: [String]
-    /// The missing part and its remedy; `nil` if nothing is missing.
+    /// What the ledger still lacks, for example a quarter's table, and how to add it; `nil` if nothing is missing.
     var missing: String?
 }
 
@@ -22,9 +22,9 @@ extension Composition {
     /// Creates or upgrades the ledger of a database, as the owner of its tables.
     ///
     /// - Parameter role: A role that gets the rights of a server; `nil` for none.
-    /// - Returns: The completed steps, the warnings and the missing part.
-    /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. Wrong usage unless the ledger is
-    ///   in a database.
+    /// - Returns: The completed steps, the warnings, and what the ledger still lacks.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. `ValidationError` if the ledger is
+    ///   not in a database.
     func migrate(servingAs role: String?) async throws -> Migration {
         guard case .postgresql(let uri) = configuration.database else {
             throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")
@@ -51,8 +51,8 @@ extension Composition {
         return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
     }
 
-    /// The maximum number of attempts to add the tables of quarters, before the lock of a concurrent session is
-    /// reported. Each attempt waits 2 seconds for the lock.
+    /// The maximum number of attempts to add the tables of quarters, before the failure is reported. Each attempt waits
+    /// at most 2 seconds for the lock of a concurrent session.
     private static let quarterAttempts = 5
 
     private static func sentence(from before: Int?, to after: Int) -> String {

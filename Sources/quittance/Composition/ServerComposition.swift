@@ -71,7 +71,7 @@ extension Composition {
     /// The signer with the apps' In-App Purchase keys.
     ///
     /// - Parameter warn: Called with warnings for the operator. By default, warnings go to standard error.
-    /// - Throws: Wrong usage if a key cannot be read.
+    /// - Throws: `ValidationError` if a key cannot be read.
     func signing(warn: (String) -> Void = { Terminal.report($0) }) throws -> AppSigning {
         configuration.keyWarnings.forEach(warn)
         let keys = try asUsage("inAppPurchaseKey.file ") { try AppSigning.keys(of: configuration.apps) }

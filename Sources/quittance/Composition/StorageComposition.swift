@@ -16,8 +16,8 @@ extension Composition {
     /// Opens the ledger, lets `body` use it, and closes it.
     ///
     /// - Parameter logger: Logs that a server waits for an unreachable database. If `nil`, the command fails at once.
-    /// - Throws: Exit status 1 if the ledger cannot be opened; wrong usage if the ledger does not exist; errors of
-    ///   `body`.
+    /// - Throws: Exit status 1 if the ledger cannot be opened; `ValidationError` if the ledger does not exist; errors
+    ///   of `body`.
     func withStorage<Output>(
         _ use: LedgerUse, waiting logger: Logger? = nil, _ body: (any LedgerStorage) async throws -> Output
     ) async throws -> Output {
@@ -87,7 +87,8 @@ extension Composition {
         }
     }
 
-    /// Throws wrong usage if no ledger is configured, or the ledger's file does not exist.
+    /// Throws `ValidationError` if no ledger is configured, or the ledger's file does not exist. Whether a database
+    /// exists is not checked.
     func requireLedger() throws {
         if case .postgresql = configuration.database { return }
         _ = try existingLedger()
@@ -95,7 +96,7 @@ extension Composition {
 
     /// The path of the ledger's existing file.
     ///
-    /// - Throws: Wrong usage if the file is missing, or the ledger is not in a file.
+    /// - Throws: `ValidationError` if the file is missing, or the ledger is not in a file.
     func existingLedger() throws -> String {
         let path = try ledgerFile()
         guard FileManager.default.fileExists(atPath: path) else {
@@ -106,7 +107,7 @@ extension Composition {
 
     /// The path of the ledger's file, which may be missing.
     ///
-    /// - Throws: Wrong usage if the ledger is in a database, or no ledger is configured.
+    /// - Throws: `ValidationError` if the ledger is in a database, or no ledger is configured.
     func ledgerFile() throws -> String {
         switch configuration.database {
         case .sqlite(let path): return path
@@ -123,10 +124,11 @@ extension Composition {
         }
     }
 
-    /// The suffix of the journal of erasures, after the name of the ledger's file.
+    /// The end of the name of the journal of erasures, appended to the name of the ledger's file.
     static let erasuresEnding = "-erasures"
 
-    /// The path of the journal of erasures; `nil` for a database without the setting `erasureJournal`.
+    /// The path of the journal of erasures: from the setting `erasureJournal`, or beside the ledger's file. `nil` if
+    /// there is neither.
     var erasureJournalPath: String? {
         if let path = configuration.erasureJournal { return URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
         guard case .sqlite(let path) = configuration.database else { return nil }
@@ -184,7 +186,8 @@ extension Composition {
         for warning in report.warnings { logger.warning("\(warning)") }
     }
 
-    /// The maximum tolerated difference between the clocks of servers. Documents are a second old when they arrive.
+    /// The maximum tolerated difference between this machine's clock and the database's. Documents are about a second
+    /// old when they arrive, so with such a difference they hardly seem to come from the future.
     private static let clockTolerance = Duration.seconds(1)
 }
 
@@ -221,7 +224,7 @@ extension Composition {
         }
     }
 
-    /// The timeout of a request during a copy. A copy has no waiting client, and a request may read a page of 500
+    /// The timeout of a request during a copy. No client waits for a copy, and a request may read a page of 500
     /// records, count all documents or gather statistics. Only a database that hangs takes longer.
     private static let copyLimit = Duration.seconds(300)
     #else

@@ -29,7 +29,7 @@ extension Composition {
 }
 
 extension TrustRoots {
-    /// The roots in the files, or Apple's roots without files.
+    /// The roots in the files, together with Apple's if `besidesApple` is true. Without files, only Apple's roots.
     ///
     /// - Parameter setting: The setting or option that has the paths.
     fileprivate init(at paths: [String], besidesApple: Bool, setting: String) throws {

@@ -3,17 +3,17 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The information about a customer, or about a purchase without a customer, for a person.
+/// The information about a customer, or about a purchase without a customer, for support staff.
 struct SupportCard {
-    /// The customer's id in the title, or the purchase's original transaction id.
+    /// The id in the title: one of the customer's ids, or the purchase's original transaction id.
     let id: String
     let bundleId: String
     /// All ids of the customer; empty for a purchase that belongs to no customer.
     let ids: [String]
-    /// The answers by environment, without environments that have no purchases.
+    /// The answers by environment, for the environments with purchases.
     let answers: [Environment: Ledger.CustomerAnswer]
 
-    /// The number of listed purchases without `--all`: they fit on a screen.
+    /// The number of listed purchases without `--all`, so that the list fits on a screen.
     private static let listed = 20
 
     /// The chains of the purchases.

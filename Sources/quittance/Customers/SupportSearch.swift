@@ -6,7 +6,7 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// Searches a ledger for the customers and purchases of an id.
+/// Searches a ledger for the customers and purchases with a given id.
 struct SupportSearch {
     let service: LedgerService
     let apps: [String]
@@ -27,13 +27,13 @@ struct SupportSearch {
         }
     }
 
-    /// The maximum duration of a request. A person waits for the answer.
+    /// The maximum duration of a request, short because a person waits for the answer.
     private static let limit = Duration.seconds(30)
 
     /// Whether a text has the form of an order id.
     static func isOrder(_ text: String) -> Bool { HistoryQuestion.isOrderId(text) }
 
-    /// The customers and transactions of all apps with this id.
+    /// The customers and transactions with this id, of all apps.
     func found(by id: String) async throws -> [Found] {
         var found: [Found] = []
         for app in apps {
@@ -52,7 +52,8 @@ struct SupportSearch {
             for environment in environments {
                 let scope = LedgerScope(bundleId: app, environment: environment)
                 var chain = try await service.ledger.chain(of: TransactionKey(id, in: scope))
-                // The ledger may know a purchase without its first transaction.
+                // The ledger may know a purchase without its first transaction, whose id is then known only as the
+                // purchase's original transaction id.
                 if chain == nil { chain = try await service.ledger.chain(ChainKey(id, in: scope)) }
                 if let chain { found.append(.purchase(chain.key, transactionId: id)) }
             }
@@ -63,7 +64,8 @@ struct SupportSearch {
     /// The purchases of an order id in production. The App Store looks up the order, because no document has its id.
     ///
     /// - Parameter reconcilers: The reconcilers of production, a reconciler per app.
-    /// - Throws: Exit status 1 if the App Store knows the order, and the ledger has none of its transactions.
+    /// - Throws: Exit status 1 if the App Store knows the order, but the ledger has none of its transactions; errors of
+    ///   the App Store and of the ledger.
     func found(byOrder id: String, _ reconcilers: [LedgerScope: Reconciler]) async throws -> [Found] {
         var found: [Found] = []
         for (scope, reconciler) in reconcilers where apps.contains(scope.bundleId) {

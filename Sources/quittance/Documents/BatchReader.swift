@@ -53,23 +53,25 @@ enum Batch: Sendable {
     }
 }
 
-/// Reads an input in batches, so that memory is needed for one document only.
+/// Reads an input in batches, so that a long list is never in memory as a whole.
 ///
 /// The input is either one document or a list with a document per line. A single document may have many lines, such as
 /// wrapped base64. If the first line is a whole document and more text follows, the input is a list. Otherwise the
-/// reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, the input is a list if any line is
-/// a document. A longer input is a list too, because it exceeds the size of any document.
+/// reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, it is a list if it has several
+/// lines and any of them is a whole document. A longer input must be a list, because it exceeds the size of any
+/// document.
 struct BatchReader: Sequence, IteratorProtocol {
     private var file: InputFile?
     private var failure: InputError?
-    /// The bytes read so far. All bytes from `start` on are not yet returned.
+    /// The bytes read so far. Those from `start` on have not been returned yet.
     private var bytes: [UInt8] = []
     private var start = 0
     /// The number of the line that begins at `start`.
     private var line = 1
     private var isList: Bool
 
-    /// The size of a batch in bytes, unless a single line is longer. The batch holds some 50 tokens, which take 2 ms.
+    /// The size of a batch in bytes, unless a single line is longer. Such a batch holds some 50 tokens, which take 2 ms
+    /// to verify.
     private static let size = 1 << 18
 
     /// Opens a file, or standard input if `path` is `-` or `nil`.
@@ -84,7 +86,7 @@ struct BatchReader: Sequence, IteratorProtocol {
         }
     }
 
-    /// Whether ``next()`` would return without waiting for input.
+    /// Whether input is available. ``next()`` may still have to wait for the rest of a line.
     var isReady: Bool { isList && bytes.count - start > Self.size || file?.isReady ?? true }
 
     /// The next batch; `nil` at the end. Waits for input.
@@ -138,7 +140,7 @@ extension BatchReader {
         return isList
     }
 
-    /// The first line with a document, once more text follows the line.
+    /// The first line that is not blank; `nil` until more text follows the line.
     private var firstLine: ArraySlice<UInt8>? {
         guard let begin = bytes.firstIndex(where: { !$0.isWhiteSpace }),
             let end = bytes.indexOfFirst(UInt8(ascii: "\n"), from: begin),
@@ -166,7 +168,7 @@ extension ArraySlice<UInt8> {
     fileprivate var isComplete: Bool {
         Document.documents(in: self).contains { document in
             switch document {
-            // Any other text that looks like a receipt is only a part of a receipt.
+            // Base64 that cannot be decoded as a receipt is a part of one, such as a line of a wrapped receipt.
             case .success(.receipt(let receipt)): (try? SignedReceipt(decoding: receipt)) != nil
             case .success: true
             case .failure: false
@@ -188,8 +190,8 @@ extension BatchReader {
         }
     }
 
-    /// The end of the last line within a batch, or of the first line if this line is longer; `nil` if the line has no
-    /// end yet.
+    /// The end of the last line within a batch, or of the first line if this line is longer than a batch; `nil` if the
+    /// line has no end yet.
     private var endOfLines: Int? {
         let newline = UInt8(ascii: "\n")
         let last = bytes[start...].prefix(Self.size).lastIndex(of: newline)

@@ -5,7 +5,7 @@ import AppStoreTrust
 import Foundation
 import Synchronization
 
-/// Verifies the documents of an input on all cores, and prints the answers in their order.
+/// Verifies the documents of an input on all cores, and prints the answers in the order of the documents.
 struct BatchVerification: Sendable {
     let verifier: AppStoreVerifier
     let device: DeviceIdentifier?
@@ -13,7 +13,7 @@ struct BatchVerification: Sendable {
     let explain: Bool
     let json: Bool
 
-    /// The number of batches in memory: two per core, so that each core has a next batch.
+    /// The number of batches in memory: two per core, so that each core always has the next batch ready.
     private static let width = 2 * ProcessInfo.processInfo.activeProcessorCount
 
     /// Verifies all documents.
@@ -26,7 +26,7 @@ struct BatchVerification: Sendable {
         while let batch = input.next() {
             tasks.append(Task { await answer(to: batch) })
             // Prints all answers before it waits for input, because the program at the other end of a pipe may need
-            // them.
+            // them before it writes more.
             while tasks.count >= Self.width || !tasks.isEmpty && !input.isReady {
                 try printer.print(await tasks.removeFirst().value)
             }
@@ -64,14 +64,14 @@ struct BatchVerification: Sendable {
     }
 }
 
-/// The output for a batch, and its status.
+/// The output for a batch, and the worst status of its documents.
 private struct BatchAnswer: Sendable {
     var output = Output()
     var status = VerifyStatus.verified
     var documents = 0
 }
 
-/// Prints answers. Prints the progress too, if only standard error is a terminal.
+/// Prints answers. Prints the progress too, if standard error is a terminal and standard output is not.
 private struct AnswerPrinter {
     private(set) var status = VerifyStatus.verified
     private var documents = 0
@@ -79,7 +79,7 @@ private struct AnswerPrinter {
     private var shown = 0
     private let showsProgress = Terminal.isErrorInteractive && !Terminal.isInteractive
 
-    /// The number of documents between two counts: a tenth of a second.
+    /// The number of documents between two counts. They take about a tenth of a second.
     private static let step = 2_000
 
     mutating func print(_ answer: BatchAnswer) throws {

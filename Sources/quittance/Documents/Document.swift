@@ -10,8 +10,8 @@ enum Document {
     case receipt([UInt8])
     case transactionReceipt(TransactionReceipt, [UInt8])
     case jws([UInt8])
-    /// JSON with more than the signed document inside, such as a decoded payload or a verifyReceipt answer. `signed` is
-    /// the document inside, or the reason why there is none.
+    /// JSON with members of interest besides any signed document inside, such as a decoded payload or a verifyReceipt
+    /// answer. `signed` is the document inside, or the reason why there is none.
     indirect case json(JSONValue, signed: Result<Document, InputError>)
 }
 
@@ -60,7 +60,8 @@ extension Document {
         }
     }
 
-    /// The App Store Server API's answer about a test notification. The answer has more members than the notification.
+    /// The App Store Server API's answer about a test notification, as JSON, because it has more members than the
+    /// notification.
     private static func testAnswer(_ bytes: ArraySlice<UInt8>, _ form: InputForm) -> JSONValue? {
         guard form.steps.first == .jsonMember, let json = json(bytes), json["sendAttempts"] != nil else { return nil }
         return json

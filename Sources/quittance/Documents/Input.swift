@@ -23,7 +23,7 @@ enum Input {
 
 /// An open file, pipe or terminal that is read to its end.
 struct InputFile {
-    /// The file's path, for errors.
+    /// The file's path or `standard input`, for errors.
     let name: String
     private let descriptor: Int32
 

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The kind of a JSON object among Apple's payloads, requests and responses, with the members known to this version.
+/// A JSON object that was recognised as one of Apple's payloads, requests or responses, with the members known to this
+/// version.
 struct JSONDocument {
     /// The kind in JSON output.
     let kind: String

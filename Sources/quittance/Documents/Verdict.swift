@@ -210,8 +210,8 @@ extension JSONWriter {
         }
     }
 
-    /// The properties of a document besides its payload. Null means that the document lacks the property, or does not
-    /// sign it.
+    /// The properties of a document besides its payload. Null means that the document lacks the property, or that the
+    /// property is not signed.
     fileprivate mutating func summary(
         _ kind: String, _ environment: String?, bundleId: String?, signed date: Timestamp?
     ) {

@@ -4,12 +4,12 @@ import Foundation
 import Logging
 import PurchaseServer
 
-/// The files that a server opens in addition to its connections: the ledger, event queues, connections to OCSP
-/// responders.
+/// The number of files that a server may open in addition to its connections: the ledger, event queues, connections to
+/// OCSP responders.
 private let otherFiles = 200
 
 /// Raises this process's limit of open files, as far as the system allows. Otherwise file descriptors would run out
-/// before connections, because the default of many systems is 1,024.
+/// before the maximum number of connections is reached, because the default of many systems is 1,024.
 func allowOpenFiles(for connections: Int, _ logger: Logger) {
     var limit = rlimit()
     #if canImport(Darwin)

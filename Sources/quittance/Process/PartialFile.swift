@@ -28,8 +28,8 @@ struct PartialFile {
         close(file)
     }
 
-    /// Flushes the file, renames it to `target`, and flushes the folder. The file takes over the owner of a replaced
-    /// file, if this user is allowed to change the owner.
+    /// Flushes the file, renames it to `target`, and flushes the folder. The file takes over the owner and the group of
+    /// a replaced file, if this user is allowed to change them.
     func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
         if replacing {
@@ -37,8 +37,8 @@ struct PartialFile {
             if stat(target, &status) == 0 { _ = chown(path, status.st_uid, status.st_gid) }
             guard rename(path, target) == 0 else { throw Failure("Cannot write \(target)") }
         } else {
-            // Unlike `rename`, `link` never replaces a file that was created meanwhile. Some file systems have no hard
-            // links.
+            // Unlike `rename`, `link` never replaces a file that was created meanwhile. On a file system without hard
+            // links it fails, so the message names --force.
             guard link(path, target) == 0 else { throw Failure("Cannot create \(target) without --force") }
             unlink(path)
         }

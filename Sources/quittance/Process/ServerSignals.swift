@@ -7,9 +7,9 @@ import Synchronization
 /// Handles the signals that the server itself does not handle: SIGHUP, and a second SIGINT or SIGTERM.
 ///
 /// Until the server listens, SIGINT and SIGTERM end the process as usual. No code here ignores SIGINT or SIGTERM,
-/// because a signal before the server's own handler would then be lost.
+/// because a signal that arrives before the server installs its own handlers would then be lost.
 enum ServerSignals {
-    /// The signal sources, which work until the process ends.
+    /// The signal sources, kept so that they work until the process ends.
     private static let handlers = Mutex<[any DispatchSourceSignal]>([])
 
     /// Ignores SIGHUP, which would end the process. Call this method first.
@@ -46,8 +46,8 @@ enum ServerSignals {
 
 /// Decides which stop signal ends the server at once.
 struct StopSignals {
-    /// The interval after the first signal in which a further signal counts as a repetition. `timeout` sends each
-    /// signal twice, to the process and to its group. An impatient person is slower.
+    /// The interval after the first signal in which a further signal counts as a repetition. The command `timeout`
+    /// sends each signal twice, to the process and to its group. An impatient person is slower.
     static let repetition = Duration.milliseconds(500)
 
     private var first: ContinuousClock.Instant?

@@ -114,7 +114,7 @@ struct DemoGuide: Sendable {
     }
 }
 
-/// A request of a demo: as a command line for people, and as an HTTP request of the demo.
+/// A request of a demo: as a command line that people can repeat, and as an HTTP request that the demo makes.
 private struct DemoRequest: Sendable {
     private let address: String
     private let key: String?
@@ -122,7 +122,7 @@ private struct DemoRequest: Sendable {
     /// The number of shown characters of the answer; `nil` for all of it.
     private let characters: Int?
 
-    /// The maximum size of an answer in bytes: a customer with all notifications of a day.
+    /// The maximum size of an answer in bytes, enough for a customer with all notifications of a day.
     private static let answerLimit = 1 << 20
 
     private static let timeout = TimeAmount.seconds(60)
@@ -148,7 +148,7 @@ private struct DemoRequest: Sendable {
         return whole.count <= String.terminal ? whole : parts.joined(separator: " \\\n  ")
     }
 
-    /// The part of an answer shown by the command line.
+    /// The part of an answer that the command line would show: the first line, cut if necessary.
     func shown(_ answer: String) -> String {
         let answer = answer.split(separator: "\n").first ?? ""
         return String(characters.map { answer.prefix($0) } ?? answer)

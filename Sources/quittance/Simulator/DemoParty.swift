@@ -28,7 +28,7 @@ struct DemoParty: Sendable {
 
     /// Runs the services until the process receives SIGTERM or SIGINT, or SIGHUP because its terminal is closed.
     ///
-    /// - Throws: `SimulatorListeningError` or `ListeningError` if a port is in use.
+    /// - Throws: `SimulatorListeningError` or `ListeningError` if a port cannot be used; ``DemoFailure``.
     func run() async throws {
         let (storePorts, store) = AsyncStream<[SimulatorListener: Int]>.makeStream()
         let (guides, guide) = AsyncStream<DemoGuide>.makeStream()
@@ -116,7 +116,7 @@ struct DemoParty: Sendable {
         handout.serverPort = port
         try handout.write(to: folder)
         let file = "\(folder)/\(SimulatorFolder.configurationFile)"
-        // The process's environment variables are for a different server.
+        // The process's environment variables are not read, because they are for a different server.
         var configuration = try ServerConfiguration(file: Input.read(file), variables: [:])
         configuration.file = file
         configuration.requestLog = .errors
@@ -126,15 +126,15 @@ struct DemoParty: Sendable {
         return composition
     }
 
-    /// Adds a customer to the App Store, and to the ledger under the same name. The app attaches an account token to
-    /// purchases. This token is the server's id of the customer, and the name is its alias.
+    /// Adds a customer to the App Store, and to the ledger under the same name. In the ledger, the customer's id is the
+    /// account token that the app attaches to purchases, and the name is an alias.
     private func addCustomer(to ledger: Ledger, of app: String, at now: Timestamp) async throws {
         let body = Array("{\"name\":\"\(customer)\"}".utf8)
         let response = await simulatorServer.host.update { $0.control("POST", "/customers", body, at: $1) }
         let answer = try JSONValue(parsing: response.body)
         let account = answer["customer"]?["appAccountToken"]?.string ?? ""
         let scope = LedgerScope(bundleId: app, environment: .production)
-        // With the customer's consent, the server answers refund requests too.
+        // With the customer's consent, the server also answers consumption requests, which follow refund requests.
         _ = try await ledger.recordConsent(true, of: account, in: scope, at: now)
         _ = try await ledger.addAlias(customer, to: account, in: scope, at: now)
     }

@@ -5,8 +5,8 @@
 import AppStoreModel
 
 extension JSONValue {
-    /// The document for people who edit it. An object or array that fits on a line takes one line. A longer object or
-    /// array has a line per member.
+    /// The document for people who edit it. Below the outermost level, an object or array that fits on a line takes one
+    /// line. Any other object or array has a line per member.
     var indentedText: String { text(indentedBy: 0) }
 
     /// The maximum length of a line in characters.

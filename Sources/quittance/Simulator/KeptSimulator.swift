@@ -3,24 +3,24 @@
 import AppStoreModel
 import AppStoreSimulator
 
-/// The stored state of a simulator between two runs, so that a ledger stays usable: its keys, and the counters that
-/// keep identifiers and times unique.
+/// The state that a simulator stores between two runs: its keys, and the counters that keep identifiers and times
+/// unique. The next run can therefore continue with the same ledger.
 ///
 /// Customers, purchases and notifications are not stored.
 struct KeptSimulator: Sendable {
     var keys: SimulatorKeys
-    /// The seed of the identifiers, together with ``run``.
+    /// Together with ``run``, the seed of the identifiers.
     var seed: UInt64
     /// The number of earlier runs.
     var run: UInt64 = 0
     /// The latest time of the simulator. No signature has a later time.
     var time: Timestamp
 
-    /// The allowed run numbers: a hundred runs a day for a lifetime. Higher numbers would lead to identifiers outside
-    /// their range.
+    /// The allowed run numbers: enough for a hundred runs a day for a lifetime. Higher numbers would lead to
+    /// identifiers outside their range.
     private static let runs: ClosedRange<UInt64> = 0...3_000_000
 
-    /// The format of ``json``.
+    /// The version of the format of ``json``.
     private static let version = JSONValue.number("1")
 
     /// The same simulator in its next run.
@@ -42,7 +42,7 @@ extension KeptSimulator {
 
     /// Reads ``json``.
     ///
-    /// - Throws: ``SimulatorFolderError``, without any part of the keys.
+    /// - Throws: ``SimulatorFolderError``, whose text contains no part of the keys.
     init(_ json: JSONValue) throws(SimulatorFolderError) {
         guard json["version"] == Self.version else {
             throw SimulatorFolderError("Another version of Quittance wrote it.")

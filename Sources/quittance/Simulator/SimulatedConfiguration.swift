@@ -16,14 +16,16 @@ struct SimulatedConfiguration {
     /// The server's port; `nil` for the default.
     var port: Int?
 
-    /// The entitlement of all products except consumables. A simulator does not know the app's own names.
+    /// The entitlement of all products except consumables. A simulator does not know the names of the app's own
+    /// entitlements.
     private static let entitlement = "pro"
 
     /// The levels that a server accepts.
     private static let levels = 1...10_000
 
-    /// The file's configuration, updated for this simulator. Addresses, roots and key are replaced, and missing
-    /// products are added. All other members stay, because people may have written them.
+    /// The file's configuration, updated for this simulator. The values that the simulator determines are replaced,
+    /// such as addresses, roots and the API key. Missing products are added. All other members stay, because people may
+    /// have written them.
     ///
     /// - Parameter file: The document in the file; `nil` if there is no file.
     func updating(_ file: JSONValue?) -> JSONValue {
@@ -87,7 +89,8 @@ extension JSONValue {
     /// Whether an existing member of an object is kept or replaced.
     fileprivate enum Presence { case keep, set }
 
-    /// A member of an object. Setting replaces the member in its place, or appends a missing member.
+    /// A member of an object. Setting replaces an existing member in its place if the presence is `set`, and appends a
+    /// missing member.
     fileprivate subscript(_ name: String, _ presence: Presence) -> JSONValue? {
         get { self[name] }
         set {

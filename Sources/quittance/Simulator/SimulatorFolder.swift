@@ -6,7 +6,7 @@ import Foundation
 
 /// The folder of a simulator: files for a server under test, and the simulator's stored state between two runs.
 ///
-/// No other simulator may use the folder meanwhile.
+/// A lock keeps other simulators out of the folder meanwhile.
 final class SimulatorFolder: Sendable {
     /// The file with the keys and the other stored state.
     static let keysFile = "simulator-keys.json"
@@ -41,7 +41,7 @@ final class SimulatorFolder: Sendable {
 
     /// Opens the folder of `--out`.
     ///
-    /// - Throws: Wrong usage if the folder cannot be used.
+    /// - Throws: `ValidationError` if the folder cannot be used.
     convenience init(option path: String) throws {
         do throws(SimulatorFolderError) {
             try self.init(path)
@@ -86,7 +86,8 @@ final class SimulatorFolder: Sendable {
         try write(simulator.json.compactText + "\n", to: Self.keysFile)
     }
 
-    /// Advice about a ledger whose documents other keys have signed; `nil` if there is no ledger.
+    /// The warning for a run with new keys, if the folder has a ledger, whose documents were signed with other keys;
+    /// `nil` if there is no ledger.
     var ledgerWarning: String? {
         guard has(Self.ledgerFile) else { return nil }
         guard has(Self.keysFile) else {

@@ -7,7 +7,7 @@ import Logging
 import PurchaseServer
 import SimulatorServer
 
-/// The values of a simulator for a server under test, as text for people and as files.
+/// The addresses, ids and keys that a server under test needs to use a simulator, as text for people and as files.
 struct SimulatorHandout {
     private let members: [(name: String, value: String)]
     private let roots: SimulatorRoots
@@ -86,8 +86,8 @@ struct SimulatorHandout {
             """
     }
 
-    /// Removes the last file of the previous run. A script that waits for this file must not use the files of the
-    /// previous run.
+    /// Removes the file that the previous run wrote last. A script that waits for this file must not use the files of
+    /// the previous run.
     ///
     /// - Throws: ``SimulatorFolderError`` if a file cannot be removed, or if the folder is not a simulator's.
     static func prepare(_ folder: SimulatorFolder) throws(SimulatorFolderError) {
@@ -109,8 +109,8 @@ struct SimulatorHandout {
     private static let variablesFile = "simulator.env"
     private static let valuesFile = "simulator.json"
 
-    /// The file of the previous run's API key. The key's id is among the values that the run wrote. Apple's keys have
-    /// file names of the same form, and are not touched.
+    /// The file of the previous run's API key. Its name comes from the key id among the values that the run wrote,
+    /// because the files of Apple's keys have names of the same form and must not be touched.
     private static func lastKeyFile(in folder: URL) -> URL? {
         guard let id = values(in: folder)?["keyId"]?.string, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")

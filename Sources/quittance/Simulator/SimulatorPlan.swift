@@ -8,24 +8,24 @@ import Logging
 /// The settings of a command's simulator.
 struct SimulatorPlan {
     var catalogue: StoreCatalogue
-    /// The seed of identifiers and the API key, together with the published keys; `nil` for new identifiers and keys in
-    /// each run.
+    /// Determines the identifiers and the API key. With a seed, the keys of the certificates are the published ones.
+    /// `nil` for new identifiers in each run, and for the keys in the folder or new keys.
     var seed: UInt64?
-    /// The first time; `nil` for the machine's time, or for the earliest time that the folder allows.
+    /// The first time; `nil` for the machine's time or, if it is later, the earliest time that the folder allows.
     var start: Timestamp?
     var speed: Double
     var faults = Faults.none
     /// Configures the store, as the developer does with the forms of App Store Connect.
     var configure: (inout SimulatedStore) -> Void = { _ in }
 
-    /// Creates the simulator. The folder then stores its state, so that no later run has its identifiers.
+    /// Creates the simulator. The folder then stores its state, so that no later run reuses its identifiers.
     ///
     /// - Parameters:
     ///   - folder: Stores the state between two runs; `nil` to store nothing.
     ///   - makesNewKeys: Whether to replace the keys in the folder.
     ///   - wall: The machine's time.
     /// - Returns: The simulator, the number of earlier runs, and a closure that stores the reached time in the folder.
-    /// - Throws: Wrong usage if the folder or the start time does not allow a run.
+    /// - Throws: `ValidationError` if the folder or the start time does not allow a run.
     func make(
         in folder: SimulatorFolder?, makesNewKeys: Bool, at wall: Timestamp, _ logger: Logger
     ) throws -> (simulator: Simulator, run: UInt64, keepTime: @Sendable (Timestamp) -> Void) {
@@ -110,7 +110,8 @@ struct SimulatorPlan {
 
     private static func newKeys(from start: Timestamp) throws -> SimulatorKeys {
         var random = SystemRandomNumberGenerator()
-        // The certificates begin a day earlier, so that they are valid for all signatures of the simulator.
+        // The certificates begin a day before the first time, so that they are valid for all signatures of the
+        // simulator.
         let authority = try StoreAuthority(from: start.advanced(by: .seconds(-86_400)))
         return SimulatorKeys(authority, try StoreKey(using: &random))
     }

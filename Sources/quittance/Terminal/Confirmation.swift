@@ -16,7 +16,7 @@ struct Confirmation: ParsableArguments {
     /// Asks the question on the terminal, unless `--yes` is set.
     ///
     /// - Parameter question: The planned action, as a question. The closure is called only if the question is asked.
-    /// - Throws: Exit status 1 for any other answer than y or yes.
+    /// - Throws: Exit status 1 for any other answer than y or yes; errors of `question`.
     func require(_ question: () async throws -> String) async throws {
         guard !yes else { return }
         Terminal.writeError(Array("\(try await question().printable) [y/N] ".utf8))

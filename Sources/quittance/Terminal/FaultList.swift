@@ -4,7 +4,7 @@ import PurchaseLedger
 
 /// The faults of a ledger for people: the number of each kind, then the first faults.
 struct FaultList {
-    /// The number of listed faults without `--all`: they and their summary fit on a screen.
+    /// The number of listed faults without `--all`, so that they and their summary fit on a screen.
     static let listed = 20
 
     let faults: [Ledger.Fault]

@@ -5,8 +5,8 @@ import PurchaseServer
 
 /// The arguments and variables of this process that may have a password, such as an address after a mistyped option.
 ///
-/// Many messages repeat arguments: messages of the command line's parser, about a missing file, or about a long name.
-/// These messages end up in logs.
+/// Many messages repeat arguments, for example those of the command line's parser or about a missing file, and messages
+/// end up in logs.
 enum GivenSecrets {
     /// All such texts, the longest first, because a text may contain a shorter text.
     static let all: [String] = {

@@ -9,7 +9,7 @@ import ArgumentParser
 enum Suggestion {
     /// Refuses an unknown word in the place of a command.
     ///
-    /// - Throws: Wrong usage, with the nearest command.
+    /// - Throws: `ValidationError`, with the nearest command.
     static func requireCommands(_ words: [String], of root: any ParsableCommand.Type) throws {
         let (commands, unknown) = path(words, from: root)
         guard let unknown, let command = commands.last else { return }
@@ -71,7 +71,8 @@ enum Suggestion {
     /// The candidate with the fewest mistakes relative to `word`; `nil` if every candidate has too many mistakes.
     static func nearest(to word: String, in candidates: [String]) -> String? {
         guard word.count <= maxWordLength else { return nil }
-        // At most two mistakes, or one per three letters. At least one letter of the word must be correct.
+        // At most two mistakes or, in a long word, one per three letters. At least one letter of the word must be
+        // correct.
         let limit = min(max(2, word.count / 3), word.count - 1)
         return candidates.map { (name: $0, mistakes: mistakes(from: $0, to: word)) }
             .filter { $0.mistakes <= limit }.min { $0.mistakes < $1.mistakes }?.name

@@ -11,7 +11,7 @@ func counted(_ count: Int, _ noun: String, plural: String? = nil) -> String {
     "\(count) \(count == 1 ? noun : plural ?? "\(noun)s")"
 }
 
-/// Runs `body`, and turns its errors into wrong usage.
+/// Runs `body`, and turns its errors into `ValidationError`, that is, wrong usage.
 ///
 /// - Parameter beginning: The text before the error in the message.
 func asUsage<Value>(_ beginning: String = "", _ body: () throws -> Value) throws -> Value {
@@ -59,10 +59,10 @@ enum Terminal {
     }
 
     /// Reserves the descriptors of closed standard files. Otherwise a file or connection opened later could get such a
-    /// descriptor, and output would go there. Writing to a reserved descriptor fails.
+    /// descriptor, and output would go there. Reading from or writing to a reserved descriptor fails.
     static func reserveStandardFiles() {
         for file in STDIN_FILENO...STDERR_FILENO where fcntl(file, F_GETFD) < 0 {
-            // Opens the lowest free descriptor.
+            // `open` takes the lowest free descriptor: `file`.
             _ = open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY)
         }
     }
@@ -72,7 +72,7 @@ enum Terminal {
         writeError(Array("\(message)\n".utf8))
     }
 
-    /// Writes a sentence about this program's work to standard error.
+    /// Writes a sentence to standard error, after the program's name.
     static func report(_ sentence: String) { printError("quittance: \(sentence)") }
 
     /// Reports on standard error why a command failed.
@@ -122,8 +122,8 @@ extension String {
         Terminal.isInteractive ? "\u{1b}[\(style.rawValue)m\(self)\u{1b}[0m" : self
     }
 
-    /// The text without characters that control a terminal or its writing direction, because a document can contain any
-    /// character.
+    /// The text with all characters replaced that control a terminal or its writing direction, because a document can
+    /// contain any character.
     var printable: String {
         let scalars = unicodeScalars.map { scalar in
             switch scalar.properties.generalCategory {
