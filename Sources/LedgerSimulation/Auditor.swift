@@ -67,7 +67,7 @@ struct Auditor {
     ///   - accepted: The times at which the App Store accepted an answer, by transaction id.
     ///   - refused: The transactions about which the App Store itself refused an answer.
     ///   - consenting: The names of the customers who consent.
-    ///   - unheard: The names of customers with notifications that the ledger may not have received yet.
+    ///   - unheard: The names of customers with notifications that the ledger has perhaps not received yet.
     ///   - isExact: Whether no worker was stopped. Then the server sends no answer twice, and misses no request.
     static func fault(
         in questions: [String: ConsumptionQuestion], _ accepted: [String: [Timestamp]], refused: Set<String>,
@@ -140,8 +140,9 @@ struct Auditor {
         return requests
     }
 
-    /// The names of customers with notifications that the ledger may lack. The ledger learns of a late notification
-    /// when the server next reads the last days of the history again: within a day after the first attempt.
+    /// The names of customers with notifications that the ledger perhaps lacks. The ledger learns of a late
+    /// notification when the server next reads the last days of the history again: within a day after the first
+    /// attempt.
     ///
     /// - Parameter late: The numbers of the notifications that the App Store did not send at once.
     static func unheard(in outbox: Outbox, _ late: Set<Int>, at now: Timestamp) -> Set<String> {
@@ -154,6 +155,6 @@ struct Auditor {
     }
 
     /// The longest time for which a late notification may stay unknown after its first attempt: a day and six hours.
-    /// The server works only every three hours, and may meet a lie.
+    /// The six hours are for a server that works only every three hours, and may get a false answer.
     private static let maxLateness = Duration.seconds(30 * 3600)
 }

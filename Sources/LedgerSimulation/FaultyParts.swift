@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseLedgerTesting
 import Synchronization
 
-/// The faults of the moment. A seed decides about everything random.
+/// The faults that happen at the moment. The seed decides about everything random.
 final class FaultInjection: Sendable {
     private struct State {
         var random: SeededRandom
@@ -76,7 +76,7 @@ final class FaultInjection: Sendable {
     /// Whether the storage is read-only at the moment, as on a full disk.
     var refusesWrites: Bool { state.withLock { $0.refusesWrites } }
 
-    /// Whether the storage stops now.
+    /// Whether the storage stops now, by the given share.
     func stopsStorage() -> Bool {
         state.withLock { state in
             state.storage > 0 && Double.random(in: 0..<1, using: &state.random) < state.storage

@@ -3,8 +3,8 @@
 import AppStoreAPI
 import AppStoreModel
 
-/// A false answer to a request that the App Store does not carry out. A proxy between the server and the App Store
-/// answers, or the App Store itself contradicts its own documentation.
+/// A false answer to a request. The request has no effect at the App Store: a proxy between the server and the App
+/// Store answers it, or the App Store itself contradicts its own documentation.
 enum Lie: CaseIterable {
     /// No answer until the client times out.
     case silence

@@ -5,8 +5,8 @@ import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 
-/// Customers who buy, share, cancel, fail to pay and ask for refunds at random. The entitlements of all their products
-/// are known.
+/// Customers who buy, share, cancel, fail to pay and ask for refunds at random. They buy from a fixed catalogue, so
+/// that the auditor knows the entitlements of each product.
 struct SimulatedLife {
     /// The entitlement that all subscription products grant. All these products belong to one group.
     static let subscription = "premium"
@@ -35,7 +35,7 @@ struct SimulatedLife {
         return catalogue
     }
 
-    /// A verifier that trusts the authority of the catalogue's app.
+    /// A verifier for the catalogue's app that trusts the roots of the authority.
     static func verifier(_ authority: StoreAuthority) throws -> AppStoreVerifier {
         let roots = try authority.roots.map { try TrustRoots(reading: $0) }
         return AppStoreVerifier(

@@ -51,8 +51,8 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Customers without a pause between their purchases, and a server. The server receives the customers' notifications
-/// and asks for the lost notifications.
+/// Customers who buy one after another, and a server, which receives the notifications about them and asks the App
+/// Store for the lost ones.
 ///
 /// The time is virtual, and the App Store is simulated in the same process. A load therefore shows whether work piles
 /// up, not how fast the server is.
@@ -193,7 +193,7 @@ public struct SimulatedLoad {
     }
 }
 
-/// Counts the requests, and the concurrent requests.
+/// Counts the requests, and how many are in flight at once.
 private final class RequestCounter: Sendable {
     struct State {
         var requests = 0

@@ -55,8 +55,8 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     public var events = 0
     /// The number of consumption requests of the App Store, without repetitions.
     public var consumptionRequests = 0
-    /// The number of answers to consumption requests that the App Store accepted. The other requests lack consent, came
-    /// too late or were found too late.
+    /// The number of answers to consumption requests that the App Store accepted. For the other requests, consent was
+    /// missing, or the server learned of them too late.
     public var consumptionAnswers = 0
 
     /// All counts in a line.
@@ -86,8 +86,9 @@ public struct SimulationFailure: Error, CustomStringConvertible {
 /// Customers of a simulated App Store, a ledger, and an auditor. The ledger learns of the customers by notifications
 /// and requests. The auditor compares the ledger with the App Store every day.
 ///
-/// The whole simulation runs in one task, at the time of the simulated App Store. The storage makes each decision
-/// twice, and stops between any two steps. After a stop, the whole process except its storage starts again.
+/// The whole simulation runs in one task, at the time of the simulated App Store. The storage runs each decision twice,
+/// and may stop before any operation and after any commit. After a stop, the whole process except its storage starts
+/// again.
 public struct Simulation {
     private let plan: SimulationPlan
     private let clock: SimulationClock
@@ -229,10 +230,12 @@ extension Simulation {
         var lie = dice % 4 == 1 ? Lie.allCases.randomElement(using: &random) : nil
         if Self.isHistoryHidden(on: day), step < 2 { lie = .tooEarly }
         injection.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
-        // For one step the App Store sends notifications up to a day late. The history lacks unsent notifications.
+        // For one step the App Store sends notifications up to a day late. The history does not contain a notification
+        // before it is sent.
         let delay: Int64 = dice == 5 ? 86_400 : Self.faults.longestDelay
         await transport.update { $0.faults.longestDelay = delay }
-        // Back by up to two seconds, like a correction by a time server, or forwards, like a pause of the machine.
+        // Half of the steps have a wrong clock: slow by up to two seconds, as before a correction by a time server, or
+        // fast by up to ten minutes.
         clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.maxJump, using: &random))
         // The operator revokes the key in App Store Connect, and gives the server the new key six hours later.
         guard day % 9 == 4, step == 2 || step == 4 else { return }
@@ -342,7 +345,7 @@ extension Simulation {
         }
     }
 
-    /// The most jobs of one run. A run with more jobs is taken for an endless loop.
+    /// The most jobs of one run. The bound ends a run in which jobs follow each other endlessly.
     private static let maxJobs = 10_000
 
     private mutating func start() async throws {
@@ -374,7 +377,8 @@ extension Simulation {
     private mutating func audit(_ day: Int) async throws {
         let before = Auditor.entitlements(in: await transport.store.world)
         await present()
-        // The server reads the history once in each interval. The back-off after a failure is at most an hour.
+        // The server reads the history once in each interval. The back-off after a failure is at most an hour, so five
+        // intervals of 15 minutes include a retry.
         for _ in 0..<(plan.isUnkind ? 5 : 1) {
             try await pass(Self.interval)
             await work()
@@ -394,7 +398,7 @@ extension Simulation {
         if let sentence = try await contradiction() { throw Violation(text: sentence) }
     }
 
-    /// Derives all facts from the documents again.
+    /// Derives all facts anew from the documents, and compares them with the stored facts.
     private func auditDocuments() async throws {
         let rebuilt = try await Ledger(storage: steadyStorage).rebuild(by: verifier, at: clock.now)
         for fault in rebuilt.faults { throw Violation(text: "A document does not verify again: \(fault.error)") }

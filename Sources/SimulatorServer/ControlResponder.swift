@@ -15,7 +15,7 @@ struct ControlResponder: Sendable {
     var responder: CallbackResponder<ChannelContext> {
         CallbackResponder { request, _ in
             var response = try await response(to: request)
-            // A page of a different site cannot read a response, not even as an image or a script.
+            // Keeps pages of different sites from loading a response, even as an image or a script.
             response.headers[.crossOriginResourcePolicy] = "same-origin"
             response.headers[.xContentTypeOptions] = "nosniff"
             return response

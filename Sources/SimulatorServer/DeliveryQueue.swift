@@ -2,12 +2,12 @@
 
 package import AppStoreSimulator
 
-/// The due notifications of an environment, and the notifications on their way. The queue decides the next delivery and
-/// its time.
+/// The due notifications of an environment, and those on their way. The queue decides which notification is sent next,
+/// and when.
 ///
 /// At most ``SimulatorBounds/deliveriesAtOnce`` notifications are on their way. A queue that keeps the order sends a
 /// single notification at a time. If the server under test does not answer within ``SimulatorBounds/orderTimeout``, the
-/// next notification overtakes the silent delivery. A single silent delivery therefore does not delay the rest.
+/// next notification overtakes the unanswered one, so that a single delivery does not hold up the rest.
 package struct DeliveryQueue {
     private var waiting: ArraySlice<Outbox.Delivery> = []
     private var sent = 0
@@ -17,7 +17,8 @@ package struct DeliveryQueue {
 
     package init() {}
 
-    /// Whether all due notifications are on their way. The bounded outbox keeps the later ones.
+    /// Whether all due notifications are on their way. Notifications that become due later stay in the outbox, whose
+    /// size is bounded.
     package var isEmpty: Bool { waiting.isEmpty }
 
     package mutating func add(_ deliveries: [Outbox.Delivery]) {
@@ -26,8 +27,8 @@ package struct DeliveryQueue {
 
     /// Takes the next delivery if the queue may send it now.
     ///
-    /// - Returns: The delivery with its ticket. The caller reports the end or the lateness of the delivery by the
-    ///   ticket.
+    /// - Returns: The delivery with its ticket. With the ticket, the caller reports that the delivery has ended or is
+    ///   late.
     package mutating func next(keepsOrder: Bool) -> (ticket: Int, delivery: Outbox.Delivery)? {
         guard onTheWay.count < SimulatorBounds.deliveriesAtOnce, !keepsOrder || awaited == nil,
             let delivery = waiting.popFirst()

@@ -19,7 +19,7 @@ public enum SimulatorListener: String, CaseIterable, Sendable {
     case control
 }
 
-/// The context of a request, with its connection. The simulator closes some connections without a response.
+/// The context of a request, with its connection, because the simulator closes some connections without a response.
 struct ChannelContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel

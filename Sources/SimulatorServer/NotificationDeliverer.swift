@@ -22,7 +22,7 @@ package struct NotificationDeliverer: Service {
 
     /// An event of the delivery loop.
     private enum Event {
-        /// The time for the next search for due notifications.
+        /// It is time to look for due notifications again.
         case tick
         /// The delivery with this ticket was answered, or failed.
         case end(Int)

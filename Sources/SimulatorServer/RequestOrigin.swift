@@ -8,8 +8,8 @@ import Hummingbird
 extension Request {
     /// Whether the request comes from a program, or from a page of this host.
     ///
-    /// A site whose name resolves to this machine is refused too (DNS rebinding): no site of the Internet may be able
-    /// to have the request's host name.
+    /// By DNS rebinding, the name of a site can resolve to this machine. The request's host name must therefore be one
+    /// that no site of the Internet can have.
     ///
     /// - Parameter hostname: The hostname to which the port is bound. This name is always accepted.
     func hasOwnOrigin(hostname: String) -> Bool {

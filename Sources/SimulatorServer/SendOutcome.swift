@@ -19,7 +19,8 @@ extension SendAttemptResult {
         case let error as HTTPClientError: self.init(error, hasHead: hasHead)
         case let error as HTTPParserError: self = error == .invalidEOFState ? .prematureClose : .invalidResponse
         case is IOError, is NIOConnectionError, is ChannelError, is SocketAddressError: self = .socketIssue
-        // The errors of the TLS library have several types. The cases above list all other types.
+        // The errors of the TLS library have several types. Before the head of a secure response, any other error
+        // therefore counts as one of them.
         default: self = isSecure && !hasHead ? .tlsIssue : .other
         }
     }

@@ -33,15 +33,16 @@ package enum SimulatorBounds {
     package static let deliveriesAtOnce = 16
 
     /// The time for which later notifications wait for an unanswered notification, on a network that keeps the order. A
-    /// working server answers in milliseconds. A server in a debugger is overtaken.
+    /// working server answers in milliseconds. A server that is stopped in a debugger does not hold up later
+    /// notifications for longer.
     static let orderTimeout = Duration.seconds(1)
 
-    /// The distance of a kept time from the present, in seconds of the wall clock. A simulator that starts after a
-    /// crash skips up to this much virtual time.
+    /// How far a kept time is ahead of the present, in seconds of the wall clock. After a crash, the next simulator
+    /// starts at the kept time, and so skips up to this much time at the clock's speed.
     static let keptAhead = 60.0
 
-    /// The longest distance of a kept time from the present, in virtual seconds: two months. At the highest speed, a
-    /// minute of the wall clock would be longer than the validity of the certificates.
+    /// How far a kept time may be ahead of the present, in virtual seconds: two months. At the highest speed, a minute
+    /// of the wall clock would be longer than the validity of the certificates.
     static let maxKeptAhead = 60.0 * 86_400
 
     /// The interval at which the virtual clock moves and due notifications are sent, and therefore the longest delay of

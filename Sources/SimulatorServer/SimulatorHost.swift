@@ -5,8 +5,8 @@ package import AppStoreSimulator
 
 /// The owner of a simulator. Requests, commands and deliveries change the simulator one at a time.
 ///
-/// A ``Simulator`` is a value without a clock, and its owner moves its time. This actor holds the wall clock and the
-/// last kept time: the earliest start of a simulator that continues this one.
+/// A ``Simulator`` is a value that does not know the wall clock, so its owner passes the time. This actor holds the
+/// wall clock and the last kept time: the earliest start of a simulator that continues this one.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp

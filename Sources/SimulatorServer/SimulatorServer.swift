@@ -69,7 +69,7 @@ public struct SimulatorServer: Sendable {
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
         let port = ports[listener] ?? 0
-        // The library's own lines about start and stop repeat the server's reports.
+        // The library's own log lines about start and stop are left out, because they repeat the server's reports.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(

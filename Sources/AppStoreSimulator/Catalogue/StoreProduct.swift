@@ -8,7 +8,8 @@ public struct StoreProduct: Hashable, Sendable {
     public var id: String
     /// `type` of transactions.
     public var type: ProductType
-    /// The price without an offer. For a subscription, the price of a period that is paid in advance.
+    /// The price without an offer. For a subscription, the price of a whole period; for monthly payments see
+    /// ``SubscriptionPlan/monthly``.
     public var price: StorePrice
     /// Whether the product is shared with family members.
     public var isFamilyShareable = false
@@ -102,7 +103,7 @@ public struct StorePrice: Hashable, Sendable {
         self.milliunits = milliunits
     }
 
-    /// Parses the price of a `.storekit` file: at most 12 digits with at most three decimals.
+    /// Parses the price of a `.storekit` file: at most 12 digits before the decimal point, and at most three after it.
     public init?(decimal text: String) {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard (1...2).contains(parts.count), parts.allSatisfy({ $0.allSatisfy(\.isASCIIDigit) }), !parts[0].isEmpty

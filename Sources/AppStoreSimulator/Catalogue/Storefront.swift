@@ -21,7 +21,7 @@ extension Storefront {
     /// The United States of America.
     public static let usa = Storefront(country: "USA", id: "143441", currency: "USD")
 
-    /// The storefronts of a simulated App Store. A configuration may add storefronts.
+    /// The storefronts of a simulated App Store, in addition to the catalogue's own ``StoreCatalogue/storefront``.
     public static let known: [Storefront] = [
         usa,
         Storefront(country: "GBR", id: "143444", currency: "GBP"),

@@ -78,8 +78,8 @@ extension CertificatePlan {
         var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
-        // The serial number is the same for each issue, so that receipts contain exactly the trusted root, like the App
-        // Store's receipts.
+        // The serial number is the same whenever the root is issued, so that receipts contain exactly the trusted root,
+        // like the App Store's receipts.
         plan.serialNumber = Array(Certificate.SerialNumber().bytes)
         return plan
     }

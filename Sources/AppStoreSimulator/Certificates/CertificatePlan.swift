@@ -119,9 +119,9 @@ extension Date {
 extension ASN1ObjectIdentifier {
     /// Marks all certificates of simulated App Stores, so that no reader takes them for Apple's.
     ///
-    /// OIDs below 2.25 need no registration (ITU-T X.667). According to X.667, the number is a UUID of 128 bits. This
-    /// number has 62 bits, because swift-asn1 refuses numbers of more than 63 bits, and Apple's Swift library reads
-    /// certificates with swift-asn1.
+    /// OIDs under the arc 2.25 need no registration (ITU-T X.667). According to X.667, the number after the arc is a
+    /// UUID of 128 bits. This number has only 62 bits, because swift-asn1 refuses numbers of more than 63 bits, and
+    /// Apple's Swift library reads certificates with swift-asn1.
     package static let simulator: Self = [2, 25, 3_294_784_015_283_160_907]
     /// Marks the certificates that sign tokens and app receipts.
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]

@@ -72,7 +72,7 @@ struct ControlArguments {
         return values.compactMap(\.self)
     }
 
-    /// A word from a list, in any case.
+    /// One of the words, in upper or lower case.
     func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
         try text(name).read(
             as: { text in words.first { $0.rawValue.lowercased() == text.lowercased() } },

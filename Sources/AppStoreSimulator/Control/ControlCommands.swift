@@ -32,7 +32,7 @@ extension Simulator {
         return state
     }
 
-    /// The number of names in an error: as many as people read.
+    /// The maximum number of names in an error, few enough for people to read.
     private static let listed = 20
 }
 

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// The JSON views of a world on the control port. Times are ISO 8601 in UTC, for people.
+// The JSON views of a world on the control port. Times are ISO 8601 in UTC, for people; only the clock's `now` is in
+// milliseconds.
 
 /// The response of `GET /clock`.
 struct ClockState: Encodable {
@@ -50,7 +51,7 @@ struct ProductState: Encodable {
     var introductoryOffer: String?
     /// The names of the other offers.
     var offers: [String]
-    /// Whether customers can pay a commitment monthly.
+    /// Whether customers can commit to twelve months and pay monthly.
     var monthly: Bool
 
     init(_ product: StoreProduct) {
@@ -73,7 +74,7 @@ struct CustomerState: Encodable {
     var storefront: String
     var appAccountToken: String?
     var appTransactionId: String
-    /// The id that binds documents from the customer's device to the device.
+    /// The id of the customer's device, which binds documents to the device.
     var deviceVerificationID: String
     var canPay: Bool
     var asksToBuy: Bool

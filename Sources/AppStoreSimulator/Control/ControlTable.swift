@@ -292,7 +292,7 @@ extension Simulator {
         if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
         let first = store.world.occurrenceCount
         let result = try route.act(&self, arguments, wall)
-        // Immediately, because a version 1 notification contains the receipt at the time of its event.
+        // Published immediately, because a version 1 notification contains the receipt at the time of its event.
         try store.publish()
         switch result {
         case .json(let value): return ControlResponse(json: value)
@@ -316,7 +316,7 @@ extension Simulator {
         return found
     }
 
-    /// The effects of a command: the resulting notifications, at most the newest ``reported``.
+    /// The effects of a command: the resulting notifications, or only the newest ``reported`` of them.
     private mutating func report(
         since first: Int, _ customer: String?, _ transactionId: String?
     ) throws -> JSONValue {

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// A simulated App Store with its virtual clock: a complete simulator except its sockets.
+/// A simulated App Store with its virtual clock: a complete simulator, but without sockets.
 public struct Simulator: Sendable {
     /// The App Store.
     public internal(set) var store: SimulatedStore
@@ -47,13 +47,14 @@ public struct Simulator: Sendable {
     }
 
     /// Advances the clock by a millisecond, even if it stands still. A document signed after a change must have a later
-    /// signing date than a document signed before, because a receiver prefers the later document.
+    /// signing date than a document signed before it, because a receiver prefers the later document.
     mutating func leaveInstant(at wall: Timestamp) throws {
         let last = max(store.world.now, store.world.occurrences.last?.date ?? store.world.now)
         try turn(to: Timestamp(milliseconds: last.milliseconds + 1), at: wall)
     }
 
-    /// The due notifications of an environment, in order. Each notification is returned once.
+    /// The due notifications of an environment, in the order of sending. Each attempt is returned once, unless a fault
+    /// repeats it.
     public mutating func takeDeliveries(in environment: Environment, at wall: Timestamp) throws -> [Outbox.Delivery] {
         try turn(at: wall)
         return try store.takeDeliveries(in: environment)
@@ -72,7 +73,7 @@ public struct Simulator: Sendable {
     }
 }
 
-/// The certificates that a server needs to trust a simulator, as DER.
+/// The certificates that a server must have in order to trust a simulator, as DER.
 public struct SimulatorRoots: Hashable, Sendable {
     /// The root of all tokens: signed transactions, renewal info and notifications.
     public var tokens: [UInt8]

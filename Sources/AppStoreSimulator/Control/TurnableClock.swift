@@ -36,8 +36,8 @@ public struct TurnableClock: Hashable, Sendable {
         self.speed = Self.bounded(speed)
     }
 
-    /// The virtual time at a time of the wall clock. For a wall clock before the clock's last change, the result is the
-    /// virtual time of this change.
+    /// The virtual time at a time of the wall clock. If the wall clock is before the last change of this clock, the
+    /// result is the virtual time of the change.
     public func now(at wall: Timestamp) -> Timestamp {
         let passed = Double(max(0, wall.milliseconds - wallStart.milliseconds)) * speed
         let left = max(0, end.milliseconds - start.milliseconds)

@@ -60,7 +60,7 @@ extension Faults {
     /// A store without faults: for demos, and for tests of a single subject.
     public static let none = Faults()
 
-    /// A store as faulty as a real network at times: the default of a simulator.
+    /// A store with the faults that a real network has at times: the default of a simulator.
     public static let unkind: Faults = {
         var faults = Faults()
         // Apple does not promise to send a notification only once. A server must detect repetitions by
@@ -70,8 +70,8 @@ extension Faults {
         faults.reorderings = 0.2
         // When a late notification arrives, the server may know a newer state already.
         faults.delays = 0.1
-        // A lost notification comes again an hour later, and never in the sandbox. A server must read the notification
-        // history.
+        // In production, a lost notification comes again an hour later; in the sandbox, never. A server must therefore
+        // read the notification history.
         faults.losses = 0.02
         // Apple adds types without notice. A server must store them and answer 200.
         faults.unknownTypes = 0.01

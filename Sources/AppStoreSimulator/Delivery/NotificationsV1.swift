@@ -48,7 +48,7 @@ extension World {
         body.expirationIntent = renewal.expirationIntent
     }
 
-    /// The number of transactions in `unified_receipt`: Apple's number.
+    /// The most transactions in `unified_receipt`: Apple's number.
     private static let newestTransactions = 100
 
     private func unifiedReceipt(

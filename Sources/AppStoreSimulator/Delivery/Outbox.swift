@@ -4,8 +4,7 @@ public import AppStoreModel
 
 /// The notifications of a simulated App Store, each with its delivery attempts.
 ///
-/// The outbox neither sends nor measures time. The caller takes the due deliveries, sends them, and records the
-/// results.
+/// The outbox has no connection and no clock. The caller takes the due deliveries, sends them, and records the results.
 ///
 /// The outbox keeps the newest ``capacity`` notifications. A full outbox drops its oldest tenth, including undelivered
 /// notifications. A dropped notification is not sent again and is absent from the notification history. The status of a
@@ -134,7 +133,8 @@ public struct Outbox: Sendable {
         return deliveries
     }
 
-    /// Records the result of an attempt. After a failure in production, the outbox plans the next attempt.
+    /// Records the result of an attempt. After a failure in production, the outbox plans the next attempt, if any is
+    /// left.
     public mutating func record(_ result: SendAttemptResult, of delivery: Delivery) {
         guard !delivery.isDuplicate, let first = entries.first?.number,
             entries.indices.contains(delivery.number - first)
@@ -160,7 +160,7 @@ extension Outbox.Entry {
 }
 
 extension SendAttemptResult {
-    /// The result of an attempt with an HTTP status as response.
+    /// The result of an attempt that got a response with this HTTP status.
     public init(httpStatus: Int) {
         self = (200...206).contains(httpStatus) ? .success : .unsuccessfulHTTPResponseCode
     }

@@ -2,11 +2,11 @@
 
 public import AppStoreModel
 
-// Turns the events of the world into notifications on their way.
+// Turns the events of the world into notifications, and hands out those that are due.
 
 extension SimulatedStore {
-    /// Turns the clock forward, and publishes each due event at its own time. A version 1 notification contains the
-    /// customer's receipt of this time.
+    /// Turns the clock forward, and publishes each due event at its own time, because a version 1 notification contains
+    /// the customer's receipt at the time of the event.
     public mutating func advance(to date: Timestamp) throws {
         while let due = world.nextDue, due <= date {
             world.advance(to: due)
@@ -22,7 +22,7 @@ extension SimulatedStore {
         let new = world.occurrences(since: published)
         published = world.occurrenceCount
         for occurrence in new where notificationURLs[occurrence.environment] != nil {
-            // Apple sends test notifications in version 2 to each URL.
+            // Apple sends test notifications in version 2 to every URL, whatever version is chosen for the URL.
             if notificationVersions[occurrence.environment] == .one, occurrence.topic.type != .test {
                 publishV1(occurrence)
             } else {
@@ -31,7 +31,7 @@ extension SimulatedStore {
         }
     }
 
-    /// Words that Apple does not use, but could introduce in a later version.
+    /// Names that Apple does not use, but could introduce in a later version.
     private static let unknownType = "SIMULATED_NEW_TYPE"
     private static let unknownSubtype = "SIMULATED_NEW_SUBTYPE"
     private static let unknownMember = JSONValue.Member("simulatedNewMember", .object([]))

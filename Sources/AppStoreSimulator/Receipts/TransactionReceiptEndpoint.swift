@@ -63,7 +63,7 @@ extension WorldSigner {
     /// Whether this signer made a transaction receipt. The RSA padding is deterministic, so the function signs again
     /// and compares.
     fileprivate func hasSigned(_ receipt: TransactionReceipt) -> Bool {
-        // This store did not make a receipt that lacks parts or cannot be signed again.
+        // If parts are missing or the receipt cannot be signed again, it is not from this store.
         guard let parts = try? receipt.signatureParts(),
             let chain = authority.receipts.first(where: { $0.certificates.first?[...] == parts.certificate })
         else { return false }

@@ -44,7 +44,8 @@ extension World {
 }
 
 extension WorldSigner {
-    /// A signed transaction receipt: the property list that StoreKit gave to apps. An app sent the receipt as base64.
+    /// A signed transaction receipt: the property list that StoreKit gave to apps. Apps sent it to verifyReceipt as
+    /// base64.
     ///
     /// The receipt lacks the intermediate certificate, so a verifier needs a copy; see
     /// ``SimulatorRoots/receiptIntermediate``.

@@ -11,7 +11,7 @@ extension World {
     /// - Parameters:
     ///   - body: The body of the request: JSON.
     ///   - password: The app's shared secret; `nil` to accept any secret.
-    ///   - signer: The signer of this App Store. The signer also recognizes its own receipts.
+    ///   - signer: The signer of this App Store. It also recognises its own receipts.
     /// - Returns: The response, with Apple's status code.
     public func verifyReceipt(
         _ body: [UInt8], in environment: Environment, password: String? = nil, signer: WorldSigner

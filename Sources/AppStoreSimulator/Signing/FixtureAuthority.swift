@@ -8,8 +8,8 @@ import CryptoExtras
 extension StoreAuthority {
     /// The signers of seeded worlds. Their certificates and private keys are public.
     ///
-    /// With these signers, a seed gives the same documents in each process. The private keys are no secret, so a server
-    /// must not trust the roots outside of tests.
+    /// With these signers, a seed gives the same certificates and payloads in each process; only the ECDSA signatures
+    /// differ. The private keys are no secret, so a server must not trust the roots outside of tests.
     ///
     /// - Throws: Only if the committed bytes are damaged.
     public static func fixture() throws -> StoreAuthority {

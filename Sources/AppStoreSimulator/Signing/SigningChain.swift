@@ -15,8 +15,8 @@ package struct SigningChain: Sendable {
 
     /// Issues the certificates of a plan.
     ///
-    /// - Parameter above: The last certificates of the chain, if already issued. Clients compare a root byte by byte
-    ///   with their trusted root.
+    /// - Parameter above: The last certificates of the chain, if already issued. They are not issued again, because
+    ///   clients compare a root byte by byte with their trusted root.
     init(_ plan: ChainPlan, under above: ArraySlice<[UInt8]> = []) throws {
         let issued = try plan.issue()
         certificates = try issued.dropLast(above.count).map { try [UInt8](der: $0) } + above

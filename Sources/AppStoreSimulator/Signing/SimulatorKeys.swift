@@ -9,9 +9,10 @@ import X509
 /// All private keys of a simulated App Store, with their certificates. A restarted simulator with the same keys signs
 /// like its predecessor, so that a server under test needs no new configuration.
 public struct SimulatorKeys: Sendable {
-    /// The signers. The server under test trusts their roots.
+    /// The simulated App Store's certificate authority, with the keys that sign tokens and receipts. The server under
+    /// test trusts its roots.
     public let authority: StoreAuthority
-    /// The key that signs requests.
+    /// The key with which clients sign their requests.
     public let key: StoreKey
 
     /// Combines the signers with the client's key.
@@ -46,7 +47,8 @@ extension SimulatorKeys {
         guard let id = json["client"]?["id"]?.string, let issuer = json["client"]?["issuer"]?.string,
             let pem = json["client"]?["key"]?.string
         else { throw SimulatorError("The key “client” is missing") }
-        // Id and issuer become names of files and lines of a shell.
+        // The id and the issuer become parts of file names and of shell variables, so they must have only harmless
+        // characters.
         guard id.utf8.count == 10, id.utf8.allSatisfy(Self.isOfID), issuer.utf8.count == 36,
             issuer.utf8.allSatisfy(Self.isOfUUID)
         else { throw SimulatorError("The key “client” has an id or an issuer that no key has") }

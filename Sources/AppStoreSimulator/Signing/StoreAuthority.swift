@@ -5,11 +5,11 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The signers of a simulated App Store over time. The App Store renews its signing certificates about every two years,
-/// the simulated store every half year.
+/// The signers of a simulated App Store over time. The App Store renews its signing certificates about every two years.
+/// The simulated store changes to its next signer every half year.
 ///
 /// The certificates have the form of Apple's, but a different subject and an additional extension. A verifier that
-/// trusts Apple's roots refuses them.
+/// trusts only Apple's roots refuses them.
 public struct StoreAuthority: Sendable {
     /// Signers of tokens, in the order of their turns.
     package let tokens: [SigningChain]
@@ -24,7 +24,7 @@ public struct StoreAuthority: Sendable {
         roots = [tokens, receipts].compactMap { $0.first?.certificates.last }
     }
 
-    /// The signers of an authority, without renewal.
+    /// The signers of an authority, one of each kind, so that they never change.
     public init(_ authority: CertificateAuthority) throws {
         self.init(tokens: [try SigningChain(authority.tokens)], receipts: [try SigningChain(authority.receipts)])
     }

@@ -5,7 +5,8 @@ public import ReceiptCoding
 
 /// Signs the events of a world with the keys and certificates of a simulated App Store.
 public struct WorldSigner: Sendable {
-    /// The signers. The server under test trusts their roots.
+    /// The simulated App Store's certificate authority, with the keys that sign tokens and receipts. The server under
+    /// test trusts its roots.
     public let authority: StoreAuthority
     /// JSON members to insert at the start of each token's header, each followed by a comma. Tests use them to make
     /// headers as long as Apple's.
@@ -20,7 +21,7 @@ public struct WorldSigner: Sendable {
         try token(Array(JSONValue(encoding: payload).compactText.utf8), at: date)
     }
 
-    /// Signs any bytes as the payload of a token. Tests need tokens that a real App Store never signs.
+    /// Signs any bytes as the payload of a token, for tests with tokens that a real App Store never signs.
     package func token(_ payload: [UInt8], at date: Timestamp) throws -> String {
         var plan = TokenPlan(payload, by: authority.tokens(at: date))
         plan.headerMembers = headerMembers

@@ -32,7 +32,8 @@ struct Agenda: Sendable {
         var end: Timestamp?
     }
 
-    /// A binary heap with the earliest entry first. Of two entries at one instant, the older entry comes first.
+    /// A binary heap with the earliest entry first. Of two entries with the same time, the entry that was added first
+    /// comes first.
     private var heap: [(order: UInt64, entry: Entry)] = []
     private var added: UInt64 = 0
 
@@ -43,8 +44,8 @@ struct Agenda: Sendable {
         let end = chain.end
         switch chain.state {
         case .active:
-            // Apple charges within the day before the end. This store charges 33 seconds before the end, and at the end
-            // of an accelerated period.
+            // Apple charges within the day before the end. This store charges 33 seconds before the end, or at the end
+            // if the period is at most two days long, as accelerated periods are.
             let isLong = end.milliseconds - (chain.current.purchaseDate?.milliseconds ?? 0) > 2 * 86_400_000
             let charge = isLong ? Timestamp(milliseconds: end.milliseconds - 33_000) : end
             add(Entry(date: charge, event: .charge, subject: id, end: end))

@@ -46,8 +46,8 @@ struct Identifiers: Sendable {
 
     /// The next order id: `M` and nine letters and digits in upper case.
     ///
-    /// The nine characters have 45 bits. Multiplication by an odd factor permutes the 45-bit numbers, so two orders of
-    /// a seed never share an id.
+    /// The nine characters have 45 bits. Multiplication by an odd factor permutes the 45-bit numbers, so the first 2^45
+    /// orders of a seed have different ids.
     mutating func orderId() -> String {
         var number = next(.order) &* 0x9e37_79b9_7f4a_7c15 &+ (hash(.order, 0).first ?? 0)
         let letters = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ")

@@ -52,7 +52,7 @@ public struct Occurrence: Hashable, Sendable {
     }
 }
 
-/// The type of a notification of the App Store, version 2.
+/// The type and the subtype of a version 2 notification.
 public struct NotificationTopic: Hashable, Sendable {
     /// `notificationType`.
     public let type: NotificationTypeV2

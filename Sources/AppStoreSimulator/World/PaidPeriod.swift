@@ -58,7 +58,7 @@ extension SubscriptionChain {
     }
 
     /// The renewal info after a charge. Renewal is on, for the same plan. In the last month of a commitment, the
-    /// customer's choice for the next commitment decides both.
+    /// customer's choice for the next commitment decides whether it renews, and for which product.
     private func renewalInfo(
         after sale: Sale, _ transaction: JWSTransactionDecodedPayload
     ) -> JWSRenewalInfoDecodedPayload {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The options of a purchase beside the product.
+/// The options of a purchase, apart from the product.
 public struct PurchaseOptions: Hashable, Sendable {
     /// The name of a promotional offer, offer code or win-back offer. Without a name, a new subscriber of the group
     /// gets the introductory offer, if the product has one.
@@ -9,7 +9,7 @@ public struct PurchaseOptions: Hashable, Sendable {
     public var quantity = 1
     /// Whether the customer commits to twelve months and pays monthly.
     public var isMonthly = false
-    /// Whether the customer first enters a valid card.
+    /// Whether the customer first enters a valid card, which also pays for failed renewals.
     public var hasNewCard = false
 
     /// Creates the options of a purchase.

@@ -22,7 +22,7 @@ public struct RenewalSpeed: Hashable, Sendable {
 
     /// The end of a subscription's period that begins at `start`.
     ///
-    /// Apple's table has no duration for a day. A day takes a seventh of a week.
+    /// Apple's table has no duration for a day. Here, a day takes a seventh of a week.
     func end(of period: Period, from start: Timestamp) -> Timestamp {
         guard let monthMinutes else { return period.end(from: start) }
         let count = Int64(period.count)

@@ -17,7 +17,7 @@ struct Sale: Hashable, Sendable {
     var storefront: Storefront
     /// The id of the customer's download of the app.
     var appTransactionId: String
-    /// The UUID that the app attaches.
+    /// The UUID that the app attaches to the purchase.
     var appAccountToken: String?
     var ownership = InAppOwnershipType.purchased
 

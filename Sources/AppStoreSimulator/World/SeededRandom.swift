@@ -22,7 +22,7 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
         share > 0 && Double.random(in: 0..<1, using: &self) < share
     }
 
-    /// A random result, each with its own probability; `nil` with the remaining probability.
+    /// One of the results, each with its own probability; `nil` with the remaining probability.
     mutating func choice<Result>(of results: [(share: Double, result: Result)]) -> Result? {
         guard results.contains(where: { $0.share > 0 }) else { return nil }
         var number = Double.random(in: 0..<1, using: &self)

@@ -32,7 +32,7 @@ public struct StoreCustomer: Hashable, Sendable {
     public internal(set) var subscriptions: [String] = []
     /// Transaction ids of the customer's purchases other than subscriptions, in the order of the purchases.
     public internal(set) var purchases: [String] = []
-    /// The groups in which the customer has had a subscription. A group in this set gives no right to introductory
-    /// offers.
+    /// The groups in which the customer has had a subscription. In these groups, the customer has no right to
+    /// introductory offers.
     var groupsUsed: Set<String> = []
 }

@@ -4,9 +4,9 @@ public import AppStoreModel
 
 /// A subscription as the App Store knows it: its transactions, its next renewal and its state.
 ///
-/// The payloads are the signed payloads, but without their `signedDate`. Each function of `SubscriptionEvents.swift` is
-/// an event in the life of a subscription. The function changes the payloads as Apple does and returns Apple's
-/// notification, or throws if the event is not possible in the present state.
+/// The payloads are the signed payloads, but without their `signedDate`. The functions in `SubscriptionEvents.swift`
+/// are the events in the life of a subscription. Such a function changes the payloads as Apple does and returns the
+/// type of Apple's notification, or throws if the event is not possible in the present state.
 public struct SubscriptionChain: Hashable, Sendable {
     /// The state of a subscription.
     public enum State: Hashable, Sendable {
@@ -33,7 +33,7 @@ public struct SubscriptionChain: Hashable, Sendable {
     public internal(set) var extensions: [Timestamp] = []
     /// The time at which renewal was last turned on or off; `nil` before the first change.
     var renewalSwitched: Timestamp?
-    /// The number of renewals since the customer's last purchase. The sandbox ends a subscription after a number of
+    /// The number of renewals since the customer's last purchase. The sandbox ends a subscription after twelve
     /// renewals.
     var renewals = 0
     /// The higher price of the present product that awaits the customer's consent, in milliunits.

@@ -17,7 +17,7 @@ extension SubscriptionChain {
         add(sale, plan, ids, .purchase, from: now, speed)
     }
 
-    /// The customer comes back after the end, to any plan of the group: SUBSCRIBED, RESUBSCRIBE.
+    /// The customer comes back after access has ended, to any plan of the group: SUBSCRIBED, RESUBSCRIBE.
     mutating func resubscribe(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> NotificationTopic {
@@ -37,8 +37,8 @@ extension SubscriptionChain {
         return NotificationTopic(.didRenew)
     }
 
-    /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays. After the
-    /// grace period, the new period begins at the time of the charge.
+    /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays. Without a
+    /// grace period or after it, the new period begins at the time of the charge.
     mutating func recover(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> NotificationTopic {
@@ -90,7 +90,8 @@ extension SubscriptionChain {
     }
 
     /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In the grace and retry periods
-    /// the subscription ends at once. A commitment continues to its last month. After the end, nothing changes.
+    /// the subscription ends at once. A commitment continues to its last month. After the end, only the notification
+    /// follows.
     mutating func cancel() throws(ImpossibleEvent) -> NotificationTopic {
         let isOff = !isRenewing || commitment?.isRenewing == false
         guard state != .active || !isOff else { throw impossible("cancel") }
@@ -153,8 +154,8 @@ extension SubscriptionChain {
         return NotificationTopic(sale.offer == nil ? .didChangeRenewalPref : .offerRedeemed, subtype)
     }
 
-    /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING. Without the need for consent, the App
-    /// Store informs the customer: PRICE_INCREASE, ACCEPTED.
+    /// The App Store asks for consent to a higher price: PRICE_INCREASE, PENDING. If no consent is needed, the App
+    /// Store only informs the customer: PRICE_INCREASE, ACCEPTED.
     mutating func increasePrice(to price: Int64, needsConsent: Bool) throws(ImpossibleEvent) -> NotificationTopic {
         guard isRunning, isRenewing, renewsPresentPlan, commitment == nil else {
             throw impossible("increase the price of the next period")

@@ -84,8 +84,8 @@ extension World {
 
     /// A customer's transactions in the order of their last changes, each with the number of the change.
     ///
-    /// A purchase, an upgrade, an extension, a refund and its reversal change a transaction. Numbers ascend over the
-    /// whole world and are never reused.
+    /// A change is any difference in the payload, such as by a purchase, an upgrade, an extension, a refund or its
+    /// reversal. Numbers ascend over the whole world and are never reused.
     public func history(of name: String) -> [(change: UInt64, transaction: JWSTransactionDecodedPayload)] {
         let bought = (customers[name]?.purchases ?? []).compactMap { purchases[$0] }
         let all = subscriptions(of: name).flatMap { subscriptions[$0]?.transactions ?? [] } + bought

@@ -56,7 +56,8 @@ extension World {
 
     /// The reason why the App Store does not extend a subscription.
     public enum ExtensionRefusal: Hashable, Sendable {
-        /// The subscription is unknown, not active or in a free trial, or the customer has not paid for any period.
+        /// The subscription is unknown, inactive, past its end or in a free trial, or the customer has not paid for any
+        /// period.
         case ineligible
         /// Extended twice within 365 days.
         case tooOften
@@ -78,7 +79,7 @@ extension World {
     /// The developer moves the end of the running period by some days. The sandbox has shorter days.
     ///
     /// - Parameter days: 1 to 90.
-    /// - Throws: ``ImpossibleEvent`` if ``extensionRefusal(_:)`` has a reason or the days are out of range.
+    /// - Throws: ``ImpossibleEvent`` if ``extensionRefusal(_:)`` returns a reason or the days are out of range.
     public mutating func extend(_ subscription: String, days: Int) throws(ImpossibleEvent) {
         guard extensionRefusal(subscription) == nil, (1...90).contains(days) else {
             throw ImpossibleEvent(description: "Subscription \(subscription) cannot be extended by \(days) days")
@@ -91,8 +92,8 @@ extension World {
     }
 
     /// The developer extends all running subscriptions of a product, including subscriptions in a grace or retry
-    /// period. An extended subscription gets RENEWAL_EXTENDED. A refused extension gets RENEWAL_EXTENSION, FAILURE. A
-    /// RENEWAL_EXTENSION, SUMMARY follows.
+    /// period. An extended subscription gets RENEWAL_EXTENDED. A refused extension gets RENEWAL_EXTENSION, FAILURE. At
+    /// the end, RENEWAL_EXTENSION, SUMMARY follows.
     ///
     /// - Parameters:
     ///   - request: `requestIdentifier`, a UUID.

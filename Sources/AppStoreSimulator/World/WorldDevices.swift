@@ -25,7 +25,7 @@ extension World {
     public mutating func appTransactionOnDevice(of name: String) -> AppTransaction? {
         guard var app = appTransaction(of: name), let customer = customers[name] else { return nil }
         app.applicationVersion = catalogue.appVersion
-        // As in receipts.
+        // The same number as in receipts.
         app.versionExternalIdentifier = customer.environment == .production ? catalogue.appAppleId &+ 1 : 0
         let (nonce, proof) = deviceVerification(of: customer)
         app.deviceVerificationNonce = nonce

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// Family Sharing: each member gets transactions in a chain of the member's own, and the chain follows the purchaser's.
+// Family Sharing: each member has a separate chain of transactions, which follows the purchaser's chain.
 
 extension World {
     /// Makes customers a family. Each member shares the others' purchases of shareable products.
@@ -50,7 +50,7 @@ extension World {
         transaction.productId.flatMap { catalogue[$0]?.isFamilyShareable } == true
     }
 
-    /// Gives a member a transaction of the member's own for a purchase: ONE_TIME_CHARGE.
+    /// Gives a member a separate transaction for the purchaser's purchase: ONE_TIME_CHARGE.
     mutating func share(_ purchase: JWSTransactionDecodedPayload, with member: String) {
         guard let customer = customers[member] else { return }
         var shared = purchase
@@ -82,7 +82,8 @@ extension World {
     /// Updates the family's subscriptions after an event of the purchaser's subscription.
     ///
     /// Members get notifications about periods, failed charges and ends. The purchaser's own decisions (renewal, next
-    /// plan, consent) change a member's renewal info without a notification. The next notification shows them.
+    /// plan, consent) change a member's renewal info without a notification. The member's next notification shows the
+    /// change.
     mutating func followPurchaser(_ id: String, _ chain: SubscriptionChain, after topic: NotificationTopic) {
         guard let name = customer(ofTransaction: id)?.name, chain.sharedFrom == nil else { return }
         for member in customers[name]?.family ?? [] {
@@ -104,7 +105,7 @@ extension World {
     ) {
         let hasNewPeriod = own.followed != chain.current.transactionId
         if chain.state == .revoked || hasNewPeriod && !isShareable(chain.current) {
-            // A revoked subscription stays revoked.
+            // `revokeSharing` throws only for a purchaser's own subscription, and this subscription is shared.
             guard let topic = try? own.revokeSharing(at: now) else { return }
             enter(own, id, of: customer.name)
             return occur(topic, of: id, own)
@@ -140,7 +141,7 @@ extension World {
 
     private mutating func revokeShares(of purchaser: String, from member: String) {
         for id in subscriptions(of: member) {
-            // A revoked subscription stays revoked.
+            // `revokeSharing` throws only for a purchaser's own subscription, and this subscription is shared.
             guard var chain = subscriptions[id], let source = chain.sharedFrom,
                 customer(ofTransaction: source)?.name == purchaser, let topic = try? chain.revokeSharing(at: now)
             else { continue }

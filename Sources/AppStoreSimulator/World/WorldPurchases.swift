@@ -7,9 +7,9 @@ import AppStoreModel
 extension World {
     /// A customer buys a product.
     ///
-    /// The purchase of a subscription is a first purchase, a return after the end, or a change of plan. The customer's
-    /// subscription in the group decides. If a parent must approve the purchase, the customer gets nothing yet: see
-    /// ``decide(_:approves:)``.
+    /// The purchase of a subscription is a first purchase, a return after the end, or a change of plan. Which of these
+    /// it is depends on the customer's subscription in the group. If a parent must approve the purchase, the customer
+    /// gets nothing yet: see ``decide(_:approves:)``.
     ///
     /// - Returns: The id of the new transaction. If the change waits for the next renewal, the id of the running
     ///   period's transaction. `nil` if the purchase waits for approval.

@@ -79,12 +79,12 @@ extension SimulatedStore {
 // MARK: - Lookups of several routes
 
 extension SimulatedStore {
-    /// The app's Apple ID. Responses about the sandbox lack this id.
+    /// The app's Apple ID. Responses about the sandbox lack this id, so it is `nil` there.
     func appAppleId(in environment: Environment) -> Int64? {
         environment == .production ? world.catalogue.appAppleId : nil
     }
 
-    /// The customer of any id: of a transaction, an original transaction or an app transaction.
+    /// The customer to whom an id belongs: the id of a transaction, an original transaction or an app transaction.
     func customer(ofAny id: String, in environment: Environment) throws(StoreRefusal) -> StoreCustomer {
         guard id.isTransactionId else { throw StoreRefusal(.invalidTransactionId) }
         guard let customer = world.customer(ofTransaction: id), customer.environment == environment else {
@@ -93,7 +93,7 @@ extension SimulatedStore {
         return customer
     }
 
-    /// The transaction of an endpoint that needs a purchase.
+    /// The transaction in a request to an endpoint that accepts no app transaction ids.
     func purchase(_ call: StoreCall) throws(StoreRefusal) -> JWSTransactionDecodedPayload {
         let customer = try customer(ofAny: call.id, in: call.environment)
         guard customer.appTransactionId != call.id else { throw StoreRefusal(.appTransactionIdNotSupported) }

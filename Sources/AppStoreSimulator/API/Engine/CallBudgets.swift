@@ -7,7 +7,7 @@ public import AppStoreModel
 extension StoreRoute {
     /// The number of calls per second that Apple permits an app to make to the endpoint in production.
     ///
-    /// Apple's table has no row for ``extensionStatus``. The endpoint gets the number of its neighbours.
+    /// Apple's table has no row for ``extensionStatus``. The endpoint gets the number of ``extendAll``.
     public var callsPerSecond: Int {
         switch self {
         case .transactionInfo, .history, .historyV1, .statuses, .appTransactionInfo, .finish, .consumption,

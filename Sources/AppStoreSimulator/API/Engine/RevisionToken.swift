@@ -5,7 +5,7 @@ import AppStoreModel
 /// A position in a customer's history. Clients send the text of the position to get the next page. A position never
 /// expires.
 struct RevisionToken: Hashable, Sendable {
-    /// The list of the position.
+    /// The list in which the position is.
     enum List: String, Sendable {
         case ascending = "a"
         case descending = "d"
@@ -15,7 +15,7 @@ struct RevisionToken: Hashable, Sendable {
     var list: List
     /// The customer's app transaction id.
     var customer: String
-    /// The date of the refund; 0 in other lists.
+    /// The date of the last refund that the client has read; 0 in other lists.
     var date: Int64 = 0
     /// The number of the last change that the client has read; see `World.history(of:)`.
     var change: UInt64
@@ -34,7 +34,7 @@ struct RevisionToken: Hashable, Sendable {
 
     /// Reads the parameter `revision`. Without the parameter, the position is the beginning of the list.
     ///
-    /// - Throws: The code if the text belongs to a different list or customer.
+    /// - Throws: `StoreRefusal` if the text is not a position in this list of this customer.
     init(_ call: StoreCall, _ list: List, of customer: StoreCustomer) throws(StoreRefusal) {
         self.init(list, of: customer)
         guard let text = call.value("revision") else { return }

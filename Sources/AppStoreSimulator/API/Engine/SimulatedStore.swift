@@ -13,7 +13,7 @@ public struct SimulatedStore: Sendable {
     public var world: World
     /// Signs responses and notifications.
     public var signer: WorldSigner
-    /// The key that signs requests.
+    /// The key with which clients sign their requests.
     public package(set) var key: StoreKey
     /// The URLs for notifications, by environment. Without a URL, the App Store neither sends nor keeps notifications.
     public var notificationURLs: [Environment: String] = [:]
@@ -40,9 +40,9 @@ public struct SimulatedStore: Sendable {
     /// The calls in the present hour of the wall clock.
     var calls = CallBudgets()
 
-    /// Creates a store. The store does not publish earlier occurrences of the world.
+    /// Creates a store. The store does not publish occurrences that the world already has.
     ///
-    /// - Parameter seed: Determines the faulty requests and notifications.
+    /// - Parameter seed: Determines which requests and notifications are faulty.
     public init(_ world: World, _ signer: WorldSigner, _ key: StoreKey, faults: Faults = .none, seed: UInt64 = 0) {
         self.world = world
         self.signer = signer

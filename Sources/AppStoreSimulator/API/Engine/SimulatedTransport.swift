@@ -11,7 +11,8 @@ public actor SimulatedTransport: AppStoreTransport {
 
     /// Creates a transport to a store.
     ///
-    /// - Parameter wall: Returns the time of the client's wall clock. The client's tokens have the same time.
+    /// - Parameter wall: Returns the time of the client's wall clock. The client must use the same clock for its
+    ///   tokens.
     public init(_ store: SimulatedStore, wall: @escaping @Sendable () -> Timestamp) {
         self.store = store
         self.wall = wall
@@ -24,7 +25,7 @@ public actor SimulatedTransport: AppStoreTransport {
         try body(&store)
     }
 
-    /// Answers a request. If the response is withheld, the timeout error follows immediately.
+    /// Answers a request. If the response is withheld, throws the timeout error immediately.
     public func answer(
         to request: APIRequest, in environment: Environment, within timeout: Duration
     ) async throws -> APIAnswer {

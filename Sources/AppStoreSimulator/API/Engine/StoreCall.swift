@@ -38,9 +38,9 @@ extension JSONValue {
         self[name].flatMap { $0 == .null ? nil : $0 }
     }
 
-    /// A member with one of Apple's words as its value.
+    /// A member with one of Apple's constants as its value.
     ///
-    /// - Throws: The code if the member is missing or has no such value.
+    /// - Throws: `StoreRefusal` with the code if the member is missing or has no such value.
     func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word where Word.RawValue == String {
@@ -49,21 +49,21 @@ extension JSONValue {
 
     /// A member with a number in a range as its value.
     ///
-    /// - Throws: The code if the member is missing or has no such value.
+    /// - Throws: `StoreRefusal` with the code if the member is missing or has no such value.
     func number(_ name: String, in range: ClosedRange<Int64>, else code: APIErrorCode) throws(StoreRefusal) -> Int {
         try self[name].require(as: { $0.integer(in: range).map { Int($0) } }, else: StoreRefusal(code))
     }
 
     /// A member with true or false as its value.
     ///
-    /// - Throws: The code if the member is missing or has no such value.
+    /// - Throws: `StoreRefusal` with the code if the member is missing or has no such value.
     func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool {
         try self[name].require(as: \.bool, else: StoreRefusal(code))
     }
 
     /// A member with a time in milliseconds as its value.
     ///
-    /// - Throws: The code if the member is missing or has no such value.
+    /// - Throws: `StoreRefusal` with the code if the member is missing or has no such value.
     func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp {
         // Every fault of the time has the same code.
         try self[name].require(as: { try? $0.decode(Timestamp.self) }, else: StoreRefusal(code))

@@ -31,7 +31,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
         id = String((0..<10).map { _ in letters[Int.random(in: 0..<letters.count, using: &generator)] })
         issuer = String(uuidOf: generator.bytes(16))
         var number = generator.bytes(32)
-        // Smaller than the order of the curve.
+        // This keeps the number below the order of the curve.
         number[0] &= 0x7f
         do {
             privateKey = try P256.Signing.PrivateKey(rawRepresentation: number)
@@ -66,7 +66,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
         return try sign(header, .object(claims.map { JSONValue.Member($0, $1) }))
     }
 
-    /// Signs any token. Tests can make any part invalid.
+    /// Signs any token, so that tests can make any part invalid.
     package func sign(_ header: JSONValue, _ claims: JSONValue) throws -> String {
         let parts = [header, claims].map { TokenPlan.base64URL(Array($0.compactText.utf8)) }
         let input = parts.joined(separator: ".")

@@ -22,7 +22,7 @@ public struct StoreResponse: Hashable, Sendable {
         self.note = note
     }
 
-    /// A response with a body, of exactly Apple's content type.
+    /// A response with a body, and with exactly the content type that Apple sends.
     ///
     /// - Throws: `EncodingError`.
     init(status: Int = 200, encoding value: some Encodable) throws {

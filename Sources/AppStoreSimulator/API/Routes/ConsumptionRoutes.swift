@@ -2,9 +2,10 @@
 
 import AppStoreModel
 
-// Send Consumption Information: checks the members of the app's report about a purchase with a refund request.
+// Send Consumption Information: checks the members of the app's report about a purchase whose refund was requested.
 //
-// Apple documents some errors by name only, without their numbers. This store answers them with 4000000 and a text.
+// Apple documents some errors by name only, without their numbers. For these errors, this store sends 4000000 and a
+// text.
 
 extension SimulatedStore {
     mutating func consumption(_ call: StoreCall) throws -> StoreResponse {
@@ -21,10 +22,10 @@ extension SimulatedStore {
         return StoreResponse(status: 202)
     }
 
-    /// The share to refund in thousandths of a percent, if the app wishes a prorated refund.
+    /// The share to refund if the app prefers a prorated refund, in thousandths of a percent.
     ///
-    /// For a subscription, the share is the remaining time. For other purchases, production refunds the unconsumed
-    /// share, and the sandbox refunds half, regardless of the consumption.
+    /// For a subscription, it is the remaining share of the period. For other purchases, production refunds the
+    /// unconsumed share, and the sandbox refunds half, regardless of the consumption.
     private func proration(of transaction: JWSTransactionDecodedPayload, consumed: Int?) -> Int {
         if let start = transaction.purchaseDate?.milliseconds, let end = transaction.expiresDate?.milliseconds,
             start < end
@@ -55,7 +56,7 @@ private struct ConsumptionReport {
 
     /// Reads the body of version 2.
     ///
-    /// - Throws: The code of the first invalid member.
+    /// - Throws: `StoreRefusal` with the code of the first invalid member.
     init(_ json: JSONValue, _ transaction: JWSTransactionDecodedPayload) throws(StoreRefusal) {
         try Self.checkConsent(json)
         let delivery: DeliveryStatus = try json.word("deliveryStatus", else: .invalidDeliveryStatus)
@@ -100,7 +101,7 @@ private struct ConsumptionReport {
 
     /// Checks the body of version 1. Only `refundPreference` may be missing.
     ///
-    /// - Throws: The code of the first invalid member.
+    /// - Throws: `StoreRefusal` with the code of the first invalid member.
     static func checkVersion1(_ json: JSONValue) throws(StoreRefusal) {
         try checkConsent(json)
         _ = try json.flag("sampleContentProvided", else: .invalidSampleContentProvided)

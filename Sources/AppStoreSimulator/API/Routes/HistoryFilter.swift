@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// The filters of Get Transaction History. A transaction must pass all filters. A filter with several values passes any
-/// of the values.
+/// The filters of Get Transaction History. A transaction must pass all filters. A filter with several values accepts
+/// each of them.
 struct HistoryFilter: Sendable {
     var start: Timestamp?
     var end: Timestamp?
@@ -11,13 +11,13 @@ struct HistoryFilter: Sendable {
     var types: [ProductType]
     var groups: [String]
     var ownership: InAppOwnershipType?
-    /// Whether only revoked transactions pass, or only other transactions; `nil` if both pass.
+    /// `true` if only revoked transactions pass, `false` if only the others do; `nil` if all pass.
     var isRevoked: Bool?
     var sort = HistorySort.ascending
 
-    /// Reads the query. Parameters without documentation by Apple are ignored.
+    /// Reads the query. Parameters that Apple does not document are ignored.
     ///
-    /// - Throws: The code of the first invalid parameter.
+    /// - Throws: `StoreRefusal` with the code of the first invalid parameter.
     init(_ call: StoreCall, for catalogue: StoreCatalogue) throws(StoreRefusal) {
         start = try call.time("startDate", else: .invalidStartDate)
         end = try call.time("endDate", else: .invalidEndDate)
@@ -64,7 +64,7 @@ extension HistoryProductType {
 }
 
 extension StoreCall {
-    /// A parameter with one of Apple's words as its value; `nil` if the parameter is absent.
+    /// A parameter with one of Apple's constants as its value; `nil` if the parameter is absent.
     fileprivate func word<Word: RawRepresentable>(
         _ name: String, else code: APIErrorCode
     ) throws(StoreRefusal) -> Word? where Word.RawValue == String {

@@ -20,7 +20,7 @@ extension SimulatedStore {
         return StoreResponse(status: 200)
     }
 
-    /// Apple has not published the size of a bullet point's image.
+    /// Apple has not published the size of a bullet point's image, so any size is valid.
     private static func isValid(_ image: PNGHeader, _ size: ImageSize) -> Bool {
         size == .bulletPoint || image.width == 3840 && image.height == 2160 && !image.hasAlpha
     }

@@ -7,7 +7,7 @@ import AppStoreModel
 extension SimulatedStore {
     mutating func uploadMessage(_ call: StoreCall) throws -> StoreResponse {
         let id = try Self.identifier(call)
-        // Apple's code is the only detail for the client.
+        // The client gets only Apple's code, so the decoder's reason is dropped.
         guard let body = try? call.json().decode(UploadMessageRequestBody.self) else {
             throw StoreRefusal(.generalBadRequest)
         }
@@ -102,7 +102,7 @@ extension UploadMessageRequestBody {
         ([image?.imageIdentifier] + (bulletPoints ?? []).map(\.imageIdentifier)).compactMap { $0?.lowercased() }
     }
 
-    /// - Throws: The code of the first invalid member.
+    /// - Throws: `StoreRefusal` with the code of the first invalid member.
     fileprivate func check() throws(StoreRefusal) {
         guard let header, let body else { throw StoreRefusal(.generalBadRequest, "A message has a header and a body.") }
         if header.count > Self.headerLength { throw StoreRefusal(.headerTooLong) }

@@ -66,13 +66,13 @@ private struct NotificationFilter {
 
     /// Reads the body.
     ///
-    /// - Throws: The code of the first invalid member.
+    /// - Throws: `StoreRefusal` with the code of the first invalid member.
     init(_ json: JSONValue, in environment: Environment, now: Timestamp) throws(StoreRefusal) {
         start = try json.time("startDate", else: .invalidStartDate)
         end = min(try json.time("endDate", else: .invalidEndDate), now)
         guard start < end else { throw StoreRefusal(.startDateAfterEndDate) }
         guard start >= now.adding(days: -Self.days(in: environment)) else { throw StoreRefusal(.startDateTooFarInPast) }
-        // The older name still works.
+        // Apple still accepts the member's older name.
         transactionId = (json.member("transactionId") ?? json.member("originalTransactionId")).map { $0.string ?? "" }
         onlyFailures = json["onlyFailures"] == .bool(true)
         if json.member("notificationType") != nil {
@@ -85,8 +85,8 @@ private struct NotificationFilter {
         if type != nil, transactionId != nil { throw StoreRefusal(.multipleFiltersSupplied) }
     }
 
-    /// Whether a notification passes all filters. The history contains only version 2 notifications with at least one
-    /// attempt.
+    /// Whether a notification passes all filters except that of the transaction id. The history contains only version 2
+    /// notifications with at least one attempt.
     func passes(_ entry: Outbox.Entry) -> Bool {
         guard entry.signedPayload != nil, !entry.attempts.isEmpty else { return false }
         return entry.date >= start && entry.date <= end && !(onlyFailures && entry.isDelivered)
@@ -149,8 +149,8 @@ private enum PaginationToken {
         return number
     }
 
-    /// A body's checksum (FNV-1a), independent of the order of its members. The checksum protects from mistakes, not
-    /// from attacks.
+    /// A body's checksum (FNV-1a), independent of the order of its members. The checksum protects against mistakes, not
+    /// against attacks.
     private static func digest(_ body: JSONValue) -> String {
         let members = (body.members ?? []).sorted { $0.name < $1.name }
         let hash = JSONValue.object(members).compactText.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {

@@ -37,8 +37,8 @@ extension SimulatedStore {
 
     // MARK: - Performance test
 
-    /// The parameters of a test. Apple's parameters are not published. The threshold is about Apple's time limit for a
-    /// response.
+    /// The parameters of a test. Apple's parameters are not published. The threshold approximates Apple's time limit
+    /// for a response.
     private static let testConfig: PerformanceTestConfig = {
         var config = PerformanceTestConfig()
         config.maxConcurrentRequests = 10
@@ -54,7 +54,7 @@ extension SimulatedStore {
 
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
     mutating func startPerformanceTest(_ call: StoreCall) throws -> StoreResponse {
-        // Apple's code is the only detail for the client.
+        // The client gets only Apple's code, so the parser's reason is dropped.
         guard let id = try? call.json()["originalTransactionId"]?.string else {
             throw StoreRefusal(.invalidPerformanceTestRequest)
         }

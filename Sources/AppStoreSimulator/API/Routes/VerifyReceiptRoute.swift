@@ -10,8 +10,8 @@ extension SimulatedStore {
     /// The longest body, in bytes: Apple's number.
     private static let maxBody = 3_145_728
 
-    /// Answers a request. Like Apple's endpoint, the response has HTTP status 200, and the body's `status` names the
-    /// error. Only a body above the limit gets HTTP status 413.
+    /// Answers a request. As with Apple's endpoint, the HTTP status is 200 even for an error, which the body's `status`
+    /// names. Only a body above the limit gets HTTP status 413.
     ///
     /// Of the faults, internal errors, retryable errors and timeouts apply.
     mutating func verifyReceipt(_ request: StoreRequest, in environment: Environment) -> StoreResponse {
