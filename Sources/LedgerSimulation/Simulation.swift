@@ -194,7 +194,7 @@ extension InAppPurchaseKey {
     }
 }
 
-/// A fault in the auditor's words.
+/// A fault that the auditor has found, as a sentence.
 private struct Violation: Error {
     var text: String
 }

@@ -91,7 +91,7 @@ package struct NotificationDeliverer: Service {
             metadata: ["url": .string(url), "attempt": "\(delivery.attempt)", "result": .string(result.rawValue)])
     }
 
-    /// Sends the body of a notification, and returns the App Store's word for the outcome.
+    /// Sends the body of a notification, and returns the result that the App Store records for the outcome.
     package static func post(
         _ body: [UInt8], to url: String, timeout: TimeAmount = SimulatorBounds.delivery
     ) async -> SendAttemptResult {

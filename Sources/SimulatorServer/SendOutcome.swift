@@ -6,7 +6,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-// Maps the failure of a delivery to the App Store's word for the outcome.
+// Maps the failure of a delivery to the result that the App Store records for it.
 
 extension SendAttemptResult {
     /// The result of an attempt without a complete response.

@@ -16,7 +16,8 @@ package enum SimulatorBounds {
     /// The longest time between two requests on a connection.
     static let idleTimeout = TimeAmount.seconds(60)
 
-    /// The time for which a silent simulator leaves a request unanswered: twice the timeout of Apple's own clients.
+    /// The time for which a request with a withheld response stays unanswered: twice the timeout of Apple's own
+    /// clients.
     static let silence = Duration.seconds(60)
 
     /// The time for which shutdown waits for running requests. All requests except silent ones take milliseconds.
@@ -28,8 +29,8 @@ package enum SimulatorBounds {
     /// The most redirects of a notification: the number that browsers follow.
     static let redirects = 20
 
-    /// The most notifications of an environment on their way at once. A silent server frees its slots after
-    /// ``delivery``.
+    /// The most notifications of an environment on their way at once. If the server under test does not answer, a
+    /// notification gives up its place after ``delivery``.
     package static let deliveriesAtOnce = 16
 
     /// The time for which later notifications wait for an unanswered notification, on a network that keeps the order. A

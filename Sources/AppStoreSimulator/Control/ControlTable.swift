@@ -329,7 +329,7 @@ extension Simulator {
         if let state = customer.flatMap({ CustomerState($0, in: store.world) }) {
             members.append(.init("customer", try JSONValue(encoding: state)))
         }
-        // At the end, because the JWS is much longer than all other members.
+        // The last member, because the JWS is much longer than all other members.
         if let jws = try transactionId.flatMap({ try jwsRepresentation(ofTransaction: $0) }) {
             members.append(.init("jwsRepresentation", .string(jws)))
         }

@@ -29,7 +29,7 @@ public struct Occurrence: Hashable, Sendable {
         case externalPurchase(ExternalPurchaseToken)
         /// The customer's download of the app.
         case app(AppTransaction)
-        /// Only the app's name, in a test notification.
+        /// No content of its own: a test notification only identifies the app.
         case nothing
     }
 

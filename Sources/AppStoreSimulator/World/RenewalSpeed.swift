@@ -9,7 +9,7 @@ public struct RenewalSpeed: Hashable, Sendable {
     /// The duration of a week in minutes.
     private let weekMinutes: Int64
 
-    /// By the calendar.
+    /// Periods have the length that they have in the calendar.
     public static let realTime = RenewalSpeed(monthMinutes: nil, weekMinutes: 0)
     /// A month takes five minutes: the speed of a new sandbox account.
     public static let fiveMinutes = RenewalSpeed(monthMinutes: 5, weekMinutes: 3)

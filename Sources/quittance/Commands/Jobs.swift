@@ -151,7 +151,7 @@ struct Jobs: AsyncParsableCommand {
             var count = 0
             var left = 0
             try await filter.forEach(in: ledger) { job in
-                // Once decided, a consumption request keeps its outcome.
+                // A decided consumption request keeps its outcome, and a backfill's job is only its lease.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
                 guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
                 guard !job.mayBeLeased(at: now) else { return left += 1 }
@@ -209,7 +209,7 @@ extension Job {
         var dueAt: Timestamp
         var attempts: Int
         var failure: String?
-        /// Only for a notification history.
+        /// Present only for a notification history.
         var readThrough, succeededAt, unreadFrom, unreadThrough: Timestamp?
     }
 }

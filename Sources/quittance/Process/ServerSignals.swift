@@ -18,7 +18,7 @@ enum ServerSignals {
     /// Calls `onHangup` at each SIGHUP, and ends the process at once after a second SIGINT or SIGTERM. Call this method
     /// once the server listens. From then on the server handles the first signal, and this method counts the signals.
     ///
-    /// - Parameter beforeExit: Called before the process ends at once.
+    /// - Parameter beforeExit: Called after the second signal, before the process ends.
     static func handle(
         onHangup: @escaping @Sendable () -> Void, beforeExit: @escaping @Sendable () -> Void = {}
     ) {

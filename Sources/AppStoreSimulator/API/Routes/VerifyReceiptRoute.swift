@@ -13,7 +13,7 @@ extension SimulatedStore {
     /// Answers a request. As with Apple's endpoint, the HTTP status is 200 even for an error, which the body's `status`
     /// names. Only a body above the limit gets HTTP status 413.
     ///
-    /// Of the faults, internal errors, retryable errors and timeouts apply.
+    /// The faults that apply here are internal errors, retryable errors and timeouts.
     mutating func verifyReceipt(_ request: StoreRequest, in environment: Environment) -> StoreResponse {
         guard request.body.count <= Self.maxBody else { return StoreResponse(status: 413) }
         guard request.method == "POST" else { return Self.response(VerifyReceiptResponse(status: .unreadableRequest)) }
