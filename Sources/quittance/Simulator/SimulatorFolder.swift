@@ -6,7 +6,7 @@ import Foundation
 
 /// The folder of a simulator: files for a server under test, and the simulator's stored state between two runs.
 ///
-/// A lock keeps other simulators out of the folder meanwhile.
+/// As long as this object exists, a lock keeps other simulators out of the folder.
 final class SimulatorFolder: Sendable {
     /// The file with the keys and the other stored state.
     static let keysFile = "simulator-keys.json"

@@ -122,8 +122,8 @@ extension String {
         Terminal.isInteractive ? "\u{1b}[\(style.rawValue)m\(self)\u{1b}[0m" : self
     }
 
-    /// The text with all characters replaced that control a terminal or its writing direction, because a document can
-    /// contain any character.
+    /// The text in which all characters that control a terminal or its writing direction are replaced, because a
+    /// document can contain any character.
     var printable: String {
         let scalars = unicodeScalars.map { scalar in
             switch scalar.properties.generalCategory {
