@@ -4,13 +4,13 @@ public import AppStoreModel
 
 /// Verifies documents signed by the App Store. Only a verifier creates ``Verified`` values.
 ///
-/// The caller fixes the trusted roots, apps and environments; a document cannot change them. The verifier has no clock.
-/// The verifier opens connections only through the caller's ``RevocationChecker``.
+/// The caller fixes the trusted roots, apps and environments; a document cannot change them. The verifier has no clock:
+/// each call passes the current time. The verifier opens network connections only through the caller's
+/// ``RevocationChecker``, and only if revocation is checked.
 public struct AppStoreVerifier: Sendable {
     /// The certificates that may anchor a signer's chain.
     ///
-    /// Setting the roots clears the cache of known signers, because the chains of the cached signers lead to the old
-    /// roots.
+    /// Setting the roots clears both caches of known signers, because the cached chains lead to the old roots.
     public var roots: TrustRoots {
         didSet {
             knownTokenSigners = KnownSigners()
@@ -18,14 +18,16 @@ public struct AppStoreVerifier: Sendable {
         }
     }
 
-    /// Intermediate certificates for transaction receipts, because such receipts do not contain intermediates.
-    /// Intermediates are not trusted: each must lead to a root.
+    /// The intermediate certificates for transaction receipts, which contain only their signer's own certificate. An
+    /// intermediate is not trusted by itself: it must lead to one of ``roots``.
     public var intermediates = Intermediates()
 
-    /// Keyed by a token's encoded header, because the token's signature covers the header.
+    /// The cache of token signers. The key is the encoded header of a token. The token's signature covers the header,
+    /// so nobody can fill the cache with variants of it.
     package private(set) var knownTokenSigners = KnownSigners<[UInt8], SignerChain>()
 
-    /// Keyed by the `tbsCertificate` of each certificate, because the issuer's signature covers `tbsCertificate`.
+    /// The cache of receipt signers. The key is the `tbsCertificate` of the leaf and of the intermediate. The signature
+    /// of the issuer covers `tbsCertificate`, so nobody can fill the cache with variants of a certificate.
     package private(set) var knownReceiptSigners = KnownSigners<[[UInt8]], ReceiptSigner>()
 
     /// The accepted apps.
@@ -37,11 +39,12 @@ public struct AppStoreVerifier: Sendable {
     /// Whether to check certificates for revocation. Off by default.
     public var revocation: RevocationPolicy = .notChecked
 
-    /// Called for every check that a document passes, in order. A failed check is thrown as the error.
+    /// Called for every check that a document passes, in order. A failed check is not passed to this function; it is
+    /// thrown as a ``VerificationError``.
     public var onCheck: (@Sendable (VerificationCheck) -> Void)?
 
-    /// Called before each search for a path from a signer to a root. A search checks three signatures at most. For
-    /// tests.
+    /// For tests: called before each search for a path from a signer to a root. A search checks three signatures at
+    /// most.
     package var onPath: (@Sendable () -> Void)?
 
     /// Creates a verifier without a revocation check.
@@ -70,8 +73,9 @@ public struct AppIdentity: Hashable, Sendable {
     /// The bundle id, such as `com.example.notes`.
     public var bundleId: String
 
-    /// The app's Apple ID, compared if a production document contains an Apple ID. `nil` skips the comparison, except
-    /// for documents that name their app only by its Apple ID.
+    /// The app's Apple ID, compared with the Apple ID in production documents. If the value is `nil`, an Apple ID in a
+    /// document is not checked. Retention requests are then refused in production, because they name their app in no
+    /// other way.
     public var appAppleId: Int64?
 
     /// Creates the identity of an app.
@@ -82,7 +86,7 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Checks that the app named by a genuine document is accepted, and then its environment.
+    /// Checks that the app named by a genuine document is accepted, and then that its environment is.
     ///
     /// - Returns: The environment.
     func requireAccepted(
@@ -111,8 +115,8 @@ extension AppStoreVerifier {
         return known
     }
 
-    /// Checks that the app named by a genuine document is accepted. A document without a bundle id passes if its kind
-    /// names no bundle, unless the Apple IDs are compared.
+    /// Checks that the app named by a genuine document is accepted. Renewal info and retention requests have no bundle
+    /// id. Of these, only retention requests from production are checked, by their Apple ID; the others pass.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
@@ -138,9 +142,10 @@ extension AppStoreVerifier {
                 throw VerificationError(.otherApp, "The document \(found), accepted is \(expected).")
             }
         }
-        // Sandbox documents have a different Apple ID or none.
+        // Only production documents are compared: in sandbox, the Apple ID is missing or is not the app's.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
-        // A retention request names its app only by the Apple ID, so an accepted app without an Apple ID never matches.
+        // A retention request names its app only by the Apple ID, so it never matches an accepted app without an Apple
+        // ID.
         let isMatch = candidates.contains { app in
             app.appAppleId.map { $0 == claims.appAppleId } ?? (kind != .retentionRequest)
         }
@@ -154,6 +159,6 @@ extension AppStoreVerifier {
 }
 
 extension String {
-    /// Whether two strings have the same bytes. Swift's `==` also accepts canonically equivalent strings.
+    /// Whether two strings have the same UTF-8 bytes. Swift's `==` also accepts canonically equivalent strings.
     func isSameText(as other: String?) -> Bool { other.map { utf8.elementsEqual($0.utf8) } ?? false }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reports every check that a document passes to the verifier's `onCheck`.
+// Calls the verifier's `onCheck` for every check that a document passes.
 
 import AppStoreModel
 

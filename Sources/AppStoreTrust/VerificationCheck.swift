@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A check that a document passed, with the verifier's expectation and finding.
+/// A check that a document passed: what the verifier expected, and what it found.
 ///
 /// Checks show people why a document was accepted, or how far the document got before a ``VerificationError``.
 public struct VerificationCheck: Hashable, Sendable {
-    /// The subjects of checks, in the order of the checks.
+    /// The subjects of checks, in the usual order of the checks.
     @nonexhaustive
     public enum Subject: String, CaseIterable, Sendable {
         /// The document has the expected parts.

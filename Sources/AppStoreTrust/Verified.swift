@@ -11,7 +11,7 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// The kind of the document.
     public let kind: SignedKind
 
-    /// The document to store: the stored document passes verification again. A token is exactly as received.
+    /// The document in the form to store, in which it passes verification again. A token is stored exactly as received.
     ///
     /// A receipt is in canonical form: payload, signature, and the certificates of the verified chain with the
     /// verifier's own root. The App Store writes its receipts in this form, so genuine receipts are stored as received.
@@ -24,8 +24,8 @@ public struct Verified<Payload: Sendable>: Sendable {
     /// id: bind them to a verified transaction by their `originalTransactionId`.
     public let bundleId: String?
 
-    /// The signing time. The certificates had to be valid at this instant. `nil` if the document has no date. The
-    /// certificates then had to be valid at the caller's `now`.
+    /// The signing time, at which the certificates had to be valid. If the document has no date, the value is `nil`,
+    /// and the certificates had to be valid at the caller's `now`.
     public let signedDate: Timestamp?
 
     /// The root that anchors the signer's chain; `nil` if the signer is self-signed, like Xcode's signers.

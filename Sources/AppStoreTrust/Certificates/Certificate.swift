@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The parts of a certificate read by the verifier: its DER, its common name and its validity period.
+// The parts of a certificate that the verifier reads: its DER, its common name and its validity period.
 
 import AppStoreModel
 import SwiftASN1
@@ -21,7 +21,7 @@ struct CertificateValidity: Sendable {
         instant >= from && instant.milliseconds < until.milliseconds + 1000
     }
 
-    /// Checks that `instant` is in the validity period. `name` is the certificate's name in an error.
+    /// Checks that `instant` is in the validity period. The error calls the certificate `name`.
     func require(_ instant: Timestamp, of name: @autoclosure () -> String) throws(VerificationError) {
         guard contains(instant) else {
             throw VerificationError(
@@ -36,7 +36,7 @@ struct CertificateValidity: Sendable {
 }
 
 extension Certificate {
-    /// Reads a certificate of a document. `name` is the certificate's name in an error.
+    /// Reads a certificate of a document. The error calls the certificate `name`.
     ///
     /// - Throws: `malformed`.
     init(from der: some Collection<UInt8>, _ name: String) throws(VerificationError) {
@@ -58,7 +58,8 @@ extension Certificate {
         return serializer.serializedBytes
     }
 
-    /// The subject's common name, for people only: Apple changes common names, and a forger can copy a common name.
+    /// The subject's common name, for display only. It is no proof of identity: Apple changes the names of its
+    /// certificates, and a forger can copy them.
     var commonName: String { subject.commonName }
 }
 

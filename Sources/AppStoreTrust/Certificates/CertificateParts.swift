@@ -3,11 +3,12 @@
 import SwiftASN1
 import X509
 
-/// The three parts of a certificate (RFC 5280 section 4.1). Only the issuer's encoding is accepted.
+/// The three parts of a certificate (RFC 5280 section 4.1). Only the encoding made by the issuer is accepted.
 ///
 /// The issuer signs only the first part. If several encodings of the second and third parts were accepted, a forger
-/// could make many certificates from one of Apple's. A gap remains: anyone can compute a second valid ECDSA signature
-/// from the first. Genuine receipts are not affected, because their certificates are signed with RSA.
+/// could turn one of Apple's certificates into many different ones, all of them valid. A gap remains: anyone can
+/// compute a second valid ECDSA signature from the first. Genuine receipts are not affected, because their certificates
+/// are signed with RSA.
 struct CertificateParts {
     /// `tbsCertificate`, signed by the issuer.
     let signed: ASN1Node

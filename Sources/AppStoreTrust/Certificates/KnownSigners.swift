@@ -6,8 +6,8 @@ import Synchronization
 /// A cache of signers with a valid chain, so that the verifier does not check the chain again for each document. A full
 /// cache drops the least recently used signer.
 ///
-/// A key consists of bytes covered by a signature, such as the `tbsCertificate` of certificates. A client that
-/// re-encodes Apple's public certificates therefore adds no entry.
+/// A key consists of bytes covered by a signature, such as the `tbsCertificate` of certificates. Therefore a client
+/// cannot add entries by re-encoding Apple's public certificates.
 package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: Sendable {
     /// The most recently used signer is last.
     private let known = Mutex<[(key: Key, signer: Signer)]>([])
@@ -17,7 +17,7 @@ package final class KnownSigners<Key: Equatable & Sendable, Signer: Sendable>: S
     /// The keys, for tests.
     package var keys: [Key] { known.withLock { $0.map(\.key) } }
 
-    /// The most recently used matching signer. The lookup makes this signer the most recently used.
+    /// The matching signer. If several match, the most recently used of them. The lookup itself counts as a use.
     package func signer(where matches: (Key, Signer) -> Bool) -> Signer? {
         known.withLock { known in
             guard let index = known.lastIndex(where: { matches($0.key, $0.signer) }) else { return nil }

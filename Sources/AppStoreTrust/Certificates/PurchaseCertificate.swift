@@ -7,9 +7,9 @@ import X509
 
 /// The certificate of a transaction receipt's signer.
 ///
-/// The signers of version 2 receipts have RSA keys of 1024 bits. swift-certificates does not read such keys. This type
-/// reads the few fields needed for verification (RFC 5280 section 4.1). The issuer's certificate is an ordinary
-/// certificate: swift-certificates reads the issuer's certificate and verifies its chain.
+/// The signers of version 2 receipts have RSA keys of 1024 bits, which swift-certificates does not read. This type
+/// therefore reads the few fields needed for verification itself (RFC 5280 section 4.1). The certificate of the issuer
+/// has an ordinary key, so swift-certificates reads it and verifies its chain.
 struct PurchaseCertificate {
     let issuer: DistinguishedName
     let subject: DistinguishedName
@@ -89,7 +89,7 @@ struct PurchaseCertificate {
         _ subjectPublicKeyInfo: ArraySlice<UInt8>
     ) throws(VerificationError) -> _RSA.Signing.PublicKey {
         // 1024 bits are weak, but receipts of 2012 cannot be signed again, and no such key has been factored in public.
-        // The library's error says only that the library does not accept the key.
+        // The error of the library says no more than that it does not accept the key.
         guard let key = try? _RSA.Signing.PublicKey(unsafeDERRepresentation: subjectPublicKeyInfo) else {
             throw VerificationError(.unsupportedAlgorithm, "The signer's key is not RSA with 1024 bits or more.")
         }
@@ -130,7 +130,7 @@ struct PurchaseCertificate {
             self.extensions = try Certificate.Extensions(extensions ?? [])
         }
 
-        /// UTCTime until 2049, GeneralizedTime from then on (RFC 5280 section 4.1.2.5).
+        /// Reads a UTCTime, used until 2049, or a GeneralizedTime, used from 2050 on (RFC 5280 section 4.1.2.5).
         private static func time(_ fields: inout ASN1NodeCollection.Iterator) throws -> Timestamp {
             let node = try fields.required()
             let time =

@@ -5,9 +5,9 @@ import AppStoreModel
 
 /// The certificates of a signer that lead to a trusted root by Apple's rules.
 ///
-/// A chain is valid independently of the time. Its dates are checked separately, at the signing time of each document.
-/// The type is a class because a certificate holds a dozen references, and a struct would retain all of them for each
-/// document.
+/// The validity of a chain does not include its dates, which are checked separately for the signing time of each
+/// document. The type is a class because a certificate holds a dozen references: each copy of a struct would retain all
+/// of them, for every document.
 package final class SignerChain: Sendable {
     /// The signer's own certificate.
     package let leaf: Certificate
@@ -26,15 +26,16 @@ package final class SignerChain: Sendable {
     let encodedCertificates: [[UInt8]]
 
     /// The certificates that come from the document and must be valid at signing time, including a self-signed leaf.
-    /// The root is excluded, because the caller trusts the root whatever its dates.
+    /// The root is excluded, because the caller trusts it regardless of its dates.
     var presented: [Certificate] { [leaf] + issuers.dropLast() }
 
     /// Whether the signer is self-signed, like Xcode's signers.
     var isSelfSigned: Bool { issuers.isEmpty }
 
     /// Checks the path from `leaf` through `intermediate` to one of `roots`: exactly three certificates, each signed by
-    /// the next. The path must be valid by RFC 5280 including key usage, with Apple's marker OIDs on the first two
-    /// certificates. The root in the document is ignored: only the caller's configured roots may anchor a chain.
+    /// the next. The path must be valid by RFC 5280, including the key usage but not the dates. The first two
+    /// certificates must have Apple's marker OIDs. The root in the document is ignored: only the caller's configured
+    /// roots may anchor a chain.
     ///
     /// - Parameter onPath: Called before the signatures are checked. Not called if the chain is refused without a
     ///   signature check.
@@ -53,8 +54,8 @@ package final class SignerChain: Sendable {
     private init(
         _ result: CertificateValidationResult, leaf: Certificate, intermediate: Certificate
     ) throws(VerificationError) {
-        // An App Store chain never skips the intermediate. A leaf that the caller trusts as a root is no App Store
-        // chain either.
+        // swift-certificates also accepts shorter paths: a root that issued the leaf itself, or a leaf that is among
+        // the roots. Neither is an App Store chain.
         guard case .validCertificate(let chain) = result, chain.count == 3, chain[chain.startIndex + 1] == intermediate,
             let root = chain.last
         else {
@@ -97,8 +98,9 @@ package final class SignerChain: Sendable {
         }
     }
 
-    /// Checks that the signer may sign for `environment`. A developer who configures Xcode's certificate as a root can
-    /// also sign with this certificate, so a self-signed signer proves no purchase.
+    /// Checks that the signer may sign for `environment`. A self-signed signer may sign only for Xcode and
+    /// LocalTesting. It proves no purchase, because the developer who configured Xcode's certificate as a root also has
+    /// its key.
     func requireAuthority(over environment: Environment) throws(VerificationError) {
         guard isSelfSigned, environment != .xcode, environment != .localTesting else { return }
         throw VerificationError(
@@ -124,7 +126,8 @@ extension VerificationError {
 }
 
 extension TrustRoots {
-    /// Builds and validates a path to one of these roots by RFC 5280. `SignerChain.requireValidity` checks the dates.
+    /// Builds and validates a path to one of these roots by RFC 5280, without regard to the dates: the callers check
+    /// the dates of the certificates below the root.
     func validate(_ leaf: Certificate, intermediates: [Certificate]) async -> CertificateValidationResult {
         var verifier = Verifier(rootCertificates: CertificateStore(authorities)) {
             RFC5280Policy.withValidityCheckDisabled()

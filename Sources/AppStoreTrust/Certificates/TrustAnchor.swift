@@ -5,7 +5,7 @@ import X509
 
 /// The root that anchors a signer's chain, in a form that can be stored.
 ///
-/// A stored document keeps its root, because different roots may be configured later.
+/// The ledger stores the root of each document, because other roots may be configured later.
 package struct TrustAnchor: Hashable, Sendable {
     /// `apple`, or the SHA-256 of the root's DER in lowercase hexadecimal digits.
     package let name: String
@@ -18,8 +18,8 @@ package struct TrustAnchor: Hashable, Sendable {
         self.isSimulated = isSimulated
     }
 
-    /// Any root known to a version of this library as Apple's. Documents under Apple's next root will get the same
-    /// anchor.
+    /// Any of Apple's roots that this version of the library knows. A later version will give documents under Apple's
+    /// next root the same anchor.
     package static let apple = TrustAnchor(name: "apple")
 
     init(_ root: Certificate) {
@@ -50,7 +50,7 @@ extension TrustAnchor {
 }
 
 extension TrustAnchor: CustomStringConvertible {
-    /// The root for people, such as `Apple's roots` or `the simulator's root 5f3c…`.
+    /// A description of the root for human readers, such as `Apple's roots` or `the simulator's root 5f3c…`.
     package var description: String {
         switch family {
         case .apple: "Apple's roots"

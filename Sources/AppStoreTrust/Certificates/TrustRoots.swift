@@ -30,7 +30,7 @@ public struct TrustRoots: Sendable {
     /// Apple's three roots, included in this library.
     public static let apple = TrustRoots(
         AppleRoots.all.compactMap { root in
-            // A test reads all three roots.
+            // A bad constant would be left out silently here. A test checks that all three roots are present.
             Base64.decode(root.utf8).flatMap { try? Certificate(derEncoded: $0) }
         })
 
@@ -46,7 +46,7 @@ public struct TrustRoots: Sendable {
         TrustRoots(certificates + other.certificates)
     }
 
-    /// Whether no key of these roots is also a key in `other`. Names do not matter.
+    /// Whether these roots and `other` have no key in common. The names of the roots do not matter.
     public func isDisjoint(with other: TrustRoots) -> Bool {
         Set(certificates.map(\.publicKey)).isDisjoint(with: other.certificates.map(\.publicKey))
     }
@@ -61,8 +61,8 @@ public struct TrustRoots: Sendable {
 
 /// Intermediate certificates between a signer's certificate and a root.
 ///
-/// A separate type prevents the use of intermediates as roots: developers' certificates lead to Apple's intermediates
-/// too.
+/// A separate type prevents the use of intermediates as roots. Apple's intermediates also issue certificates to
+/// developers, so an intermediate in the place of a root would let any developer sign.
 public struct Intermediates: Sendable {
     package let certificates: [Certificate]
 

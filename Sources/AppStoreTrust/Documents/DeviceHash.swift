@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks that a receipt was issued to a device, as an app does on the device itself.
+// Checks that a receipt was issued to a given device: the check that an app makes on the device itself.
 
 import AppStoreModel
 import Crypto
@@ -29,7 +29,7 @@ extension Verified<AppReceipt> {
     /// SHA-256.
     ///
     /// - Throws: ``VerificationError`` with `otherDevice`. The error is no proof of fraud: a restored device has a new
-    ///   identifier, and its receipt has the old identifier until the app refreshes the receipt.
+    ///   identifier, but its receipt still fits the old one until the app refreshes the receipt.
     public func requireDevice(_ device: DeviceIdentifier) throws(VerificationError) {
         var hash = Insecure.SHA1()
         hash.update(data: device.bytes)

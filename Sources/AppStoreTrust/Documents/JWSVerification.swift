@@ -35,9 +35,9 @@ extension AppStoreVerifier {
         try accept(try await genuineToken(jws, expecting: nil, at: now), expecting: nil)
     }
 
-    /// Checks the signature before the payload. Until the signature is valid, the payload is read only for its kind and
-    /// its signing date, because the certificates must be valid at the signing date. The early read is safe: a forger
-    /// who changes the date still needs Apple's key.
+    /// Checks the signature before the payload. Until the signature has been verified, the payload is read only for its
+    /// signing date, at which the certificates must be valid, and for its kind, which decides the member with that
+    /// date. The early read is safe: a forger who changes the date still needs Apple's key.
     private func genuineToken(
         _ jws: some Collection<UInt8>, expecting expected: SignedKind?, at now: Timestamp
     ) async throws(VerificationError) -> GenuineToken {
@@ -51,7 +51,8 @@ extension AppStoreVerifier {
         passedDates(chain, at: token.signedDate ?? now, isSigned: token.signedDate != nil)
         let digest = try token.requireSignature(by: chain)
         passedSignature(chain, "ES256")
-        // The signature covers the header, so only the signer can create a second header for this chain.
+        // The signature covers the header, so only the signer can create further headers, and thus further entries, for
+        // this chain.
         if known == nil { knownTokenSigners.insert(chain, for: Array(token.jws.encodedHeader)) }
         if case .checked = revocation { try await requireUnrevoked(chain, at: now) }
         return GenuineToken(token: token, digest: digest, chain: chain)
@@ -133,11 +134,12 @@ private struct GenuineToken {
     let chain: SignerChain
 }
 
-/// A token whose parts have the App Store's form. No part is trusted.
+/// A token whose parts have the App Store's form. No part is trusted yet.
 private struct SignedToken {
     let jws: JWS
     let payload: JSONValue
-    /// The expected kind if the payload may be of this kind, otherwise the kind suggested by the payload's members.
+    /// The expected kind if the payload may be of this kind, otherwise the kind suggested by the payload's members;
+    /// `nil` if they suggest none.
     let kind: SignedKind?
     let signedDate: Timestamp?
 
@@ -217,7 +219,7 @@ private struct SignedToken {
     private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
         let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }
-        // An unreadable date counts as no date here. Decoding the payload then fails.
+        // An unreadable date counts as no date here. The payload then fails to decode as its type.
         return try? date.decode(Timestamp.self)
     }
 

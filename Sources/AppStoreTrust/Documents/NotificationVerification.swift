@@ -2,7 +2,8 @@
 
 public import AppStoreModel
 
-/// A server notification with its inner tokens. Each token is verified, and all tokens are about the same purchase.
+/// A server notification with its inner tokens. Each token is verified and belongs to the notification's environment
+/// and app, and renewal info is about the subscription of the transaction.
 public struct VerifiedNotification: Sendable {
     /// The notification itself.
     public let notification: Verified<ResponseBodyV2DecodedPayload>
@@ -17,9 +18,9 @@ public struct VerifiedNotification: Sendable {
 extension AppStoreVerifier {
     /// Verifies a version 2 server notification and its inner tokens.
     ///
-    /// The notification's signature does not authenticate the inner tokens, so each token is verified separately. Each
-    /// token must have the notification's environment and, except for renewal info, name the notification's app. The
-    /// renewal info must name the transaction's subscription.
+    /// Each inner token has a signature of its own, and is verified separately. It must have the notification's
+    /// environment and, except for renewal info, name the notification's app. Renewal info names no app; instead it
+    /// must name the transaction's subscription.
     ///
     /// - Parameters:
     ///   - signedPayload: The token as received: the value of `signedPayload`.
@@ -85,7 +86,7 @@ extension VerifiedNotification {
         }
     }
 
-    /// Checks that a part has the notification's environment and app. `nil` skips the comparison.
+    /// Checks that a part has the notification's environment and app. A value is not compared if it is `nil`.
     private func requireSame(_ environment: Environment?, _ bundleId: String?) throws(VerificationError) {
         if let environment, environment != notification.environment {
             throw VerificationError(

@@ -15,8 +15,8 @@ extension AppStoreVerifier {
     /// - Parameters:
     ///   - receipt: The receipt's bytes, not their base64.
     ///   - now: The instant at which certificates must be valid if the receipt has no creation date.
-    /// - Returns: The receipt. Its `Verified.document` is canonical: the same for every container around one payload
-    ///   and signature.
+    /// - Returns: The receipt. Its `Verified.document` is canonical: it depends only on the payload, the signature and
+    ///   the verified chain, and on nothing else in the container.
     /// - Throws: ``VerificationError``.
     public func verify(
         receipt: some Collection<UInt8>, at now: Timestamp
@@ -49,9 +49,9 @@ extension AppStoreVerifier {
         return chain
     }
 
-    /// The first possible chain that leads to a trusted root and signed the receipt. Several chains may be possible:
-    /// Apple issued two WWDR certificates with the same name and key, and a client can add certificates to the
-    /// container.
+    /// The first possible chain that leads to a trusted root and whose signer signed the receipt. Several chains may be
+    /// possible: Apple issued two WWDR certificates with the same name and key, and a client can add certificates to
+    /// the container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {
@@ -121,7 +121,7 @@ extension SignedClaims {
     }
 }
 
-/// A receipt whose container has the App Store's form. No part is trusted.
+/// A receipt whose container has the App Store's form. No part is trusted yet.
 private struct UnverifiedReceipt {
     let container: SignedReceipt
     let creationDate: Timestamp?
@@ -144,8 +144,8 @@ private struct UnverifiedReceipt {
     @inline(never)
     func canonical(from chain: SignerChain) throws(VerificationError) -> [UInt8] {
         let document = container.canonical(certificates: chain.encodedCertificates)
-        // If the received receipt lacked its root, the root makes the receipt longer. The stored document must pass
-        // verification again.
+        // The root makes the document longer than the received receipt if the receipt lacked it. The document must stay
+        // within the limit, because a stored document must pass verification again.
         guard document.count <= Limits.receipt else {
             throw VerificationError(
                 .malformed, "With its certificates the receipt is longer than \(Limits.receipt) bytes.")
@@ -172,8 +172,8 @@ private struct UnverifiedReceipt {
         }
     }
 
-    /// Whether a cached chain was valid and signed this receipt. If not, another chain in the container may be valid,
-    /// because the outcome must not depend on the cache.
+    /// Whether a cached chain was valid and signed this receipt. If not, the caller tries the chains in the container,
+    /// so that the outcome does not depend on the cache.
     @inline(never)
     func isSigned(by chain: SignerChain, at instant: Timestamp) -> Bool {
         do throws(VerificationError) {
@@ -206,9 +206,9 @@ private struct UnverifiedReceipt {
     /// Each leaf is paired with each certificate whose subject is the leaf's issuer. A self-issued leaf stands alone.
     /// All other certificates are ignored, and so are certificates in a non-canonical encoding.
     ///
-    /// Chains with impossible keys, names or key identifiers are left out. At most `Limits.paths` chains remain,
-    /// because the signatures of each chain take time. If all chains are impossible, the first chain remains, so that
-    /// its check reports the reason.
+    /// Chains with unusual keys, or with names or key identifiers that do not match, are left out. At most
+    /// `Limits.paths` chains remain, because checking the signatures of a chain takes time. If all chains would be left
+    /// out, the first remains, so that its check reports the reason.
     @inline(never)
     func candidates(
         under roots: TrustRoots
@@ -242,7 +242,7 @@ private struct UnverifiedReceipt {
 extension Certificate {
     /// Whether a receipt names this certificate as its signer's.
     fileprivate func isSigner(_ signer: SignedReceipt.Signer) -> Bool {
-        // Compare numbers, not bytes: in DER a serial number with its top bit set starts with a zero.
+        // Compare numbers, not bytes: in DER a serial number with its top bit set starts with a zero byte.
         guard serialNumber == SerialNumber(bytes: signer.serialNumber) else { return false }
         var serializer = DER.Serializer()
         // Cannot fail: a name read from DER can be written as DER.

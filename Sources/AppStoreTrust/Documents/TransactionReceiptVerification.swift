@@ -8,9 +8,9 @@ import X509
 
 /// An old transaction receipt with verified signature, signer and app. Only ``AppStoreVerifier`` creates such values.
 ///
-/// The environment is not verified, because the signature does not cover the environment. A sandbox receipt without its
-/// `environment` looks like a production receipt, and passes verification too. Look the transaction up at Apple before
-/// you deliver a purchase.
+/// The environment is not verified, because the signature does not cover it. A sandbox receipt whose `environment` has
+/// been removed looks like a production receipt and passes verification. Therefore look the transaction up in the App
+/// Store Server API before you deliver a purchase.
 public struct VerifiedTransactionReceipt: Sendable {
     /// The purchase, as verifyReceipt would return it.
     public let payload: TransactionReceiptInfo
@@ -24,8 +24,8 @@ public struct VerifiedTransactionReceipt: Sendable {
     /// `bid`: the bundle id of an accepted app.
     public let bundleId: String
 
-    /// `purchase-date-ms`. The certificates had to be valid at this instant. `nil` if the receipt has no date. The
-    /// certificates then had to be valid at the caller's `now`.
+    /// `purchase-date-ms`, the instant at which the certificates had to be valid. If the receipt has no date, the value
+    /// is `nil`, and the certificates had to be valid at the caller's `now`.
     public let purchaseDate: Timestamp?
 }
 
@@ -55,15 +55,15 @@ extension AppStoreVerifier {
         return try accept(receipt, Array(transactionReceipt))
     }
 
-    /// Checks signer and intermediate for revocation, if required by the policy. swift-certificates cannot read the
-    /// certificate of a version 2 signer, and such certificates name no responder anyway.
+    /// Checks signer and intermediate for revocation, if required by the policy. The status of a version 2 signer is
+    /// always unknown: swift-certificates cannot read its certificate, which names no responder anyway.
     private func requireUnrevoked(
         _ receipt: UnverifiedTransactionReceipt, issuedBy issuers: Issuers, at now: Timestamp
     ) async throws(VerificationError) {
         let name = receipt.certificate.subject.commonName
         try await requireUnrevoked(
             [
-                // An unreadable certificate has no status.
+                // The status of an unreadable certificate counts as unknown.
                 (try? Certificate(canonical: Array(receipt.signatureParts.certificate))).map {
                     OCSPQuestion(about: $0, issuedBy: issuers.intermediate)
                 }, OCSPQuestion(about: issuers.intermediate, issuedBy: issuers.root),
@@ -85,7 +85,7 @@ extension AppStoreVerifier {
     }
 
     /// Refuses a receipt that names an environment outside ``environments``. The name is unsigned and proves nothing,
-    /// but the sandbox receipt of an honest client has the name.
+    /// but this check catches the sandbox receipts of honest clients.
     private func requireEnvironment(claimedBy receipt: TransactionReceipt) throws(VerificationError) {
         let accepted = environments.map(\.rawValue).sorted().joined(separator: " or ")
         guard let claim = receipt.environment else {
@@ -101,7 +101,7 @@ extension AppStoreVerifier {
     private typealias Issuers = (intermediate: Certificate, root: Certificate)
 
     /// The intermediate that issued the signer's certificate, and the intermediate's root. Several intermediates may
-    /// have the issuer's name: Apple issued two WWDR certificates with the same name and key, for different times.
+    /// have the issuer's name: Apple issued two WWDR certificates with the same name and key, but with different dates.
     private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
     ) async throws(VerificationError) -> Issuers {
@@ -145,7 +145,7 @@ extension AppStoreVerifier {
     }
 }
 
-/// A transaction receipt whose parts have the App Store's form. No part is trusted.
+/// A transaction receipt whose parts have the App Store's form. No part is trusted yet.
 private struct UnverifiedTransactionReceipt {
     let receipt: TransactionReceipt
     let signatureParts: TransactionReceipt.SignatureParts

@@ -9,7 +9,7 @@ package struct OCSPAnswer: Hashable, Sendable {
     /// The answer is valid in `from..<until`.
     let from: Timestamp
     package let until: Timestamp
-    /// When the checker begins to request the next answer. The checker uses this answer meanwhile.
+    /// From this time on, the checker requests the next answer. Meanwhile it still uses this one.
     package let renewal: Timestamp
 
     func isCurrent(at now: Timestamp) -> Bool { from <= now && now < until }
@@ -20,12 +20,14 @@ extension OCSPAnswer {
     /// is no tolerance past `nextUpdate`, because a tolerance would save only one request.
     private static let clockSkew: Int64 = 5 * 60 * 1000
 
-    /// How long an answer without `nextUpdate` is valid, in milliseconds from its `thisUpdate`: an hour. Its responder
-    /// always has newer information (RFC 6960 section 4.2.2.1), but one request for each document would be too many.
+    /// How long an answer without `nextUpdate` is valid, in milliseconds from its `thisUpdate`: an hour. Without
+    /// `nextUpdate`, the responder always has newer information (RFC 6960 section 4.2.2.1), but one request for each
+    /// document would be too many.
     private static let undatedLife: Int64 = 60 * 60 * 1000
 
-    /// The maximum age of a good answer at its receipt, and the maximum use of any answer after its receipt, in
-    /// milliseconds: a week. Revocations must be noticed even if a responder dates its answers for years.
+    /// A week, in milliseconds. A good answer may be at most this old when it arrives, and any answer is used for at
+    /// most this long afterwards. Revocations must be noticed even if a responder's answers claim to be valid for
+    /// years.
     private static let maxLife: Int64 = 7 * 24 * 60 * 60 * 1000
 
     /// Reads the answer from a statement in a response with a valid signature.
@@ -44,7 +46,8 @@ extension OCSPAnswer {
         guard now < end else {
             throw OCSPFault("The answer was valid until \(end.iso8601), now is \(now.iso8601).")
         }
-        // The age counts from `thisUpdate`, so that a good answer cannot be replayed for longer than a week.
+        // The age counts from `thisUpdate`, so that a good answer cannot be replayed more than a week after it was
+        // given.
         let oldest = now.milliseconds - Self.maxLife
         guard statement.thisUpdate.milliseconds > oldest || statement.status.isRevoked else {
             throw OCSPFault("The answer is of \(statement.thisUpdate.iso8601), which is more than a week ago.")

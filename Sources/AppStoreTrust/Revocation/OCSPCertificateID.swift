@@ -6,8 +6,9 @@ import X509
 
 /// The identifier of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
 ///
-/// The identifier uses SHA-1, because all responders support SHA-1 and presigned answers contain SHA-1 (RFC 5019
-/// section 2.1.1). The hash only identifies the certificate: trust comes from the signature on the answer.
+/// The identifier uses SHA-1, because all responders support SHA-1, and presigned answers identify their certificates
+/// by SHA-1 (RFC 5019 section 2.1.1). The hash only identifies the certificate: trust comes from the signature on the
+/// answer.
 struct OCSPCertificateID: Hashable, Sendable {
     let hashAlgorithm: ASN1ObjectIdentifier
     let issuerNameHash: ArraySlice<UInt8>

@@ -7,8 +7,8 @@ package import X509
 /// A request for the revocation status of one certificate, and the check of the response (RFC 6960 in the profile of
 /// RFC 5019).
 ///
-/// swift-certificates offers OCSP only as a verification policy that reports its reasons as text. The caller of a
-/// ``RevocationChecker`` must distinguish a revoked certificate from a certificate of unknown status.
+/// swift-certificates offers OCSP only as a verification policy that reports its reasons as text. That is not enough
+/// for callers of a ``RevocationChecker``, who must distinguish a revoked certificate from one of unknown status.
 package struct OCSPQuestion: Sendable {
     /// The certificate whose status is requested.
     package let certificate: Certificate
@@ -63,18 +63,18 @@ extension OCSPQuestion {
         }
         let response = try OCSPResponse(decoding: response)
         try requireSignature(on: response, at: now)
-        // Without an identifier, no statement is about this certificate.
+        // If the identifier cannot be computed, no statement matches it.
         let id = try? OCSPCertificateID(of: certificate, issuedBy: issuer)
         let statements = response.statements.filter { $0.certificate == id }
-        // Of two statements about one certificate, `revoked` counts.
+        // If there are several statements about the certificate, `revoked` prevails.
         guard let statement = statements.first(where: \.status.isRevoked) ?? statements.first else {
             throw OCSPFault("The answer is about another certificate.")
         }
         return try OCSPAnswer(statement, at: now)
     }
 
-    /// Checks that the issuer signed the response, or a delegate with a certificate from the issuer (RFC 6960 section
-    /// 4.2.2.2). The other responders allowed by the RFC are refused, because they would have to be configured.
+    /// Checks that the response is signed by the issuer, or by a delegate with a certificate from the issuer (RFC 6960
+    /// section 4.2.2.2). The other responders allowed by the RFC are refused, because they would have to be configured.
     private func requireSignature(on response: OCSPResponse, at now: Timestamp) throws(OCSPFault) {
         guard let algorithm = Certificate.SignatureAlgorithm(ofResponse: response.signatureAlgorithm) else {
             throw OCSPFault(
@@ -95,7 +95,8 @@ extension OCSPQuestion {
     }
 
     /// Whether the issuer appointed the holder of this certificate to sign responses. The delegate's own certificate is
-    /// not checked for revocation: the issuer limits this risk by the certificate's dates (section 4.2.2.2.1).
+    /// not checked for revocation. The issuer is expected to limit this risk by a short validity period (section
+    /// 4.2.2.2.1).
     private func isDelegate(_ certificate: Certificate, at now: Timestamp) -> Bool {
         certificate.issuer == issuer.subject && certificate.maySignResponses && certificate.validity.contains(now)
             && issuer.publicKey.isValidSignature(certificate.signature, for: certificate)

@@ -39,8 +39,8 @@ struct OCSPResponse {
 
 /// Why a response proves no status of a certificate.
 package struct OCSPFault: Error, Equatable {
-    /// The maximum number of Unicode scalars of a reason. Only a reason that quotes a transport's error would be
-    /// longer.
+    /// The maximum number of Unicode scalars of a reason. Only a reason that quotes the error of a transport or a
+    /// parser could be longer.
     private static let reasonLimit = 300
 
     /// The reason, a sentence.

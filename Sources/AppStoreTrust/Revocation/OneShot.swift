@@ -4,7 +4,7 @@ import Synchronization
 
 /// A value that is set once and awaited by any number of tasks.
 ///
-/// A cancelled task stops waiting for a `OneShot`. A task that awaits the value of a `Task` would not stop.
+/// A cancelled task stops waiting for a `OneShot`, whereas it would go on waiting for the value of a `Task`.
 final class OneShot<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?

@@ -3,8 +3,8 @@
 import AppStoreModel
 import X509
 
-/// The cached answers about certificates, and the pending requests. The cache decides when to send a request, but does
-/// not send requests.
+/// The cached answers about certificates, and the pending requests. The cache decides when a request is due, but does
+/// not send it.
 struct RevocationCache {
     /// The result of a look-up.
     enum Finding {
@@ -14,8 +14,8 @@ struct RevocationCache {
         case pending(RevocationInquiry)
     }
 
-    /// The maximum number of certificates in the cache. Only certificates of verified chains are looked up, and in
-    /// years the App Store has used a handful.
+    /// The maximum number of certificates in the cache. Only certificates of verified chains are looked up, and the App
+    /// Store has used no more than a handful over the years.
     static let certificateLimit = 256
 
     /// How long the cache backs off after a failed request, in milliseconds: 30 seconds, so that a dead responder does
@@ -23,7 +23,7 @@ struct RevocationCache {
     static let retryDelay: Int64 = 30_000
 
     /// The maximum number of cancelled requests whose transport has not returned. Only a transport that ignores
-    /// cancellation leaves such requests. At the maximum, no further request is sent.
+    /// cancellation leaves such requests. Once the maximum is reached, no further request is sent.
     static let strayLimit = 16
 
     fileprivate struct Entry {
@@ -31,7 +31,7 @@ struct RevocationCache {
         var answer: OCSPAnswer?
         /// The pending request.
         var inquiry: RevocationInquiry?
-        /// When the last request without a newer answer was sent, and the reason.
+        /// When the last request was sent, and why it failed. `nil` if there was none, or if it brought a newer answer.
         var failure: (sent: Timestamp, reason: String)?
     }
 
@@ -89,7 +89,7 @@ struct RevocationCache {
         }
     }
 
-    /// Gives up a request without an answer by the deadline. Has no effect if the request was answered.
+    /// Gives up a request that was not answered by the deadline. Has no effect if the request was answered.
     mutating func giveUp(_ inquiry: RevocationInquiry, _ reason: String) {
         let key = CertificateKey(inquiry.question)
         guard entries[key]?.inquiry === inquiry else { return }

@@ -23,8 +23,8 @@ public final class RevocationChecker: Sendable {
     ///
     /// - Parameters:
     ///   - transport: Sends requests to responders.
-    ///   - timeout: How long callers wait after a request is sent. Responders answer within a tenth of a second, and
-    ///     clients seldom wait longer than a few seconds for a verification.
+    ///   - timeout: How long callers wait for an answer after a request is sent. Responders usually answer within a
+    ///     tenth of a second, and clients seldom wait longer than a few seconds for a verification.
     ///   - deadline: How long a request may take before the checker cancels the request. At least `timeout`, so that
     ///     the answer of a slow responder can still serve later callers.
     ///   - clock: Measures timeout and deadline.
@@ -96,9 +96,9 @@ public protocol OCSPTransport: Sendable {
     /// Sends a request to a responder and returns its response (RFC 6960 appendix A).
     ///
     /// Over HTTP the request is a POST with content type `application/ocsp-request`, and only status 200 carries a
-    /// response. The checker limits the time by cancelling the task, and checks the response. The transport should not
-    /// follow redirects, because an attacker on the network can send redirects. The transport should read at most
-    /// `RevocationChecker.responseLimit` bytes.
+    /// response. The transport needs no timeout and no checks of its own: the checker cancels the task at its deadline,
+    /// and checks the response. The transport should not follow redirects, because over plain HTTP any attacker on the
+    /// network can send one. The transport should read at most `RevocationChecker.responseLimit` bytes.
     ///
     /// - Parameters:
     ///   - request: The DER of an `OCSPRequest`.

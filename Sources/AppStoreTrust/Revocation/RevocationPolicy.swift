@@ -5,7 +5,7 @@
 /// Check new documents only. Responders drop certificates after they expire, so a responder probably no longer knows
 /// the certificates of a document from years ago.
 public enum RevocationPolicy: Sendable {
-    /// No check: the mode without online checks in Apple's own libraries.
+    /// No check, as in Apple's own libraries with online checks turned off.
     case notChecked
 
     /// Asks the OCSP responders named in the leaf and the intermediate. The verifier asks only after the signature

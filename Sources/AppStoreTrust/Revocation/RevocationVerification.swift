@@ -5,8 +5,8 @@
 import AppStoreModel
 
 extension AppStoreVerifier {
-    /// Checks that no certificate of a signer was revoked, if required by the policy. The root is trusted by
-    /// configuration, and a self-signed signer has no issuer to ask.
+    /// Checks that no certificate of a signer was revoked, if required by the policy. The root is not checked, because
+    /// it is trusted by configuration. Neither is a self-signed signer, which has no issuer to ask.
     ///
     /// - Returns: `good`, or `unknown` if an unknown status is accepted; `nil` if no certificate was checked.
     @discardableResult
@@ -40,7 +40,7 @@ extension AppStoreVerifier {
         return status
     }
 
-    /// A revoked certificate outranks a certificate of unknown status, in any order.
+    /// The combined outcome. A revoked certificate is reported even if the status of the other certificate is unknown.
     @inline(never)
     private static func outcome(
         _ findings: [(OCSPQuestion, RevocationStatus)], _ acceptsUnknown: Bool
