@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The place of a purchase: Apple's `environment`.
+/// The system in which a purchase was made: Apple's `environment`.
 ///
 /// The caller of a verifier names the accepted environments. A document's own claim is only compared with the caller's
 /// list.

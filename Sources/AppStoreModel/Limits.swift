@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The limits on a document to verify, each with its reason. A document beyond a limit is refused.
+/// The limits on a document to verify, each with its reason. A document beyond a limit is refused, unless the limit
+/// says otherwise.
 ///
-/// A document within these limits is verified in less than 250 ms and 64 MiB. `make limits` measures the worst document
-/// of each kind. The code for network requests has its own limits.
+/// Verifying a document within these limits takes less than 250 ms, and less than 64 MiB of memory. `make limits`
+/// measures the worst document of each kind. The code for network requests has its own limits.
 public enum Limits {
     // MARK: Documents
 
@@ -11,11 +12,11 @@ public enum Limits {
     public static let verifyReceiptRequest = 3_145_728
 
     /// Bytes of a version 1 notification. A notification holds the whole receipt and the newest 100 transactions. The
-    /// largest genuine receipt at hand, of 187 purchases, makes a notification of some 250 KB.
+    /// largest genuine receipt seen so far, with 187 purchases, makes a notification of some 250 KB.
     public static let notificationV1 = 1 << 20
 
-    /// Bytes of an app receipt. A longer receipt does not fit into a verifyReceipt request. The largest genuine receipt
-    /// at hand, of 187 purchases, has 79,104 bytes.
+    /// Bytes of an app receipt. The limit is Apple's limit on a whole verifyReceipt request, so no receipt that fits
+    /// into a request is refused. The largest genuine receipt seen so far, with 187 purchases, has 79,104 bytes.
     public static let receipt = 3 << 20
 
     /// Bytes of an old transaction receipt, and of its purchase information. Genuine receipts have 3 KB.
@@ -31,8 +32,8 @@ public enum Limits {
     /// Bytes decompressed from gzip in an input. The limit is the length of the longest receipt as base64.
     package static let inflated = receipt / 3 * 4
 
-    /// The highest ratio of decompressed gzip to input length. A receipt as base64 compresses to a tenth. The limit
-    /// keeps an input of a few bytes from costing as much as an input of millions.
+    /// The highest ratio of the decompressed bytes to the bytes of the input. A receipt as base64 compresses to a
+    /// tenth. The limit keeps an input of a few bytes from costing as much as an input of millions.
     package static let inflation = 32
 
     // MARK: Inside documents
@@ -40,12 +41,12 @@ public enum Limits {
     /// Levels of JSON. Apple's deepest answer has 6 levels.
     public static let jsonDepth = 64
 
-    /// Values in a JSON document: strings, numbers, arrays and so on. A value of 2 bytes may take 80 bytes of memory. A
-    /// verifyReceipt answer about as many purchases as fit into a receipt has 250,000 values.
+    /// Values in a JSON document: strings, numbers, arrays and so on. A value of 2 bytes in the text may take 80 bytes
+    /// of memory. A verifyReceipt answer about as many purchases as fit into a receipt has 250,000 values.
     public static let jsonValues = 400_000
 
-    /// Values in a token's header or payload. The properties decoded from the values take additional memory. Apple's
-    /// largest payload has some 100 values.
+    /// Values in a token's header or payload. The limit is lower than for other JSON, because the properties decoded
+    /// from the values take additional memory. Apple's largest payload has some 100 values.
     public static let tokenValues = 40_000
 
     /// Bytes of a certificate. Apple's certificates have 1,500 bytes at most. Parsing a certificate takes some 60 times
@@ -59,9 +60,9 @@ public enum Limits {
     /// check with 16,384 bits takes a hundred times as long as with Apple's keys.
     package static let rsaKey = 4096
 
-    /// Pairs of a signer's certificate and its issuer's certificate in a receipt. The signatures of at most this many
-    /// pairs are checked. Genuine receipts have a single pair: Apple's two intermediates of equal name and key were
-    /// never seen in the same receipt.
+    /// Pairs of a signer's certificate and its issuer's certificate in a receipt. Any number of pairs is accepted, but
+    /// the signatures of at most this many are checked. Genuine receipts have a single pair: Apple's two intermediates
+    /// of equal name and key were never seen in the same receipt.
     package static let paths = 4
 
     /// Levels of constructed elements of indefinite length. Only Xcode's receipts have such elements, in 6 levels.

@@ -21,8 +21,8 @@ extension Timestamp {
 }
 
 extension Timestamp: Codable {
-    /// Decodes an integer within the calendar. Xcode signs fractional milliseconds, and they are truncated towards the
-    /// past.
+    /// Decodes a number of milliseconds within the calendar. Xcode signs fractions of milliseconds, which are rounded
+    /// down.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64
@@ -30,7 +30,7 @@ extension Timestamp: Codable {
         if let whole = try? container.decode(Int64.self) {
             number = whole
         } else {
-            // A number too large for `Int64` is also too large for the calendar.
+            // A number outside the range of `Int64` is refused below, because `.max` is outside the calendar too.
             number = Int64(exactly: try container.decode(Double.self).rounded(.down)) ?? .max
         }
         self.init(milliseconds: number)

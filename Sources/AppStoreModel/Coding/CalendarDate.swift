@@ -2,8 +2,8 @@
 
 /// A date and time of the proleptic Gregorian calendar, in UTC or in a zone with a fixed offset.
 ///
-/// The type uses plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each date is written
-/// in three forms.
+/// For speed, the type uses plain arithmetic instead of a formatter: a receipt holds hundreds of dates, and each date
+/// is written in three forms.
 package struct CalendarDate: Hashable {
     package var year: Int
     package var month: Int
@@ -60,8 +60,8 @@ package struct CalendarDate: Hashable {
         }
     }
 
-    // Both conversions count years from 1 March, so a leap day is the last day of its year. An era is 400 years
-    // (146,097 days).
+    // The two conversions below count years from 1 March, so a leap day is the last day of its year. An era is 400
+    // years (146,097 days).
 
     static func days(toYear year: Int, month: Int, day: Int) -> Int {
         let shifted = month <= 2 ? year - 1 : year

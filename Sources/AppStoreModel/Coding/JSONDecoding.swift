@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decodes `Decodable` payloads from a `JSONValue`, and keeps the members without a property in the payload.
+// Decodes `Decodable` payloads from a `JSONValue`, and keeps the members for which the payload has no property.
 
-/// The unread members of an object: the members unknown to this version, and in signed payloads also the informative
-/// members of an unexpected type.
+/// The unread members of an object: the members unknown to this version, and in signed payloads also the members of an
+/// unexpected type that affect no decision.
 ///
 /// A payload with a property of this type keeps Apple's later additions. The `Codable` conformance of the payload can
 /// still be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
@@ -23,10 +23,11 @@ public struct UnknownMembers: Hashable, Sendable {
     }
 }
 
-/// An object of a signed payload. Its members may have any JSON type, except for the members that affect a decision.
+/// An object of a signed payload. The members that affect a decision must have the documented type. All other members
+/// are informative, and may have any JSON type.
 ///
-/// Apple does not sign a document again because a receiver cannot read it. Therefore an informative member must not
-/// make the document unreadable. If ``JSONValue/decode(_:)`` finds text instead of a number, it reads the number in the
+/// If a receiver cannot read a document, Apple does not sign it again. Therefore an informative member must not make
+/// the document unreadable. If ``JSONValue/decode(_:)`` finds text instead of a number, it reads the number in the
 /// text. A value unreadable in both ways stays in ``UnknownMembers``, and its property is `nil`.
 protocol LenientPayload {
     /// The names of the members that affect a decision. The object is unreadable if such a member has an unexpected
@@ -241,7 +242,7 @@ extension JSONValueDecoder: SingleValueDecodingContainer {
 private final class MemberTable {
     let members: [JSONValue.Member]
     let decoder: JSONValueDecoder
-    /// The last position of each name, if the object has too many members for a linear search.
+    /// The last position of each name, if the object has too many members for a linear search; otherwise `nil`.
     private let positions: [[UInt8]: Int]?
     /// A bit per member, set when the member is looked up, if there are at most 64 members.
     private var askedFor: UInt64 = 0
@@ -264,7 +265,8 @@ private final class MemberTable {
         return members[index].value
     }
 
-    /// Whether a member may have any type. Only errors need the answer, so members without errors do not pay for it.
+    /// Whether a member may have any type. Called only after an error, so that members without errors do not pay for
+    /// the check.
     func isLenient(_ name: String) -> Bool {
         guard let payload = decoder.type as? any LenientPayload.Type else { return false }
         return !payload.strictMembers.contains(name)
@@ -272,7 +274,8 @@ private final class MemberTable {
 
     func leaveUnread(_ name: String) { unread.insert(name) }
 
-    /// The members that were not looked up, or not read.
+    /// The members that were not looked up, or not read. In an object of more than 64 members, look-ups are not
+    /// recorded, and the result has all members.
     var rest: [JSONValue.Member] {
         members.enumerated().filter { askedFor & 1 << $0.offset == 0 || unread.contains($0.element.name) }
             .map(\.element)
@@ -322,8 +325,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         } catch {
             guard table.isLenient(key.stringValue) else { throw error }
         }
-        // No caller sees the error of a second failure: the value is left unread, and the first error would describe it
-        // better.
+        // If the second attempt fails too, its error is of no use: the value is left unread.
         if let number = value.numberInText,
             let read = try? JSONValueDecoder(number, at: key, in: table.decoder).decode(type)
         {
@@ -365,8 +367,8 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         }
     }
 
-    /// The members without a name in `Key`, and the unread members. Every other member that was looked up has a name in
-    /// `Key`.
+    /// The members without a case in `Key`, and the unread members. A member that happens to have the name of `key`
+    /// itself is also unknown.
     private func unknownMembers(besides key: Key) -> UnknownMembers {
         UnknownMembers(
             table.rest.filter {

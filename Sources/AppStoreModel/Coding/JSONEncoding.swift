@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes `Encodable` values as JSON text in one pass. Building a `JSONValue` first would take half of the time of a
-// short answer.
+// Encodes `Encodable` values as JSON text in one pass. If a `JSONValue` were built first, that would take half of the
+// time spent on a short answer.
 
 extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order of encoding, then the unknown members.
@@ -48,7 +48,8 @@ extension CodingUserInfoKey {
 private final class EncodedOutput {
     struct Container {
         let isObject: Bool
-        /// The count of opened containers, from 1. Nested containers have higher numbers than their parents.
+        /// Containers are numbered from 1 in the order of opening, so a nested container has a higher number than its
+        /// parent.
         let number: Int
     }
 
@@ -67,7 +68,7 @@ private final class EncodedOutput {
         containers.reserveCapacity(8)
     }
 
-    /// Encodes a value inside the container `number`. Writes null if the value encodes no JSON.
+    /// Encodes a value inside the container `number`. Writes null if the value encodes nothing.
     func encode(_ value: some Encodable, in number: Int) throws {
         let start = json.bytes.count
         try value.encode(to: JSONTextEncoder(output: self, parent: number))
@@ -124,7 +125,7 @@ private final class EncodedOutput {
 /// Encodes one value inside a container.
 struct JSONTextEncoder: Encoder {
     fileprivate let output: EncodedOutput
-    /// The container's number, or 0 if there is none.
+    /// The number of the enclosing container, or 0 if there is none.
     fileprivate let parent: Int
 
     // Only keyed containers need a coding path; see `JSONValueRoot`.
@@ -204,7 +205,7 @@ private struct MemberEncoder<Key: CodingKey>: KeyedEncodingContainerProtocol {
     }
 
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
-        // A comparison of types is cheap. A cast takes as long as the rest of a short member.
+        // The types are compared first, because a cast takes as long as the rest of the work on a short member.
         if Value.self == UnknownMembers.self, let unknown = value as? UnknownMembers { return encode(unknown) }
         if Value.self == WrittenMembers.self, let written = value as? WrittenMembers {
             output.resume(number)
@@ -285,8 +286,9 @@ package struct WrittenMembers: Encodable, Sendable {
         self.object = object
     }
 
-    /// Encodes an object to any encoder except the encoder of ``JSONWriter/bytes(encoding:omittingUnknown:)``, which
-    /// copies the members.
+    /// Encodes the members as an object of their own. In a keyed container, the encoder of
+    /// ``JSONWriter/bytes(encoding:omittingUnknown:)`` does not call this method, but copies the members into the
+    /// enclosing object.
     package func encode(to encoder: any Encoder) throws {
         try (object.isEmpty ? .object([]) : JSONValue(parsing: object)).encode(to: encoder)
     }

@@ -247,8 +247,8 @@ private struct JSONReader {
         throw error("A string does not end")
     }
 
-    /// Skips blocks of 64 bytes of plain text. The loop has no branch per byte, so the compiler can vectorise the loop.
-    /// A notification holds tokens of 5,000 bytes, and a request holds a receipt of 100,000 bytes.
+    /// Skips blocks of 64 bytes of plain text. The loop has no branch per byte, so the compiler can vectorise it. Long
+    /// strings are common: a notification holds tokens of 5,000 bytes, and a request holds a receipt of 100,000 bytes.
     private mutating func skipPlainText() {
         while text.count - position >= 64 {
             var found: UInt8 = 0
@@ -261,8 +261,8 @@ private struct JSONReader {
         }
     }
 
-    /// The text from `start` to the current position. Unlike a slice, a buffer needs no reference counting, and a
-    /// payload has a hundred strings.
+    /// The text from `start` to the current position. A payload has a hundred strings, so the bytes are read through a
+    /// buffer, which unlike a slice needs no reference counting.
     private func utf8(from start: Int) throws(JSONError) -> String {
         let string = text.withUnsafeBufferPointer { text in
             let bytes = UnsafeBufferPointer(rebasing: text[start..<position])
@@ -356,8 +356,8 @@ private struct JSONReader {
 }
 
 extension String {
-    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, and ASCII is always valid.
-    /// Without validation the standard library reads ASCII in a third of the time.
+    /// The text of these bytes, or `nil` if they are not UTF-8. Nearly all text is ASCII, which is always valid UTF-8.
+    /// It is read without validation, which takes a third of the time.
     package init?(utf8 bytes: UnsafeBufferPointer<UInt8>) {
         if bytes.isASCII {
             self.init(decoding: bytes, as: UTF8.self)

@@ -26,8 +26,9 @@ public enum JSONValue: Hashable, Sendable {
             self.value = value
         }
 
-        /// Compares names byte by byte. Swift's `==` also accepts canonically equivalent strings. The comparison of
-        /// lengths excludes them: every name in a lookup is ASCII, and any other equivalent of an ASCII name is longer.
+        /// Whether the member has this name, which must be ASCII. Swift's `==` alone would also accept canonically
+        /// equivalent strings. The length check rules those out, because any other equivalent of an ASCII name is
+        /// longer.
         @inline(__always)
         func isCalled(_ name: String) -> Bool { self.name.utf8.count == name.utf8.count && self.name == name }
     }

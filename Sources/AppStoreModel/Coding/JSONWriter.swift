@@ -98,7 +98,7 @@ package struct JSONWriter {
         bytes.append(contentsOf: object[1..<object.count - 1])
     }
 
-    /// Writes a string whose bytes `text` appends. The bytes must need no escapes.
+    /// Writes a string. The closure `text` appends its bytes, which must need no escapes.
     package mutating func plainString(_ text: (inout [UInt8]) -> Void) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -179,7 +179,7 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes the lone surrogate or the single mark that a mark in memory encodes; see ``LoneSurrogate``.
+    /// Writes the lone surrogate or the single mark for which a mark in memory stands; see ``LoneSurrogate``.
     ///
     /// - Returns: The number of bytes after the mark that belong to the encoded form.
     private mutating func escapeMark(before text: Slice<UnsafeBufferPointer<UInt8>>) -> Int {

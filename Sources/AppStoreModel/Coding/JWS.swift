@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), decoded and not verified.
+/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), decoded but not verified.
 ///
 /// Do not rely on the payload until `AppStoreTrust` has verified the signature.
 public struct JWS: Hashable, Sendable {
@@ -19,7 +19,7 @@ public struct JWS: Hashable, Sendable {
     /// The signature's bytes: for ES256, r and s of 32 bytes each (RFC 7518 section 3.4).
     public let signature: [UInt8]
 
-    /// The members of the protected header used by Apple.
+    /// The members of the protected header that Apple uses.
     public struct Header: Hashable, Sendable {
         /// The signature algorithm. The App Store uses `ES256` only.
         public var alg: String
@@ -95,7 +95,8 @@ extension JWS.Header {
         } catch {
             throw JWSError(description: "The header is not JSON: \(error).")
         }
-        // Parsers differ in the member they use if a name occurs twice: the first or the last (RFC 7515 section 4).
+        // A duplicate is refused, because some parsers would use the first member and some the last (RFC 7515 section
+        // 4).
         if let members = json.members, Set(members.map(\.name)).count < members.count {
             throw JWSError(description: "The header has a member twice.")
         }

@@ -31,8 +31,8 @@ public struct Leftover: Hashable, Sendable {
     }
 }
 
-/// Converts a field, or a few related fields, in both directions. The tables of mappings in this file are the whole
-/// conversion.
+/// Converts a field, or a few related fields, in both directions. Together with ``ConversionContext``, the tables of
+/// such mappings convert every row of a verifyReceipt answer.
 struct FieldMapping<Legacy, Modern>: Sendable {
     let toModern: @Sendable (Legacy, inout Modern) -> Void
     let toLegacy: @Sendable (Modern, inout Legacy) -> Void
@@ -72,8 +72,8 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             .same(\.originalPurchaseDate, \.originalPurchaseDate),
             .same(\.expiresDate, \.expiresDate),
             .same(\.webOrderLineItemId, \.webOrderLineItemId),
-            // After an upgrade the old format also has a cancellation date. For an upgrade, the App Store itself signs
-            // only `isUpgraded`.
+            // After an upgrade, the old format also has a cancellation date. It becomes a `revocationDate`, although
+            // the App Store itself would sign only `isUpgraded`.
             .same(\.cancellationDate, \.revocationDate),
             .same(\.cancellationReason, \.revocationReason),
             .converted(\.isUpgraded, \.isUpgraded, toModern: { $0 ? true : nil }, toLegacy: { $0 ? true : nil }),
@@ -228,7 +228,7 @@ extension LatestReceiptInfo {
         isSubscription: Bool
     ) {
         let isIntroductory = type == .introductory
-        // Payloads before version 1.10 do not state how an offer was paid. A price of 0 means a trial.
+        // If the transaction does not state how the offer was paid, a price of 0 means a trial.
         let isTrial = isIntroductory && (discount == .freeTrial || discount == nil && isFree)
         isTrialPeriod = isTrial
         if isSubscription { isInIntroOfferPeriod = isIntroductory && !isTrial }
@@ -317,7 +317,7 @@ extension AppTransaction {
 // MARK: - Leftovers
 
 /// The members of `original` that are missing or different in `returned`, the result of converting `original` there and
-/// back. Comparing all members finds every loss, but a handwritten list could miss a loss.
+/// back. Comparing all members finds every loss, whereas a handwritten list could miss one.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
     // Neither call throws, because every number in a payload has a JSON form.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {

@@ -91,9 +91,10 @@ extension Conversion<DecodedPurchases> {
 extension DecodedPurchases {
     /// Converts the payloads to a verifyReceipt answer.
     ///
-    /// With a subscription, `latest_receipt_info` has all transactions. `in_app` is then left out, because it lists the
-    /// purchases of a receipt, and the payloads come from no receipt. Without a subscription, `in_app` has all
-    /// transactions, with only the members written by the App Store in `in_app`.
+    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out: it would
+    /// list the purchases of a receipt, and there is no receipt. Without a subscription, the App Store sends no
+    /// `latest_receipt_info`, so all transactions are in `in_app`, with only the members that the App Store writes
+    /// there.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = appTransaction.map(Receipt.init) ?? Receipt()
@@ -147,7 +148,7 @@ extension LatestReceiptInfo {
 extension TransactionReceiptInfo {
     /// Converts to a transaction in the App Store's current form.
     ///
-    /// - Parameter environment: The environment of the answer with this purchase.
+    /// - Parameter environment: The environment of the answer that contains this purchase.
     public func modern(environment: Open<Environment>?) -> Conversion<JWSTransactionDecodedPayload> {
         var unified = LatestReceiptInfo()
         for mapping in FieldMapping.transactionReceipts { mapping.toModern(self, &unified) }

@@ -2,7 +2,7 @@
 
 /// The texts of an instant in verifyReceipt answers. An instant has the members `…_date`, `…_date_ms` and `…_date_pst`.
 ///
-/// In spite of its name, `_pst` is real Pacific time with daylight saving.
+/// In spite of its name, `…_date_pst` is in Pacific time with daylight saving.
 package enum LegacyDate {
     /// Appends `YYYY-MM-DD HH:MM:SS Etc/GMT`.
     package static func appendGMT(_ instant: Timestamp, to text: inout [UInt8]) {
@@ -14,8 +14,8 @@ package enum LegacyDate {
         append(instant, offset: pacificOffset(at: instant), zone: " America/Los_Angeles", to: &text)
     }
 
-    /// Reads a text of either form, or returns `nil`. An hour of Pacific time occurs twice each autumn. Its texts are
-    /// read as the first occurrence.
+    /// Reads a text of either form, or returns `nil`. One hour of Pacific time occurs twice each autumn. A text in this
+    /// hour is read as its first occurrence.
     package static func instant(of text: String) -> Timestamp? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 3, let wall = Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") else { return nil }
@@ -46,11 +46,11 @@ package enum LegacyDate {
     /// The offset of America/Los_Angeles, in seconds east of UTC.
     ///
     /// The offset follows the US Energy Policy Act of 2005 from 2007 on, and the previous law from 1987 to 2006. For
-    /// earlier years the offset follows the rules of 1967. No App Store date is that old.
+    /// earlier years it follows the rules of 1967, which is good enough: no date of the App Store is that old.
     package static func pacificOffset(at instant: Timestamp) -> Int {
         let standard = -8 * 3600
         let year = CalendarDate(milliseconds: instant.milliseconds, offset: standard).year
-        // A year of more than four digits has no text, and could overflow the arithmetic below.
+        // Any other year is outside the calendar, and could overflow the arithmetic below.
         guard (0...9999).contains(year) else { return standard }
         let start: Int
         let end: Int

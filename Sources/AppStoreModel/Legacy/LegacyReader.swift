@@ -44,7 +44,7 @@ struct LegacyReader: LegacyVisitor {
     }
 
     mutating func text(_ name: StaticString, _ value: inout String?) {
-        // In V1 notifications, identifiers are also sent as numbers.
+        // In version 1 notifications, some identifiers are numbers.
         read(name, &value, "text") { $0.string ?? $0.literal }
     }
 

@@ -85,7 +85,7 @@ struct LegacyWriter: LegacyVisitor {
 
     mutating func status(_ name: StaticString, _ value: inout Open<VerifyReceiptStatus>?) { number(name, &value) }
 
-    /// Writes no text, because the member was written under its first name.
+    /// Writes nothing, because the member was already written under its usual name.
     mutating func alias(_ name: StaticString, _ value: inout Bool?) {}
 
     mutating func dates(_ names: LegacyDateNames, _ value: inout Timestamp?) {

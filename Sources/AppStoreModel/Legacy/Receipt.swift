@@ -56,7 +56,7 @@ public struct Receipt: LegacyObject {
     }
 }
 
-/// The App Store that signed a receipt: Apple's `receipt_type`.
+/// The kind of App Store that signed a receipt: Apple's `receipt_type`.
 public enum ReceiptType: String, CaseIterable, Sendable {
     case production = "Production"
     /// Volume Purchase Program.
@@ -95,11 +95,11 @@ public struct LatestReceiptInfo: LegacyObject {
     public var originalPurchaseDate: Timestamp?
     /// `expires_date`. Subscriptions only.
     public var expiresDate: Timestamp?
-    /// `cancellation_date`: the time of a refund, of an upgrade, or of a loss through Family Sharing. Otherwise
-    /// missing. The date may have milliseconds.
+    /// `cancellation_date`: the time of a refund or an upgrade, or the time when access through Family Sharing ended.
+    /// Otherwise missing. The date may have milliseconds.
     public var cancellationDate: Timestamp?
-    /// `web_order_line_item_id`: the id of the purchase event, the same on all devices. Subscriptions only, except for
-    /// subscriptions from Family Sharing.
+    /// `web_order_line_item_id`: the id of the purchase event, the same on all devices. Subscriptions only, but not
+    /// those shared through Family Sharing.
     public var webOrderLineItemId: String?
     /// `is_trial_period`: whether the period is a free trial. Always present.
     public var isTrialPeriod: Bool?
@@ -107,7 +107,7 @@ public struct LatestReceiptInfo: LegacyObject {
     public var isInIntroOfferPeriod: Bool?
     /// `cancellation_reason`. Only with `cancellationDate`.
     public var cancellationReason: Open<RevocationReason>?
-    /// `is_upgraded`: whether the customer upgraded to a different subscription. Only if true; not in `in_app`.
+    /// `is_upgraded`: whether the customer upgraded to a different subscription. Present only if true; not in `in_app`.
     public var isUpgraded: Bool?
     /// `promotional_offer_id`. Only with a promotional offer.
     public var promotionalOfferId: String?
@@ -117,7 +117,8 @@ public struct LatestReceiptInfo: LegacyObject {
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// `subscription_group_identifier`: a string of digits. Subscriptions only; not in `in_app`.
     public var subscriptionGroupIdentifier: String?
-    /// `app_account_token`: the UUID attached to the purchase by the app. Otherwise missing; not in `in_app`.
+    /// `app_account_token`: the UUID attached to the purchase by the app. Missing if the app attached none; not in
+    /// `in_app`.
     public var appAccountToken: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

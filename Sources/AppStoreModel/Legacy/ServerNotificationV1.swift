@@ -9,13 +9,13 @@ public struct ResponseBodyV1: LegacyObject {
     public var notificationType: Open<NotificationTypeV1>?
     /// `password`: the app's shared secret.
     public var password: String?
-    /// `environment`: `Sandbox`, or `PROD` in version 1. See ``modernEnvironment``.
+    /// `environment`: `Sandbox` or `PROD`, a word that only version 1 notifications use. See ``modernEnvironment``.
     public var environment: Open<NotificationEnvironmentV1>?
     /// `auto_renew_product_id`: the product of the next period.
     public var autoRenewProductId: String?
     /// `auto_renew_adam_id`: the Apple ID of the product of the next period, a string of digits.
     public var autoRenewAdamId: String?
-    /// `auto_renew_status`: `"true"` or `"false"` in version 1.
+    /// `auto_renew_status`: a string here, `"true"` or `"false"`.
     public var autoRenewStatus: Bool?
     /// `auto_renew_status_change_date`: the time of the last change of `auto_renew_status`.
     public var autoRenewStatusChangeDate: Timestamp?
@@ -23,9 +23,9 @@ public struct ResponseBodyV1: LegacyObject {
     public var bid: String?
     /// `bvrs`: the app's version.
     public var bvrs: String?
-    /// `expiration_intent`: a number in version 1. Expired subscriptions only.
+    /// `expiration_intent`: a number here. Expired subscriptions only.
     public var expirationIntent: Open<ExpirationIntent>?
-    /// `original_transaction_id`: a number in version 1.
+    /// `original_transaction_id`: a number here.
     public var originalTransactionId: String?
     /// `deprecation`: the date when Apple deprecated version 1 notifications. Present since June 2023.
     public var deprecation: String?

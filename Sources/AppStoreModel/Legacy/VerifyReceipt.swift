@@ -46,7 +46,8 @@ public struct VerifyReceiptResponse: LegacyObject {
     public var receipt: Receipt?
     /// `environment`: `Production` or `Sandbox`. With status 0, and with most errors.
     public var environment: Open<Environment>?
-    /// `latest_receipt_info`: the account's purchases in the app, in no order. Only with auto-renewable subscriptions.
+    /// `latest_receipt_info`: the account's purchases in the app, in no particular order. Only with auto-renewable
+    /// subscriptions.
     public var latestReceiptInfo: [LatestReceiptInfo]?
     /// `latest_receipt`: the newest app receipt as base64. Only with auto-renewable subscriptions.
     public var latestReceipt: String?
@@ -89,8 +90,9 @@ public struct VerifyReceiptResponse: LegacyObject {
 extension VerifyReceiptResponse {
     /// Whether the same request may succeed later.
     ///
-    /// 21002 can also be a temporary fault, but the answer does not distinguish the two causes: retry the request at
-    /// most twice. For 21100 to 21199 `is_retryable` decides. If `is_retryable` is missing, the request may be retried.
+    /// 21002 means a malformed receipt or a temporary fault, and the answer does not say which. It counts as final
+    /// here, but you may retry the request once or twice. For 21100 to 21199 `is_retryable` decides. If `is_retryable`
+    /// is missing, the request may be retried.
     public var mayBeRetried: Bool {
         switch status?.rawValue {
         case 21005, 21009: true

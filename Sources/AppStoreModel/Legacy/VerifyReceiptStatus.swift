@@ -3,7 +3,7 @@
 /// The result of verifyReceipt: Apple's `status`.
 public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
     case valid = 0
-    /// Not an HTTP POST, or, by Apple's older text, unreadable JSON.
+    /// The request was not an HTTP POST or, according to Apple's older documentation, was not readable JSON.
     case unreadableRequest = 21000
     /// Apple no longer sends this status.
     case retired = 21001

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The parts of an Advanced Commerce API purchase: `advancedCommerceInfo` of a transaction (1.14).
+///
+/// A number in brackets in this file is the version of the App Store Server API that introduced the type or property.
 public struct AdvancedCommerceTransactionInfo: Codable, Hashable, Sendable {
     /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors?
@@ -44,13 +46,13 @@ public struct AdvancedCommerceTransactionItem: Codable, Hashable, Sendable {
     public var description: String?
     /// The name shown to the customer.
     public var displayName: String?
-    /// The discount on the item. Only with a discount.
+    /// The discount on the item; `nil` if there is none.
     public var offer: AdvancedCommerceOffer?
     /// The price in milliunits of the transaction's currency.
     public var price: Int64?
-    /// The refunds of the item. Only if the item has refunds.
+    /// The refunds of the item; `nil` if there are none.
     public var refunds: [AdvancedCommerceRefund]?
-    /// The item's revocation date. Only if the item was revoked.
+    /// The time when the item was revoked; `nil` if it was not.
     public var revocationDate: Timestamp?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -89,7 +91,7 @@ public struct AdvancedCommerceRefund: Codable, Hashable, Sendable {
     public var refundDate: Timestamp?
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>?
-    /// The extent of the item's refund.
+    /// Whether the refund is full, prorated or of a custom amount.
     public var refundType: Open<AdvancedCommerceRefundType>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -147,11 +149,11 @@ public struct AdvancedCommerceRenewalItem: Codable, Hashable, Sendable {
     public var description: String?
     /// The name shown to the customer.
     public var displayName: String?
-    /// The discount on the item. Only with a discount.
+    /// The discount on the item; `nil` if there is none.
     public var offer: AdvancedCommerceOffer?
     /// The price in milliunits of the renewal info's currency.
     public var price: Int64?
-    /// The pending price increase (1.19). Only with a price increase.
+    /// The pending price increase (1.19); `nil` if there is none.
     public var priceIncreaseInfo: AdvancedCommercePriceIncreaseInfo?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

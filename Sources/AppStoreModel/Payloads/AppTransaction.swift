@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The download of the app, as signed by the App Store. A device receives Apple's `AppTransaction`. The App Store
-/// Server API (1.17) returns `JWSAppTransactionDecodedPayload`, with fewer members.
+/// A customer's download of the app, as signed by the App Store. A device receives it as Apple's `AppTransaction`. The
+/// App Store Server API (1.17) returns it as `JWSAppTransactionDecodedPayload`, without the members marked “devices
+/// only”.
 public struct AppTransaction: Codable, Hashable, Sendable {
     /// The environment. Always present.
     public var receiptType: Open<Environment>?
@@ -25,7 +26,7 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var deviceVerificationNonce: String?
     /// The time of the preorder. Only if the app was ordered before its release.
     public var preorderDate: Timestamp?
-    /// The download's identifier: a string of digits. It survives refunds and reinstalls.
+    /// The identifier of the download, a string of digits. It stays the same after refunds and reinstalls.
     public var appTransactionId: String?
     /// The platform of the app's first purchase.
     public var originalPlatform: Open<PurchasePlatform>?

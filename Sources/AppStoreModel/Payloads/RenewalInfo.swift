@@ -25,14 +25,15 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The kind of offer for the next period. Only with an offer.
     public var offerType: Open<OfferType>?
-    /// The name of the offer for the next period. With every offer except introductory offers.
+    /// The name of the offer for the next period. Present for every offer except introductory offers.
     public var offerIdentifier: String?
     /// The time of the App Store's signature. Of two payloads about a subscription, the later payload counts. Always
     /// present.
     public var signedDate: Timestamp?
-    /// The place of the purchase (1.2). Always present.
+    /// The environment of the purchase (1.2). Always present.
     public var environment: Open<Environment>?
-    /// The start of the latest run of service without a gap of 60 days, in sandbox 10 minutes (1.5). Always present.
+    /// The start of the latest stretch of paid service without a gap of more than 60 days, in sandbox 10 minutes (1.5).
+    /// Always present.
     public var recentSubscriptionStartDate: Timestamp?
     /// The end of the newest period, even if the period is over (1.8). Always present.
     public var renewalDate: Timestamp?
@@ -42,13 +43,14 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var currency: String?
     /// The payment mode of the offer for the next period (1.12). Only with an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// The win-back offers available to the customer, best first (1.13). Never during grace or retry.
+    /// The win-back offers available to the customer, best first (1.13). Absent during the grace period and billing
+    /// retry.
     public var eligibleWinBackOfferIds: [String]?
-    /// The parts of the next renewal of an Advanced Commerce API subscription (1.14). Such products only.
+    /// The parts of the next renewal of an Advanced Commerce API subscription (1.14). Absent for other subscriptions.
     public var advancedCommerceInfo: AdvancedCommerceRenewalInfo?
-    /// The UUID for the next renewal (1.15). Only if the app set a UUID.
+    /// The UUID attached by the app, which the next renewal will have (1.15). Absent if the app attached none.
     public var appAccountToken: String?
-    /// The customer's download of the app: a string of digits (1.15). Always present.
+    /// The identifier of the customer's download of the app, a string of digits (1.15). Always present.
     public var appTransactionId: String?
     /// The length of the offer for the next period: ISO 8601 duration such as `P1M` (1.15). Only with an offer.
     public var offerPeriod: String?
@@ -120,7 +122,8 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
 
 /// The prices of a multi-seat subscription's next period: Apple's `multiSeatInfo` of renewal info.
 public struct RenewalMultiSeatInfo: Codable, Hashable, Sendable {
-    /// Prices by number of seats, in the form sent by Apple: the names inside a tier are not published yet.
+    /// The prices by number of seats, exactly as Apple sends them, because Apple has not yet published the members of a
+    /// tier.
     public var renewalPriceTiers: [JSONValue]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

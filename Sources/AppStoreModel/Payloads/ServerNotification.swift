@@ -19,7 +19,7 @@ public struct ResponseBodyV2: Codable, Hashable, Sendable {
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     /// The kind of event. Always present.
     public var notificationType: Open<NotificationTypeV2>?
-    /// The details of the event. Some types only; an empty text means no subtype.
+    /// The details of the event. Some types have none; an empty string also means none.
     public var subtype: Open<NotificationSubtype>?
     /// The notification's UUID. Repeated deliveries have the same UUID. Always present.
     public var notificationUUID: String?
@@ -49,7 +49,7 @@ extension ResponseBodyV2DecodedPayload: SignedPayload {
 
 /// The app and the signed purchase of a notification: Apple's `data`.
 public struct NotificationData: Codable, Hashable, Sendable {
-    /// The app's Apple ID. Not in sandbox, by Apple's page.
+    /// The app's Apple ID. According to Apple's documentation, absent in sandbox.
     public var appAppleId: Int64?
     /// The bundle id of the app.
     public var bundleId: String?
@@ -63,7 +63,7 @@ public struct NotificationData: Codable, Hashable, Sendable {
     public var signedRenewalInfo: String?
     /// The subscription's status at the time of the signature. Auto-renewable subscriptions only.
     public var status: Open<SubscriptionStatus>?
-    /// The customer's reason for a refund: `CONSUMPTION_REQUEST` only.
+    /// The customer's reason for requesting a refund: `CONSUMPTION_REQUEST` only.
     public var consumptionRequestReason: Open<ConsumptionRequestReason>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -209,11 +209,11 @@ public enum SubscriptionStatus: Int, CaseIterable, Sendable {
     case billingRetry = 3
     /// The charge failed, and access continues until the end of the grace period.
     case billingGracePeriod = 4
-    /// The subscription was refunded, or lost through Family Sharing or a seat assignment.
+    /// The subscription was refunded, or the customer's access through Family Sharing or an assigned seat ended.
     case revoked = 5
 }
 
-/// The customer's reason for a refund: Apple's `consumptionRequestReason`.
+/// The customer's reason for requesting a refund: Apple's `consumptionRequestReason`.
 public enum ConsumptionRequestReason: String, CaseIterable, Sendable {
     case unintendedPurchase = "UNINTENDED_PURCHASE"
     case fulfillmentIssue = "FULFILLMENT_ISSUE"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The claims of a signed payload about its app, read before the payload is decoded.
+// Reads the claims that a signed payload makes about its app, before the payload is decoded.
 
 extension SignedKind {
     /// Whether documents of this kind name their app by its bundle id.
@@ -26,8 +26,8 @@ package struct SignedClaims: Hashable, Sendable {
         self.environment = environment
     }
 
-    /// Reads only the members of today's payloads of this kind. If Apple adds a member of the same name to a different
-    /// kind, the new member may have a different meaning.
+    /// Reads only members that payloads of this kind have today. If Apple ever adds `bundleId` or `appAppleId` to a
+    /// kind that lacks it today, the new member may have another meaning.
     package init(_ kind: SignedKind, _ payload: JSONValue) {
         let subject = kind == .notification ? Self.subjects(of: payload).first?.value : payload
         bundleId = kind.namesBundle ? subject?["bundleId"]?.string : nil
@@ -39,7 +39,7 @@ package struct SignedClaims: Hashable, Sendable {
         }
     }
 
-    /// The candidates for the subject of a notification, in the order of the lookups in Apple's libraries.
+    /// The candidates for the subject of a notification, in the order in which Apple's libraries look for them.
     package static func subjects(of notification: JSONValue) -> [(name: String, value: JSONValue)] {
         ["data", "summary", "externalPurchaseToken", "appData"].compactMap { name in
             notification[name].flatMap { $0 == .null ? nil : (name, $0) }

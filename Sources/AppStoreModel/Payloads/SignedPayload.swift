@@ -17,7 +17,7 @@ public enum SignedKind: String, CaseIterable, Sendable {
 }
 
 extension SignedKind {
-    /// The kind with its article, for messages.
+    /// The name of the kind with its indefinite article, for messages.
     package var withArticle: String { self == .appTransaction ? "an \(rawValue)" : "a \(rawValue)" }
 }
 

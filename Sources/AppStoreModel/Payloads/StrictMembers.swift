@@ -8,7 +8,7 @@
 // - The ids of purchases, owners, requests and seats, the product, the app and the environment. They decide the subject
 //   and the owner of a document.
 // - Dates. They decide the order of documents, and the start, end or revocation of a purchase.
-// - The members in the object's own comment.
+// - The members named in the comment on the object's own list below.
 //
 // An inner object is read as a whole or not at all. If a strict member of the object is unreadable, the object is
 // unreadable too. The enclosing member then counts as a member of an unexpected type.
@@ -17,7 +17,8 @@ extension JWSTransactionDecodedPayload: LenientPayload {
     /// `type` decides which rules apply, and `inAppOwnershipType` decides whether the customer paid. `isUpgraded`, the
     /// members of a revocation and revoked seats in `multiSeatInfo` end the customer's access.
     ///
-    /// `transactionReason` is lenient. Without it, as in old payloads, the dates identify a renewal.
+    /// `transactionReason` is lenient: old payloads lack it, and without it the dates show whether a transaction is a
+    /// renewal.
     static let strictMembers: Set = [
         "transactionId", "originalTransactionId", "previousOriginalTransactionId", "webOrderLineItemId", "bundleId",
         "productId", "subscriptionGroupIdentifier", "appAccountToken", "appTransactionId", "environment",
@@ -37,9 +38,9 @@ extension TransactionMultiSeatInfo: LenientPayload {
 }
 
 extension JWSRenewalInfoDecodedPayload: LenientPayload {
-    /// The ends of periods and of the grace period decide when access ends. Without `autoRenewStatus`,
-    /// `expirationIntent` or `isInBillingRetryPeriod`, the next renewal is unknown. The ledger has a state for unknown
-    /// renewals, and the server asks the App Store.
+    /// The ends of periods and of the grace period decide when access ends. `autoRenewStatus`, `expirationIntent` and
+    /// `isInBillingRetryPeriod` are lenient, because the ledger has a state for subscriptions whose next renewal is
+    /// unknown, and the server then asks the App Store.
     static let strictMembers: Set = [
         "originalTransactionId", "productId", "autoRenewProductId", "appAccountToken", "appTransactionId",
         "environment", "gracePeriodExpiresDate", "signedDate", "recentSubscriptionStartDate", "renewalDate",

@@ -31,28 +31,29 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var type: Open<ProductType>?
     /// The UUID attached to the purchase by the app. Only if the app attached a UUID.
     public var appAccountToken: String?
-    /// Whether the customer bought the product or has it through a different customer. Always present.
+    /// Whether the customer bought the product, or has access through another customer's purchase. Always present.
     public var inAppOwnershipType: Open<InAppOwnershipType>?
     /// The time of the App Store's signature. Of two payloads about a transaction, the later payload counts. Always
     /// present.
     public var signedDate: Timestamp?
     /// The reason for the refund or the revocation. Only with `revocationDate`.
     public var revocationReason: Open<RevocationReason>?
-    /// The time of a refund, or of a loss through Family Sharing or a seat assignment. Otherwise missing.
+    /// The time of a refund, or the time when access through Family Sharing or an assigned seat ended. Otherwise
+    /// missing.
     public var revocationDate: Timestamp?
     /// Whether the customer upgraded to a different subscription. Absent if false, except from Xcode.
     public var isUpgraded: Bool?
     /// The kind of the redeemed offer. Only with an offer.
     public var offerType: Open<OfferType>?
-    /// The offer's name in App Store Connect. With every offer except introductory offers.
+    /// The offer's name in App Store Connect. Present for every offer except introductory offers.
     public var offerIdentifier: String?
-    /// The place of the purchase (1.2). Always present.
+    /// The environment of the purchase (1.2). Always present.
     public var environment: Open<Environment>?
     /// The storefront's country: ISO 3166-1 alpha-3 (1.8). Always present.
     public var storefront: String?
     /// Apple's number for the storefront, such as 143441 for the USA (1.8). Always present.
     public var storefrontId: String?
-    /// The originator of the transaction (1.8). Always present.
+    /// Whether the customer or the App Store started the transaction (1.8). Always present.
     public var transactionReason: Open<TransactionReason>?
     /// The price paid in milliunits of `currency`, with quantity and offer included (1.10).
     public var price: Int64?
@@ -60,9 +61,10 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var currency: String?
     /// The payment mode of the offer (1.10). Only with an offer.
     public var offerDiscountType: Open<OfferDiscountType>?
-    /// The parts of an Advanced Commerce API purchase (1.14). Such products only.
+    /// The parts of an Advanced Commerce API purchase (1.14). Absent for other purchases.
     public var advancedCommerceInfo: AdvancedCommerceTransactionInfo?
-    /// The customer's download of the app: a string of digits. It survives refunds and reinstalls (1.15).
+    /// The identifier of the customer's download of the app, a string of digits (1.15). It stays the same after refunds
+    /// and reinstalls.
     public var appTransactionId: String?
     /// The length of the offer: ISO 8601 duration such as `P1M` (1.15). Only with an offer.
     public var offerPeriod: String?
@@ -70,8 +72,8 @@ public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     public var previousOriginalTransactionId: String?
     /// The kind of revocation (1.19). Only with `revocationDate`.
     public var revocationType: Open<RevocationType>?
-    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Only with a refund in force, not with a
-    /// reversed refund.
+    /// The refunded share in thousandths of a percent, 0 to 100000 (1.19). Absent if there was no refund, or if the
+    /// refund was reversed.
     public var revocationPercentage: Int?
     /// The billing plan of the subscription (1.21). Only with billing plans.
     public var billingPlanType: Open<BillingPlanType>?
@@ -111,7 +113,7 @@ public enum InAppOwnershipType: String, CaseIterable, Sendable {
     case assigned = "ASSIGNED"
 }
 
-/// The originator of a transaction: Apple's `transactionReason`.
+/// The party that started a transaction: Apple's `transactionReason`.
 public enum TransactionReason: String, CaseIterable, Sendable {
     /// The customer, also for upgrades and resubscriptions.
     case purchase = "PURCHASE"
@@ -183,9 +185,12 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
 public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
     /// The party that invites members: `APPLE` or `DEVELOPER`.
     public var invitationManagement: String?
-    /// Prices by number of seats, in the form sent by Apple: the names inside a tier are not published yet.
+    /// The prices by number of seats, exactly as Apple sends them, because Apple has not yet published the members of a
+    /// tier.
     public var priceTiers: [JSONValue]?
-    /// The number of revoked seats. Subtract it from the quantities of the period to get the seats in force.
+    /// The number of revoked seats. If the period has only this transaction, ``JWSTransactionDecodedPayload/quantity``
+    /// minus this number is the number of seats in force. Apple does not document how several transactions of a period
+    /// share the revoked seats.
     public var revokedSeatQuantity: Int?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

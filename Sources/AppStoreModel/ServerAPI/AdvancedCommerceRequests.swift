@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests of the Advanced Commerce API (1.2). The server sends the server requests to Apple, by POST to
-// /advancedCommerce/v1/…. The server signs the in-app requests, and the app passes the signed requests to StoreKit.
-// Prices are milliunits and have no more decimals than their currency.
+// Requests of the Advanced Commerce API, as of version 1.2. A number in brackets is the version of this API that
+// introduced the type or property. Server requests are sent by the app's server to Apple, by POST to
+// /advancedCommerce/v1/…. In-app requests are signed by the server, and passed to StoreKit by the app. Prices are in
+// milliunits, but may have no more decimals than their currency.
 
 /// The identity of a request: Apple's `RequestInfo`.
 public struct AdvancedCommerceRequestInfo: Codable, Hashable, Sendable {
-    /// A UUID. Reuse the UUID only to repeat an unanswered request.
+    /// A UUID. Reuse it only to repeat a request that was not answered.
     public var requestReferenceId: String
     /// The customer's UUID.
     public var appAccountToken: String?
@@ -206,7 +207,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     public var requestInfo: AdvancedCommerceRequestInfo
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
-    /// Whether Apple asks for consumption information first.
+    /// Whether Apple asks the server for consumption information before the decision on the refund.
     public var refundRiskingPreference: Bool
     /// Full or prorated.
     public var refundType: Open<AdvancedCommerceRefundType>
@@ -233,7 +234,7 @@ public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable 
     public var requestInfo: AdvancedCommerceRequestInfo
     /// The items.
     public var items: [AdvancedCommerceRequestRefundItem]
-    /// Whether Apple asks for consumption information first.
+    /// Whether Apple asks the server for consumption information before the decision on the refund.
     public var refundRiskingPreference: Bool
     /// ISO 4217 code of the prices.
     public var currency: String?
@@ -259,7 +260,7 @@ public struct AdvancedCommerceRequestRefundItem: Codable, Hashable, Sendable {
     public var SKU: String
     /// The reason for the refund.
     public var refundReason: Open<AdvancedCommerceRefundReason>
-    /// The extent of the item's refund.
+    /// Whether the refund is to be full, prorated or of a custom amount.
     public var refundType: Open<AdvancedCommerceRefundType>
     /// Whether the customer loses the item.
     public var revoke: Bool
@@ -414,7 +415,7 @@ public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendabl
     public var displayName: String
     /// The price in milliunits of the currency.
     public var price: Int64
-    /// The discount on the item. Only with a discount.
+    /// The discount on the item; `nil` if there is none.
     public var offer: AdvancedCommerceOffer?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -428,7 +429,7 @@ public struct AdvancedCommerceSubscriptionCreateItem: Codable, Hashable, Sendabl
     }
 }
 
-/// A change of a subscription: at least one of the items, the descriptors or the period.
+/// Changes at least one of the items, the descriptors and the period of a subscription.
 public struct AdvancedCommerceSubscriptionModifyInAppRequest: Codable, Hashable, Sendable {
     /// `MODIFY_SUBSCRIPTION`.
     public var operation: String?
@@ -479,7 +480,7 @@ public struct AdvancedCommerceSubscriptionModifyAddItem: Codable, Hashable, Send
     public var displayName: String
     /// The price in milliunits of the currency.
     public var price: Int64
-    /// The discount on the item. Only with a discount.
+    /// The discount on the item; `nil` if there is none.
     public var offer: AdvancedCommerceOffer?
     /// The charge for the rest of the current period, in milliunits of the currency.
     public var proratedPrice: Int64?
@@ -511,7 +512,7 @@ public struct AdvancedCommerceSubscriptionModifyChangeItem: Codable, Hashable, S
     public var price: Int64
     /// The reason for the change of the item.
     public var reason: Open<AdvancedCommerceChangeReason>
-    /// The discount on the item. Only with a discount.
+    /// The discount on the item; `nil` if there is none.
     public var offer: AdvancedCommerceOffer?
     /// The charge for the rest of the current period, in milliunits of the currency.
     public var proratedPrice: Int64?

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A server's report to Apple about a purchase, if its customer requests a refund (1.19): Apple's `ConsumptionRequest`.
+/// A server's report to Apple about a purchase whose customer requests a refund: Apple's `ConsumptionRequest`.
+///
+/// A number in brackets in this file is the version of the App Store Server API that introduced the type or property.
+/// This type belongs to version 1.19.
 public struct ConsumptionRequest: Codable, Hashable, Sendable {
     /// Whether the customer consented to the report. Send no report without consent.
     public var customerConsented: Bool

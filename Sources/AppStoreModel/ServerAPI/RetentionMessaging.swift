@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The App Store's request for a message to a customer about to cancel: Apple's `DecodedRealtimeRequestBody`.
+/// The App Store's request for a message to a customer who is about to cancel: Apple's `DecodedRealtimeRequestBody`.
 ///
 /// The request has no bundle id; `appAppleId` names the app. The App Store sends all members in every request.
 ///
@@ -98,7 +98,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var keyId: String?
         /// The offer's name in App Store Connect.
         public var offerIdentifier: String?
-        /// The customer's UUID in lower case. Set only if the app has a UUID for the customer.
+        /// The customer's UUID in lower case. Leave it out if the app has none.
         public var appAccountToken: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()
@@ -243,7 +243,7 @@ public struct DefaultConfiguration: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// The URL for the App Store's requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
+/// The URL to which the App Store sends its requests: Apple's `RealtimeUrlRequest` and `RealtimeUrlResponse` (1.4).
 public struct RealtimeURL: Codable, Hashable, Sendable {
     /// The URL. At most 256 characters.
     public var realtimeURL: String?

@@ -15,7 +15,8 @@ public struct TransactionInfoResponse: Codable, Hashable, Sendable {
 
 /// A page of Get Transaction History: Apple's `HistoryResponse`. At most 20 transactions.
 public struct HistoryResponse: Codable, Hashable, Sendable {
-    /// A token for the next page. A request with the token days later returns the newer transactions.
+    /// A token for the next page. A request with the token of the last page, even days later, returns the transactions
+    /// that are new since then.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -116,7 +117,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// Apple's `OrderLookupStatus`: whether the order id is valid.
+    /// Apple's `OrderLookupStatus`: 0 if the order id is valid, 1 if it is not.
     public var status: Int?
     /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
@@ -130,7 +131,8 @@ public struct OrderLookupResponse: Codable, Hashable, Sendable {
 public struct RefundHistoryResponse: Codable, Hashable, Sendable {
     /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
-    /// A token for the next page. A request with the token days later returns the newer refunds.
+    /// A token for the next page. A request with the token of the last page, even days later, returns the refunds that
+    /// are new since then.
     public var revision: String?
     /// Whether there is a next page.
     public var hasMore: Bool?
@@ -287,7 +289,7 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     public var signedPayload: String?
     /// The attempts to send the notification, at most six (1.8).
     public var sendAttempts: [SendAttemptItem]?
-    /// The result of the first attempt. Sent before 1.8.
+    /// The result of the first attempt. Only in answers of API versions before 1.8.
     public var firstSendAttemptResult: Open<SendAttemptResult>?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
@@ -295,7 +297,7 @@ public struct NotificationHistoryResponseItem: Codable, Hashable, Sendable {
     public init() {}
 }
 
-/// An attempt to send a notification: Apple's `sendAttemptItem`.
+/// An attempt by Apple to send a notification: Apple's `sendAttemptItem`.
 public struct SendAttemptItem: Codable, Hashable, Sendable {
     /// The time of the attempt.
     public var attemptDate: Timestamp?
@@ -404,7 +406,7 @@ public struct GroupMembersResponse: Codable, Hashable, Sendable {
 
 /// A member of a group.
 public struct GroupMember: Codable, Hashable, Sendable {
-    /// The member's download of the app: a string of digits.
+    /// The identifier of the member's download of the app, a string of digits.
     public var appTransactionId: String?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()
