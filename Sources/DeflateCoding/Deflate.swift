@@ -2,9 +2,11 @@
 
 import CZlib
 
-/// DEFLATE (RFC 1951), which shortens stored receipts, because the purchases in a receipt repeat the same values.
+/// DEFLATE (RFC 1951). It shortens stored receipts, whose purchases repeat the same values, and it is the compression
+/// inside of gzip.
 package enum Deflate {
-    /// A negative value makes zlib omit the header and the checksum. A document with a digest needs neither.
+    /// A negative value makes zlib omit the header and the checksum. A stored document needs neither, because the
+    /// ledger has its digest.
     private static let bare = -MAX_WBITS
     /// With 16 added, zlib reads the header and the checksum of gzip.
     private static let gzip = MAX_WBITS + 16
@@ -24,14 +26,16 @@ package enum Deflate {
 
     /// - Parameter count: The length of the result. Decompression stops at this length, whatever the length of the
     ///   input.
-    /// - Returns: `nil` unless the input begins with a complete DEFLATE stream of exactly `count` bytes.
+    /// - Returns: `nil` unless the input begins with a complete DEFLATE stream that decompresses to exactly `count`
+    ///   bytes.
     package static func decompress(_ bytes: ArraySlice<UInt8>, count: Int) -> [UInt8]? {
         decompress(bytes, bare, count: count)
     }
 
     /// Decompresses a gzip file (RFC 1952) with one member.
     ///
-    /// - Parameter limit: The most bytes of the result. The last four bytes of the file state the length of the result.
+    /// - Parameter limit: The maximum number of bytes of the result. The file itself states the length of the result in
+    ///   its last four bytes.
     /// - Returns: `nil` if the input is not such a file, or if the result has more than `limit` bytes.
     package static func gunzip(_ bytes: ArraySlice<UInt8>, atMost limit: Int) -> [UInt8]? {
         guard bytes.count >= 4 else { return nil }
@@ -43,13 +47,14 @@ package enum Deflate {
         withStream { stream in
             guard inflateInit2_(stream, window, ZLIB_VERSION, streamSize) == Z_OK else { return nil }
             defer { inflateEnd(stream) }
-            // The capacity is one byte more than needed, because zlib reports the end of an empty result only then.
+            // The capacity is one byte more than needed, because without any room for output zlib would not report the
+            // end of an empty result.
             let result = run(inflate, stream, bytes, capacity: count + 1)
             return result?.count == count ? result : nil
         }
     }
 
-    /// Keeps the stream in place, since zlib's own state points to the stream.
+    /// Keeps the stream in place in memory, because zlib's internal state points back to it.
     private static func withStream(_ body: (UnsafeMutablePointer<z_stream>) -> [UInt8]?) -> [UInt8]? {
         var stream = z_stream()
         return withUnsafeMutablePointer(to: &stream, body)

@@ -8,8 +8,8 @@ import ReceiptCoding
 /// The stored form of a document. Blobs shared with other documents are stored once, in separate rows, and the document
 /// names each blob by a ``BlobName``. The rest of a receipt is compressed.
 ///
-/// The blobs of a token are its header, with the same three certificates in every token of a signer, and the tokens in
-/// its payload. The blobs of a receipt are its certificates.
+/// The blobs of a token are its header, which has the same three certificates in every token of a signer, and the
+/// tokens in its payload that are documents of their own. The blobs of a receipt are its certificates.
 package struct DocumentCodec: Sendable {
     /// The first byte of the stored content. The meaning of a value never changes.
     enum Form: UInt8 {
@@ -102,8 +102,9 @@ extension DocumentCodec {
             end = blob.range.upperBound
         }
         rest += text[end...]
-        // The rest of a token is not compressed, because it is mostly less than a kilobyte. For a notification, zlib
-        // took as long as verifying two of the three signatures, because zlib touches so much memory.
+        // The rest of a token is not compressed, because it is mostly less than a kilobyte, and compressing it would be
+        // slow: for a notification, zlib took as long as verifying two of the three signatures, because it touches so
+        // much memory.
         guard let stored = form == .token ? rest : Deflate.compress(rest) else { return nil }
         self.form = form
         self.signature = signature

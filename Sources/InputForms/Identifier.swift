@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Recognises texts sent in place of a document: ids of purchases, and descriptions of values.
+/// Recognises texts sent in place of a document: ids of purchases, and Swift's descriptions of values.
 enum Identifier {
     /// The longest id in bytes. Apple's ids have some 20 bytes.
     private static let longest = 64
@@ -21,7 +21,7 @@ enum Identifier {
 
     private static func isDigit(_ byte: UInt8) -> Bool { 0x30...0x39 ~= byte }
 
-    /// Google Play's tokens consist of lower-case letters, a dot, and `AO-` with more characters.
+    /// Google Play's tokens consist of lower-case letters, a dot, and `AO-` followed by more characters.
     private static func isGoogle(_ text: ArraySlice<UInt8>, _ characters: TextCharacters) -> Bool {
         guard characters.contains(.dot), !characters.contains(.other) else { return false }
         let start = text.prefix(longest)

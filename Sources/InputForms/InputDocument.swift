@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A signed document in its one canonical encoding, recognised by its shape and not verified.
+/// A signed document in its one canonical encoding, recognised by its shape but not verified.
 package enum InputDocument: Hashable, Sendable {
     /// An app receipt: the bytes of its PKCS#7 container.
     case receipt([UInt8])

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The reason why an input contains no verifiable document: the name of its form, and a sentence.
+/// The reason why an input contains no verifiable document: the name of the input's form, and a sentence.
 package struct InputFault: Error, Hashable, Sendable {
     /// The forms that are recognised but not accepted. Logs and answers contain the name.
     package enum Name: String, CaseIterable, Sendable {
@@ -40,7 +40,7 @@ package struct InputFault: Error, Hashable, Sendable {
 
     /// The name of the form.
     package let name: Name
-    /// The finding, and the text to send instead. The sentence does not quote the input.
+    /// A sentence that says what was found and what to send instead. It does not quote the input.
     package let sentence: String
 
     private init(_ name: Name, _ sentence: String) {

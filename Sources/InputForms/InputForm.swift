@@ -2,17 +2,17 @@
 
 /// The form of an input: its differences from the plain form, and its documents.
 ///
-/// Programs, logs and databases change a receipt or a token on its way. Harmless changes are undone here, before any
-/// verification: at most `Limits.wrappings` wrappings, and any spelling of base64. The resulting documents are in their
-/// canonical encodings. Therefore a verifier needs to accept only one encoding of a token, and a document is stored
-/// once, whatever its form in the input.
+/// Programs, logs and databases often change a receipt or a token on its way to the server. Harmless changes are undone
+/// here, before any verification: at most `Limits.wrappings` wrappings, and any spelling of base64. The resulting
+/// documents are in their canonical encodings. Therefore a verifier needs to accept only one encoding of a token, and a
+/// document is stored once, whatever its form in the input.
 package struct InputForm: Sendable {
     /// The steps undone, the outermost first. Empty for a plain document. Steps inside the elements of a list are not
     /// included.
     package let steps: [InputStep]
 
-    /// The documents in their order. Only a list has several documents. An element of a list without a document has its
-    /// own fault.
+    /// The documents in their order. Only a list has several documents. A list element without a document has a fault
+    /// of its own.
     package let documents: [Result<InputDocument, InputFault>]
 
     /// A stable name for logs: the steps and the kind of the first document, such as `jsonMember+quotes+receipt`.

@@ -9,7 +9,8 @@ import DeflateCoding
 /// a factor of two: up to `Limits.inflation` times the input.
 struct InputRecognition {
     private(set) var steps: [InputStep] = []
-    /// The number of wrappings undone. Each level of recursion undoes one wrapping.
+    /// The number of wrappings undone. Each level of recursion undoes a wrapping, so the limit on wrappings also limits
+    /// the recursion.
     private var undone = 0
     /// The number of bytes that may still be decompressed.
     private var inflatable: Int
@@ -36,7 +37,7 @@ struct InputRecognition {
         _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> InputDocument? {
         guard !text.isEmpty, !Self.nothings.contains(where: { text.elementsEqual($0.utf8) }) else { throw .nothing }
-        // The last byte of a receipt may look like white space.
+        // Binary data is not trimmed, because the last byte of a receipt may look like white space.
         let whole = text.first == UInt8(ascii: "{") ? text : bytes
         if characters.contains(.other), let document = try ReceiptText.document(whole) { return document }
         if let fault = Identifier.fault(text, characters) { throw fault }
@@ -93,7 +94,8 @@ struct InputRecognition {
 // MARK: - JSON
 
 extension InputRecognition {
-    /// The text parsed as JSON. `nil` if the text does not begin like an object or an array, or is escaped.
+    /// The text parsed as JSON. `nil` if the text does not begin like an object or an array, or if its quotes are
+    /// escaped.
     private func json(_ text: ArraySlice<UInt8>) throws(InputFault) -> JSONValue? {
         guard text.first == UInt8(ascii: "{") || text.first == UInt8(ascii: "[") else { return nil }
         do {
@@ -155,7 +157,7 @@ extension InputRecognition {
         return try undo(.gzip, inner)
     }
 
-    /// The text in UTF-8. A last byte without its pair is dropped.
+    /// The text in UTF-8. If the number of bytes is odd, the last byte is dropped.
     private static func fromUTF16(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         let isLittle = bytes.first == 0xff
         var units: [UInt16] = []

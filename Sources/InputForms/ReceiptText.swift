@@ -30,13 +30,14 @@ enum ReceiptText {
         return (found, spelling(text, characters))
     }
 
-    /// A blank may stand for `+`, or may separate lines. A receipt can be decoded with only one of the two meanings.
+    /// Tries each blank as a `+`. A blank may also just separate lines, but a receipt decodes with only one of the two
+    /// meanings.
     private static func documentWithBlanks(
         _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) -> (InputDocument, [InputStep])? {
         let text = text.map { $0 == UInt8(ascii: " ") ? UInt8(ascii: "+") : $0 }[...]
-        // A receipt that is cut off is not decoded here. The caller ignores the blanks, recognises the receipt, and
-        // reports the cut.
+        // A receipt that is cut off does not decode here. The caller then ignores the blanks, recognises the beginning
+        // of a receipt, and reports the cut.
         guard let bytes = text.looseBase64, SignedReceipt(validating: bytes) != nil else { return nil }
         return (.receipt(bytes), [.blanksForPlus] + spelling(text, characters.subtracting(.blank)))
     }
@@ -77,11 +78,11 @@ extension ReceiptText {
     /// The bytes of a receipt, without white space after the receipt. `nil` if the bytes are not a receipt.
     private static func receipt(_ bytes: ArraySlice<UInt8>) throws(InputFault) -> ArraySlice<UInt8>? {
         guard let head = Head(bytes), head.isReceipt else {
-            // The first elements may have a different encoding. Any error means that the bytes are not a receipt.
+            // The first elements may be encoded in a way that `Head` does not recognise, so decoding decides.
             return SignedReceipt(validating: bytes) == nil ? nil : bytes
         }
         guard let length = head.length else {
-            // An indefinite length ends with two zeros. More bytes may follow the zeros, so decoding decides.
+            // Contents of indefinite length end with two zero bytes. If more bytes follow, decoding decides.
             let text = bytes.trimmingWhiteSpace
             if text.ends(with: "\0\0") { return text }
             guard SignedReceipt(validating: bytes) != nil else { throw .receiptCut(bytes.count, of: nil) }

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The kinds of characters in a text, found in one pass: a receipt has 100,000 characters.
+/// The kinds of characters in a text. They are found in a single pass, because a receipt has 100,000 characters.
 struct TextCharacters: OptionSet {
     let rawValue: UInt8
 
@@ -74,7 +74,7 @@ extension ArraySlice<UInt8> {
 
     /// Whether the bytes are not text, but a receipt, gzip or UTF-16.
     ///
-    /// A receipt's first byte, the tag SEQUENCE, is also the digit 0.
+    /// A receipt's first byte, the tag SEQUENCE, is also the ASCII digit 0, so the first byte alone does not decide.
     package var isBinary: Bool {
         first == 0x30 && TextCharacters(self).contains(.other) || isGzip || isUTF16
     }

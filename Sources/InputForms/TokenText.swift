@@ -12,8 +12,8 @@ enum TokenText {
     /// The token in its canonical encoding, and its spelling. `nil` if the text has the shape of neither a token nor a
     /// part of a token.
     ///
-    /// The last character of a part may have trailing bits beyond the last byte. Such bits are not corrected, so the
-    /// verifier refuses the token.
+    /// The last character of a part may have trailing bits beyond the last byte. If these bits are not zero, they are
+    /// not corrected, and the verifier refuses the token.
     ///
     /// - Throws: A fault that names the missing or incomplete part.
     static func document(

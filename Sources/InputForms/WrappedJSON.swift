@@ -29,8 +29,8 @@ enum WrappedJSON {
         }
     }
 
-    /// The members with a document as their value. If an object has several such members, all of their values are
-    /// documents.
+    /// The names of the members that may have a document as their value. If an object has several of them, the value of
+    /// each is a document.
     static let members = [
         "receipt-data", "signedPayload", "signedTransactionInfo", "jwsRepresentation", "verificationResult", "document",
         "documents", "transactionReceipt", "appStoreReceipt", "Payload", "purchaseToken", latestReceipt,

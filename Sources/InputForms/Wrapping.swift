@@ -10,7 +10,7 @@ struct Wrapping: Sendable {
     let undo: @Sendable (ArraySlice<UInt8>) -> [UInt8]?
 
     /// All wrappings, in the order of the attempts. Each attempt first looks for a prefix, a suffix or a character of
-    /// the wrapping.
+    /// the wrapping, so most failed attempts are cheap.
     static let all = [
         Wrapping(step: .pem, undo: pem),
         Wrapping(step: .dataURL, undo: dataURL),

@@ -8,15 +8,17 @@ import NIOPosix
 // The HTTP client for all requests to other servers: Apple, OCSP responders, simulators, and servers under test.
 
 extension HTTPClient {
-    /// The most connections to a host at a time. Over HTTP/1.1 each concurrent request needs its own connection. The
-    /// limit gives a connection to each of eight workers of eight apps. Further requests wait for a free connection.
+    /// The maximum number of simultaneous connections to a host. Over HTTP/1.1 each concurrent request needs its own
+    /// connection. The limit gives a connection to each of eight workers of eight apps. Further requests wait for a
+    /// free connection.
     private static let connectionsPerHost = 64
 
     /// A client that decompresses no bodies, and speaks only HTTP/1.1.
     ///
-    /// Over HTTP/2 all requests to a host share a connection. If a router on the way forgets this connection, no
-    /// request gets a response. The connection then stays open as long as the client writes to it. Over HTTP/1.1 a
-    /// request that times out closes its connection, and the next request opens a new connection.
+    /// Over HTTP/2, all requests to a host share a connection. If a router on the way silently drops that connection,
+    /// no request gets a response. The client goes on using the connection all the same, because it looks open as long
+    /// as the client writes to it. Over HTTP/1.1, a request that times out closes its connection, and the next request
+    /// opens a new one.
     ///
     /// - Parameters:
     ///   - timeout: The longest time for connecting, and the longest pause within a response.

@@ -2,12 +2,12 @@
 
 public import AppStoreModel
 
-/// The content of an app receipt. A receipt is for a version of an app on a device of an Apple account, and contains
-/// the account's purchases.
+/// The content of an app receipt. A receipt is issued for one version of an app on one device, and contains the
+/// purchases that the device's Apple account made in the app.
 ///
 /// A receipt writes an absent text or date as an empty string and an absent identifier as 0. Both are `nil` here.
-/// `otherAttributes` keeps every attribute without a property of its own: attributes of unknown types, empty
-/// attributes, repeated attributes, and `Lenient` attributes in an unexpected form.
+/// `otherAttributes` keeps every attribute that sets no property: attributes of unknown types, empty attributes,
+/// repeated attributes, and `Lenient` attributes in an unexpected form.
 public struct AppReceipt: Hashable, Sendable {
     /// The store that signed the receipt (type 0).
     public var receiptType: Open<ReceiptType>?
@@ -87,8 +87,7 @@ public struct InAppPurchase: Hashable, Sendable {
     public var isTrialPeriod: Bool?
     /// Whether the period is an introductory offer (type 1719). Auto-renewable subscriptions since 2017.
     public var isInIntroOfferPeriod: Bool?
-    /// The reason of the refund (type 1720). The attribute is documented by one library, and occurs in no receipt at
-    /// hand.
+    /// The reason for the refund (type 1720). One library documents this attribute, but no receipt seen so far has it.
     public var cancellationReason: Open<RevocationReason>?
     /// The identifier of the redeemed promotional offer (type 1721).
     public var promotionalOfferId: String?
@@ -182,8 +181,8 @@ extension AppReceipt {
     /// The receipt's payload in DER. A receipt decoded from the App Store's payload is encoded to the same bytes.
     package var encoded: [UInt8] { encodedSet }
 
-    /// Only the creation date, because a verifier needs the date before it trusts the rest. `nil` if the date is
-    /// missing or unreadable.
+    /// Reads only the creation date, which a verifier needs before it can trust the rest. `nil` if the date is missing
+    /// or unreadable.
     package static func creationDate(in payload: ArraySlice<UInt8>) -> Timestamp? {
         do throws(ReceiptDecodingError) {
             var attributes = try BERReader.attributes(of: payload)

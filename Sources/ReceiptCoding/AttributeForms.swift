@@ -113,7 +113,7 @@ enum FlagForm: AttributeForm {
     static func encode(_ value: Bool) -> [UInt8] { DEREncoding.integer(value ? 1 : 0) }
 }
 
-/// The reason of a refund, as a number or as the text of a number. The App Store's form is not known.
+/// The reason for a refund, as a number or as the text of a number. The App Store's form is not known.
 enum ReasonForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<RevocationReason>? {
         // A value that is no integer is read as text.

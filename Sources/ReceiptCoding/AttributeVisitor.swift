@@ -22,8 +22,8 @@ protocol AttributeSet {
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
 }
 
-/// Reads or writes one attribute at a time. Each method returns whether the property and the attribute have the same
-/// value afterwards.
+/// Reads or writes one attribute at a time. Each method returns whether it took the value of the property from the
+/// attribute, or the value of the attribute from the property.
 ///
 /// No method is mutating: a mutable visitor would be copied for each value, and a receipt has thousands of values.
 protocol AttributeVisitor {
@@ -32,7 +32,7 @@ protocol AttributeVisitor {
     /// The attribute's type.
     var type: Int64 { get }
 
-    /// Visits a value in a form of `AttributeForms.swift`.
+    /// Visits a value in one of the forms in `AttributeForms.swift`.
     func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure) -> Bool
 
     /// Visits a text whose DER is kept in `encoded`.
@@ -110,7 +110,7 @@ extension BERReader {
 
 // MARK: - Writing
 
-/// Writes the attributes of the properties with a value.
+/// Writes an attribute for each property that has a value.
 private final class AttributeWriter: AttributeVisitor {
     typealias Failure = Never
 

@@ -68,7 +68,7 @@ struct BERReader {
         return element
     }
 
-    /// Reads the next element. Throws if the element's tag byte is not `tag`. `name` is the element's name in an error.
+    /// Reads the next element. Throws if the element's tag byte is not `tag`. The error calls the element `name`.
     mutating func next(
         _ tag: UInt8, _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> BERElement {
@@ -101,7 +101,8 @@ struct BERReader {
     }
 
     /// Appends the chunks of the next element, a constructed OCTET STRING. Chunks may be nested (X.690 section 8.7.3).
-    /// Reading the chunks finds the end of an indefinite length, so that each byte is read once at any depth.
+    /// The end of an indefinite length is found while reading the chunks, so that each byte is read only once, however
+    /// deep the nesting.
     private mutating func appendChunks(
         to joined: inout [UInt8], _ name: StaticString, in bytes: ArraySlice<UInt8>, depth: Int
     ) throws(ReceiptDecodingError) {

@@ -19,7 +19,7 @@ package enum DEREncoding {
         return [tag, 0x80 | UInt8(length.count)] + length
     }
 
-    /// The pieces joined. Each piece is copied as a whole, because `joined()` yields one byte at a time.
+    /// The pieces joined. Each piece is copied as a whole, whereas `joined()` would yield one byte at a time.
     package static func concatenation(_ pieces: some Collection<some Collection<UInt8>>) -> [UInt8] {
         var whole: [UInt8] = []
         whole.reserveCapacity(pieces.reduce(0) { $0 + $1.count })

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Writes DER into one buffer, from the end to the beginning. A length precedes its contents, so the size of the
-/// contents is known when the length is written. Nested arrays would cost an allocation per element.
+/// Writes DER into one buffer, from the end to the beginning. In DER, the length of an element stands before its
+/// contents. Written backwards, the contents come first, so their size is known when the length is written. Nested
+/// arrays would instead cost an allocation per element.
 struct DERWriter {
     private var buffer: [UInt8]
     /// The index of the first written byte.

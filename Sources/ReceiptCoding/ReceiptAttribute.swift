@@ -63,7 +63,7 @@ extension ReceiptAttribute {
     private func characters() throws(ReceiptDecodingError) -> ArraySlice<UInt8> {
         var reader = BERReader(value)
         let tag = reader.nextTag(in: value)
-        // The error thrown here names the attribute. The reader's error does not.
+        // The reader's error is replaced by one that names the attribute.
         guard tag == BERTag.utf8String || tag == BERTag.ia5String, let element = try? reader.next(in: value) else {
             throw error("is no text")
         }

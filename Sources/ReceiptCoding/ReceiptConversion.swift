@@ -7,7 +7,7 @@ public import AppStoreModel
 extension AppReceipt {
     /// Converts the receipt to today's payloads.
     ///
-    /// Unlike an answer of verifyReceipt, a receipt names the kind of each product.
+    /// Unlike an answer of verifyReceipt, a receipt names the kind of each product, so the transactions have a `type`.
     public func modern() -> Conversion<DecodedPurchases> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = Receipt(self)
@@ -48,7 +48,7 @@ extension AttributeSet {
     }
 }
 
-/// Collects the attributes of the properties with a value, as text.
+/// Collects, as text, the attribute of each property that has a value.
 private final class LeftoverVisitor: AttributeVisitor {
     typealias Failure = Never
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Why bytes are no valid receipt.
+/// The reason why bytes are not a valid receipt.
 public struct ReceiptDecodingError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The fault, in most cases with the expectation and the finding.
+    /// The fault, in most cases with the expected value and the value found.
     public var message: String
     /// The number of bytes before the fault in the decoded bytes; `nil` if unknown.
     public var offset: Int?

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The container of an app receipt, decoded and not verified: PKCS#7 `SignedData` (RFC 5652 section 5).
+/// The container of an app receipt, decoded but not verified: PKCS#7 `SignedData` (RFC 5652 section 5).
 ///
 /// The signature covers only the payload. All containers of the App Store have the same shape:
 ///
@@ -18,12 +18,13 @@ import AppStoreModel
 /// A container of another shape is refused if the difference affects the signer or the signed bytes. Otherwise the
 /// container is accepted, and `canonical(certificates:)` drops the difference.
 ///
-/// - *refused*: signed attributes, no signer or several, a signer by its key identifier, another content type, a serial
-///   number that is negative or has needless leading zeros, more than `Limits.certificates` certificates, a certificate
-///   longer than `Limits.certificate`;
+/// - *refused*: signed attributes, no signer or several, a signer identified by its key identifier, another content
+///   type, a serial number that is negative or has needless leading zeros, more than `Limits.certificates`
+///   certificates, a certificate longer than `Limits.certificate`;
 /// - *dropped*: unsigned attributes, revocation lists, certificates outside the signer's chain, elements after the
-///   known elements, bytes after the receipt, other versions, digest algorithms other than the signer's, other
-///   parameters of an algorithm, and other encodings of lengths and strings.
+///   known elements, bytes after the receipt, other versions, digest algorithms other than the signer's,
+///   `sha256WithRSAEncryption` in place of `rsaEncryption`, other parameters of an algorithm, and other encodings of
+///   lengths and strings.
 public struct SignedReceipt: Sendable {
     /// The signed bytes: a SET of receipt attributes.
     public let payload: ArraySlice<UInt8>
@@ -120,8 +121,8 @@ extension SignedReceipt.Signer {
         let name = try identifier.next(BERTag.sequence, "issuer", in: bytes)
         issuer = bytes[name.start..<name.end]
         serialNumber = bytes[try identifier.next(BERTag.integer, "serial number", in: bytes).content]
-        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has a unique encoding (X.690 section
-        // 8.3.2). A leading zero is valid only if the number would be negative without the zero.
+        // Serial numbers are positive (RFC 5280 section 4.1.2.2), and a number has only one valid encoding (X.690
+        // section 8.3.2). A leading zero is valid only if the number would be negative without the zero.
         let isNegative = serialNumber.first.map { $0 >= 0x80 } ?? true
         let isPadded = serialNumber.first == 0 && serialNumber.dropFirst().first.map { $0 < 0x80 } ?? false
         guard !isNegative, !isPadded else {

@@ -5,8 +5,8 @@
 extension SignedReceipt {
     /// Writes the canonical container of this payload, signer and signature: DER, exactly as written by the App Store.
     ///
-    /// The server calls this method for each receipt. The container is therefore written into one buffer, from the end
-    /// to the beginning.
+    /// The server calls this method for each receipt. For speed, it therefore writes the container into one buffer,
+    /// from the end to the beginning.
     ///
     /// - Parameter certificates: The certificates to include, each as DER, in the order leaf, intermediate, root.
     package func canonical(certificates: [[UInt8]]) -> [UInt8] {
@@ -97,7 +97,7 @@ extension SignedReceipt {
 }
 
 extension DERWriter {
-    /// Writes the version 1 of `SignedData` and `SignerInfo`.
+    /// Writes the version number 1, for both `SignedData` and `SignerInfo`.
     fileprivate mutating func version() {
         element(BERTag.integer) { $0.write(CollectionOfOne(1)) }
     }

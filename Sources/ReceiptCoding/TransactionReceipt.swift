@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded and not verified. The
-/// receipt is a purchase in an old-style property list. Apple never documented this format.
+/// An old transaction receipt (`SKPaymentTransaction.transactionReceipt`, before iOS 7), decoded but not verified. The
+/// receipt describes a single purchase, in an old-style property list. Apple never documented this format.
 public struct TransactionReceipt: Hashable, Sendable {
     /// `signature`: a version byte, the RSA signature and the signer's certificate. `nil` in unsigned test data.
     public let signatureBlob: [UInt8]?
@@ -82,7 +82,8 @@ extension TransactionReceipt {
     }
 }
 
-/// The part of old-style (NeXTSTEP) property lists used by transaction receipts: `{ "key" = "value"; … }`.
+/// A parser for the subset of old-style (NeXTSTEP) property lists that transaction receipts use: `{ "key" = "value"; …
+/// }`.
 private struct PropertyList {
     private let bytes: [UInt8]
     private var position = 0
