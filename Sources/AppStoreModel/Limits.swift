@@ -32,8 +32,8 @@ public enum Limits {
     /// Bytes decompressed from gzip in an input. The limit is the length of the longest receipt as base64.
     package static let inflated = receipt / 3 * 4
 
-    /// The highest ratio of the decompressed bytes to the bytes of the input. A receipt as base64 compresses to a
-    /// tenth. The limit keeps an input of a few bytes from costing as much as an input of millions.
+    /// The highest ratio of the decompressed bytes to the bytes of the input. A receipt in base64 compresses to a tenth
+    /// of its length. The limit keeps an input of a few bytes from costing as much as an input of millions.
     package static let inflation = 32
 
     // MARK: Inside documents

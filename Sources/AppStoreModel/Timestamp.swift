@@ -61,7 +61,7 @@ extension Timestamp {
     }
 
     /// The time from this instant to `other`. It is negative if `other` is earlier. If the difference overflows, the
-    /// result is the longest time in 64 bits of milliseconds.
+    /// result is the longest duration of that sign that fits into 64 bits of milliseconds.
     package func duration(to other: Timestamp) -> Duration {
         let (difference, overflow) = other.milliseconds.subtractingReportingOverflow(milliseconds)
         return .milliseconds(overflow ? (other < self ? .min : .max) : difference)

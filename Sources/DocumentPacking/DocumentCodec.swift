@@ -11,7 +11,7 @@ import ReceiptCoding
 /// The blobs of a token are its header, which has the same three certificates in every token of a signer, and the
 /// tokens in its payload that are documents of their own. The blobs of a receipt are its certificates.
 package struct DocumentCodec: Sendable {
-    /// The first byte of the stored content. The meaning of a value never changes.
+    /// The first byte of the stored content. The meaning of a value never changes, because ledgers already contain it.
     enum Form: UInt8 {
         /// The document itself follows.
         case plain = 0
@@ -135,8 +135,8 @@ extension DocumentCodec {
     /// The content to store for the document.
     ///
     /// - Parameter names: The names of the rows with the blobs, in the order of the blobs.
-    /// - Throws: `LedgerStorageError` if reading the result would return different names. The initializer has checked
-    ///   that the rest is restored.
+    /// - Throws: `LedgerStorageError` if the names could not be read back. The initializer has already checked that
+    ///   everything else can be restored.
     package func encoded<Name: BlobName>(_ names: [Name]) throws -> [UInt8] {
         var bytes: [UInt8] = []
         // A count takes at most ten bytes, and few names take more than 50.

@@ -5,7 +5,8 @@ import Foundation
 package import NIOCore
 import NIOPosix
 
-// The HTTP client for all requests to other servers: Apple, OCSP responders, simulators, and servers under test.
+// The HTTP client for all outgoing requests: to Apple, to OCSP responders, to simulators, and from the command line to
+// running servers of this project.
 
 extension HTTPClient {
     /// The maximum number of simultaneous connections to a host. Over HTTP/1.1 each concurrent request needs its own

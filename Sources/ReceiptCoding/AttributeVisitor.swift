@@ -22,8 +22,8 @@ protocol AttributeSet {
     mutating func visit<Visitor: AttributeVisitor>(_ visitor: Visitor) throws(Visitor.Failure) -> Bool
 }
 
-/// Reads or writes one attribute at a time. Each method returns whether it took the value of the property from the
-/// attribute, or the value of the attribute from the property.
+/// Reads or writes one attribute at a time. Each method returns whether it transferred a value: from the attribute to
+/// the property when reading, in the other direction when writing.
 ///
 /// No method is mutating: a mutable visitor would be copied for each value, and a receipt has thousands of values.
 protocol AttributeVisitor {

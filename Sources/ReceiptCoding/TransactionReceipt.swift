@@ -82,8 +82,8 @@ extension TransactionReceipt {
     }
 }
 
-/// A parser for the subset of old-style (NeXTSTEP) property lists that transaction receipts use: `{ "key" = "value"; …
-/// }`.
+/// A parser for `{ "key" = "value"; … }`, the subset of old-style (NeXTSTEP) property lists that transaction receipts
+/// use.
 private struct PropertyList {
     private let bytes: [UInt8]
     private var position = 0

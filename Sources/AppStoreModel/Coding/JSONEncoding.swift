@@ -7,8 +7,8 @@ extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order of encoding, then the unknown members.
     ///
     /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
-    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container that a write
-    ///   to the enclosing container has closed.
+    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container after a write
+    ///   to the enclosing container, which closes the nested one.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
         try output.encode(value, in: 0)
@@ -26,8 +26,8 @@ extension JSONValue {
     /// Encodes a payload as a document: its members in the order of declaration, then the unknown members.
     ///
     /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
-    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container that a write
-    ///   to the enclosing container has closed.
+    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container after a write
+    ///   to the enclosing container, which closes the nested one.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
         let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
         do {

@@ -61,9 +61,10 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var bvrs: String?
     /// `item_id`: the product's Apple ID. Always present.
     public var itemId: String?
-    /// `app_item_id`: the app's Apple ID. Production, and some newer sandbox receipts.
+    /// `app_item_id`: the app's Apple ID. Present in production, and in some newer sandbox receipts.
     public var appItemId: String?
-    /// `version_external_identifier`: Apple's identifier of the app version. Production, and newer sandbox receipts.
+    /// `version_external_identifier`: Apple's identifier of the app version. Present in production, and in newer
+    /// sandbox receipts.
     public var versionExternalIdentifier: String?
     /// `product_id`. Always present.
     public var productId: String?
@@ -87,9 +88,9 @@ public struct TransactionReceiptInfo: LegacyObject {
     public var uniqueIdentifier: String?
     /// `unique_vendor_identifier`: `identifierForVendor` of the purchasing device. Usually present.
     public var uniqueVendorIdentifier: String?
-    /// `is_trial_period`. Newer subscriptions.
+    /// `is_trial_period`. Newer subscriptions only.
     public var isTrialPeriod: Bool?
-    /// `is_in_intro_offer_period`. Newer subscriptions.
+    /// `is_in_intro_offer_period`. Newer subscriptions only.
     public var isInIntroOfferPeriod: Bool?
     /// `subscription_group_identifier`. Since 2021.
     public var subscriptionGroupIdentifier: String?

@@ -11,7 +11,7 @@
 // - The members named in the comment on the object's own list below.
 //
 // An inner object is read as a whole or not at all. If a strict member of the object is unreadable, the object is
-// unreadable too. The enclosing member then counts as a member of an unexpected type.
+// unreadable too. The member that contains the object then counts as a member of an unexpected type.
 
 extension JWSTransactionDecodedPayload: LenientPayload {
     /// `type` decides which rules apply, and `inAppOwnershipType` decides whether the customer paid. `isUpgraded`, the

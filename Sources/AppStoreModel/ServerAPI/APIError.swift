@@ -3,7 +3,7 @@
 /// The answer of the App Store Server API to a refused request: an object with `errorCode` and `errorMessage`. An
 /// answer with HTTP 401 has no body.
 public struct APIErrorResponse: Codable, Hashable, Sendable {
-    /// The stable number of the error. Messages may change.
+    /// The number of the error. It is stable, unlike the message.
     public var errorCode: Open<APIErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?
@@ -16,7 +16,7 @@ public struct APIErrorResponse: Codable, Hashable, Sendable {
 /// The answer of the Advanced Commerce API to a refused request. Its error codes overlap with the error codes of the
 /// App Store Server API.
 public struct AdvancedCommerceErrorResponse: Codable, Hashable, Sendable {
-    /// The stable number of the error. Messages may change.
+    /// The number of the error. It is stable, unlike the message.
     public var errorCode: Open<AdvancedCommerceErrorCode>?
     /// A sentence for developers.
     public var errorMessage: String?

@@ -110,7 +110,7 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
     public struct AdvancedCommerceInfo: Codable, Hashable, Sendable {
         /// The message's UUID.
         public var messageIdentifier: String?
-        /// Base64 of JSON with a JWS inside. The developer signed the JWS.
+        /// Base64 of JSON that contains a JWS signed by the developer.
         public var advancedCommerceData: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()

@@ -37,7 +37,7 @@ struct OCSPResponse {
     let certificates: [Certificate]
 }
 
-/// Why a response proves no status of a certificate.
+/// The reason why a response does not prove the status of a certificate.
 package struct OCSPFault: Error, Equatable {
     /// The maximum number of Unicode scalars of a reason. Only a reason that quotes the error of a transport or a
     /// parser could be longer.
