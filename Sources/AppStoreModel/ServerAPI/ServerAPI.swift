@@ -117,7 +117,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// Apple's `OrderLookupStatus`: 0 if the order id is valid, 1 if it is not.
+    /// Apple's `OrderLookupStatus`: whether the order id is valid, 0 if it is.
     public var status: Int?
     /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
