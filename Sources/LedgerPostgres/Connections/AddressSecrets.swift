@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Removes passwords from messages. libpq quotes any part of an address that it cannot parse, and the server quotes
-/// names. An unescaped `@` or `/` in a password turns the rest of the password into such a part or name.
+/// Removes passwords and other secrets from messages. libpq quotes any part of an address that it cannot parse, and
+/// PostgreSQL quotes unknown names. If an `@` or `/` in a password is not escaped, the rest of the password is taken
+/// for a host, a port or a name, and so may appear in a message.
 struct AddressSecrets: Sendable {
     private let passwords: [String]
     private let others: [String]
@@ -34,7 +35,7 @@ extension AddressSecrets {
     static func fault(in uri: String) -> String? {
         guard let scheme = ["postgresql://", "postgres://"].first(where: uri.hasPrefix) else { return nil }
         let rest = uri.dropFirst(scheme.count)
-        // libpq looks for the end of the password before the first slash.
+        // libpq looks for a user and a password only before the first slash.
         let front = rest.prefix { $0 != "/" }
         let start = front.firstIndex(of: "@").map(rest.index(after:)) ?? rest.startIndex
         let hosts = rest[start...].prefix { !"/?".contains($0) }
@@ -50,8 +51,9 @@ extension AddressSecrets {
     private static let escape =
         "In a user or a password, @ is written %40, : %3A, / %2F, ? %3F and % %25; or leave it to PGPASSWORD"
 
-    /// Whether libpq's error about a URI may be shown with its parameter name. The name may be part of a password with
-    /// a question mark.
+    /// Whether libpq's error about a parameter of a URI may be shown. The error quotes the parameter's name, which may
+    /// be the end of a password with an unescaped question mark. An `@` after the question mark is a sign of this
+    /// mistake.
     static func mayName(parametersOf uri: String) -> Bool {
         !(uri.firstIndex(of: "?").map { uri[$0...] } ?? "").contains("@")
     }

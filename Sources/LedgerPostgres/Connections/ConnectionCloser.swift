@@ -5,20 +5,23 @@ import Synchronization
 
 /// Ends the sessions of abandoned connections.
 ///
-/// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Each abandoned
-/// request would leave a waiting session, until the database refused all new connections.
+/// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Without a
+/// cancellation, each abandoned request would leave such a session behind, until the database refused all new
+/// connections.
 final class ConnectionCloser: Sendable {
-    /// The maximum number of concurrent cancellations, each on its own thread. It equals the default number of
-    /// connections of a server. If the database does not accept cancellations, libpq's call blocks until the system's
-    /// timeout.
+    /// The maximum number of connections that are cancelled at the same time. Each occupies a thread, and if the
+    /// database does not answer, libpq's call blocks that thread until the system's timeout. The maximum equals the
+    /// default of ``PostgresSettings/connections``.
     private static let width = 8
 
-    /// The timeout for all cancellations of a connection. Up to sixteen requests were sent on the connection, and each
-    /// needs a cancellation. A cancellation usually takes a millisecond, but far longer on a loaded machine.
+    /// The timeout for all cancellations of a connection. Up to sixteen requests may be in flight on the connection,
+    /// and each needs a cancellation of its own. A cancellation usually takes a millisecond, but far longer on a loaded
+    /// machine.
     static let limit = Duration.seconds(10)
 
-    /// The time during which an abandoned connection still counts as open. With a longer time, servers would wait too
-    /// long for a vanished primary.
+    /// The maximum time for which an abandoned connection still counts as open while its session is being ended. If the
+    /// primary has vanished, its sessions cannot be ended, and with a longer time servers would connect to the next
+    /// primary too late.
     static let placeLimit = Duration.seconds(1)
 
     private let clock: ContinuousClock
@@ -27,8 +30,8 @@ final class ConnectionCloser: Sendable {
     init(_ clock: ContinuousClock) { self.clock = clock }
 
     /// Cancels the work of an abandoned connection, and then closes the connection. The connection stays open for the
-    /// cancellation, because a pooler finds the session by the connection. If too many connections are being cancelled,
-    /// the connection is closed at once.
+    /// cancellation, because a pooler finds the session to cancel by the client's connection. If too many connections
+    /// are being cancelled already, the connection is closed without a cancellation.
     ///
     /// - Parameter done: Called once the connection is closed.
     func end(_ connection: PostgresConnection, _ done: @escaping @Sendable () -> Void) {

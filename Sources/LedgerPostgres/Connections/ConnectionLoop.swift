@@ -14,7 +14,7 @@ import Darwin
 /// A thread that serves several connections and runs the tasks on them.
 ///
 /// A task on this thread sends a request and reads the answer without a change of threads. A change of threads costs as
-/// much as a small statement. While a task runs, the loop serves no connection, so each core has a loop.
+/// much as a small statement. While a task runs, its loop cannot serve connections, so a pool has a loop for each core.
 ///
 /// The thread pipelines waiting requests. It ends when no work is left, and the next task or request starts it again.
 final class ConnectionLoop: TaskExecutor, Sendable {
@@ -48,13 +48,13 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var failure: PostgresFailure?
         var isClosed = false
         var isRunning = false
-        /// Whether a task, request or connection was added since the thread last looked.
+        /// Whether the state has changed since the thread last took the tasks.
         var hasChanged = false
         /// Whether the thread waits in `poll`, and so must be woken.
         var isPolling = false
     }
 
-    /// The maximum wait of a request for a connection.
+    /// The maximum wait of a request while all connections are busy.
     private static let queueLimit = Duration.seconds(2)
 
     /// The maximum number of requests sent together. The bound keeps the last request from waiting long for the first.
@@ -205,7 +205,8 @@ extension ConnectionLoop {
     }
 
     /// Answers requests. Requests that did not run go back to the front of the queue. A request pipelined behind a
-    /// timed-out request goes back only once. After a second timeout, the database probably answers no request.
+    /// timed-out request goes back only once, because after a second timeout the database probably answers no request
+    /// at all.
     private func answer(_ sent: InFlight, _ results: PostgresConnection.Results) {
         let connection = sent.pooled.connection
         if !connection.isUsable { opener.connectionEnded() }
@@ -230,8 +231,8 @@ extension ConnectionLoop {
         if connection.isAtWork { end(connection) }
     }
 
-    /// Ends the session of an abandoned connection. Until the session ends, no other connection takes its place.
-    /// Otherwise sessions would accumulate.
+    /// Ends the session of an abandoned connection. Until the session ends, no other connection takes its place,
+    /// because otherwise sessions would accumulate. The wait is limited to ``ConnectionCloser/placeLimit``.
     private func end(_ connection: PostgresConnection) {
         let until = clock.now.advanced(by: ConnectionCloser.placeLimit)
         let number = state.withLock { state in
@@ -253,8 +254,8 @@ extension ConnectionLoop {
             for waiting in batch where waiting.request.epoch ?? pooled.epoch != pooled.epoch {
                 waiting.completion(.failure(.outdated))
             }
-            // The first request's limit is the deadline of all. If the first request times out, the later requests are
-            // sent again.
+            // The limit of the first request is the limit of the whole batch. If it passes, only the first unanswered
+            // request fails, and the later requests are sent again.
             guard let first = requests.first else {
                 state.withLock { $0.idle.append(pooled) }
                 continue
@@ -327,7 +328,7 @@ extension ConnectionLoop {
             switch opened {
             case .success(let pooled):
                 if !state.isClosed || !state.waiting.isEmpty { state.idle.append(pooled) }
-                // The time to find a responding host does not count against the limit of the queue.
+                // The time spent looking for a host that responds does not count as waiting in the queue.
                 for index in state.waiting.indices { state.waiting[index].since = clock.now }
             case .failure(let failure): state.failure = failure
             }

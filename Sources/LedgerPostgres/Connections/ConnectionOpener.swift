@@ -6,8 +6,9 @@ import Synchronization
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
-    /// A statement that fails if the connection leads to a different database. Each request of an epoch must include
-    /// the check behind a pooler; `nil` without a pooler.
+    /// A statement that fails if the connection no longer leads to the database found when it was opened. A pooler may
+    /// switch databases between requests, so behind a pooler each request bound to an epoch includes the check. `nil`
+    /// without a pooler, or if the role may not read the identity of the database.
     var check: PostgresStatement?
 }
 
@@ -91,7 +92,7 @@ final class ConnectionOpener: Sendable {
         }
     }
 
-    /// The end of the back-off after a failure to connect; `nil` if connections can be opened.
+    /// The end of the back-off after a failure to connect; `nil` if no back-off is in progress.
     var pauseEnd: ContinuousClock.Instant? {
         state.withLock { $0.pause?.end }.flatMap { clock.now < $0 ? $0 : nil }
     }
@@ -125,11 +126,11 @@ final class ConnectionOpener: Sendable {
     /// Ends the epoch after a connection has ended, because older connections have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
-    /// The number of ended connections, and of connections that led to a different database than the previous
-    /// connection. As long as the number is unchanged, the database is the same.
+    /// A counter that increases when a connection ends, and when a new connection leads to a different database than
+    /// the previous connection. As long as the counter is unchanged, the database is the same.
     var epoch: Int { state.withLock { $0.epoch } }
 
-    /// Whether the connection can take a further request.
+    /// Whether the connection can take a further request: it works, and its epoch has not ended.
     func isUsable(_ pooled: PooledConnection) -> Bool {
         pooled.connection.isUsable && state.withLock { $0.epoch == pooled.epoch }
     }

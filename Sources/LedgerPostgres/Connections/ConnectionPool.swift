@@ -12,10 +12,10 @@ import Darwin
 
 /// The connections of a server, each served by a ``ConnectionLoop``.
 ///
-/// A request fails if too many requests wait, or if it has waited too long. The client may then retry at once, and
-/// memory stays bounded while the database is unreachable.
+/// A request fails if too many requests wait already, or if it has waited too long. Clients therefore get an answer
+/// soon and can retry, and memory stays bounded while the database is unreachable.
 final class ConnectionPool: Sendable {
-    /// The maximum number of waiting requests.
+    /// The maximum number of waiting requests, divided among the loops.
     private static let waitingLimit = 2000
 
     /// The schema of the ledger, see ``LedgerSchema``.

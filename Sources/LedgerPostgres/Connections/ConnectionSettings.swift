@@ -7,8 +7,8 @@ public struct PostgresSettings: Sendable {
     /// A connection string of libpq in either form: `postgresql://…`, optionally with several hosts, or `host=…
     /// dbname=…`.
     public private(set) var address: String
-    /// The maximum number of open connections, divided among a thread per core. Eight connections suffice for some
-    /// thousand intakes per second.
+    /// The maximum number of open connections. They are divided among threads, one for each core. Eight connections
+    /// suffice for a few thousand intakes per second.
     public var connections = 8
     /// Whether statements are prepared. Set to false for poolers without support for prepared statements, such as
     /// PgBouncer before 1.21 or without `max_prepared_statements`.
@@ -19,9 +19,10 @@ public struct PostgresSettings: Sendable {
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
     /// schema of a ledger created by a version without schemas.
     public var schema: String?
-    /// The maximum time for the answer to a request. The default is longer than any request takes, and shorter than a
-    /// client of the server waits. After a change, a statement or a wait for a lock may take nine tenths of the new
-    /// limit, even in batches. Only a program that has the database to itself, such as a copy, should change the limit.
+    /// The timeout of a request to the database. The default is longer than any request takes, and shorter than a
+    /// client of the server waits. If a limit is set, each statement and each wait for a lock may take nine tenths of
+    /// it, even in a batch, and so delay all other requests. Therefore only a program that has the database to itself,
+    /// such as a copy, should set it.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }
@@ -35,9 +36,9 @@ public struct PostgresSettings: Sendable {
     /// An error message if a parameter of this library has an invalid value.
     private var misunderstood: String?
 
-    /// - Parameter address: A URI may also have three parameters of this library. `prepared_statements` is `true` or
-    ///   `false`. `load_balance_hosts`, known to libpq from version 16 on, is `random` or `disable`. `schema` is the
-    ///   name of a schema.
+    /// - Parameter address: A connection string of libpq. A URI may also have three parameters that this library
+    ///   handles itself. `prepared_statements` is `true` or `false`. `load_balance_hosts` is `random` (the default) or
+    ///   `disable`; libpq knows it only from version 16 on. `schema` is the name of a schema.
     public init(_ address: String) {
         self.address = address
         preparesStatements = take("prepared_statements", ["true": true, "false": false]) ?? true
@@ -45,7 +46,8 @@ public struct PostgresSettings: Sendable {
         schema = take("schema")
     }
 
-    /// Removes a parameter of this library from the URI, because libpq refuses unknown parameters.
+    /// Removes a parameter of this library from the URI, because libpq refuses unknown parameters, and returns its
+    /// value.
     private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
         guard let text = take(name) else { return nil }
         if values[text] == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
@@ -75,14 +77,14 @@ extension PostgresSettings {
 }
 
 extension PostgresSettings {
-    /// Defaults, which the connection string may override. Without the defaults, a vanished host is noticed only after
-    /// hours.
+    /// Defaults, which the connection string may override. With the system's timeouts, a vanished host would be noticed
+    /// only after hours.
     private static let defaults = [
         ("connect_timeout", "3"), ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"),
         ("tcp_user_timeout", "10000"), ("fallback_application_name", "quittance"),
     ]
 
-    /// The parameters of libpq.
+    /// The parameters to pass to libpq.
     ///
     /// - Throws: `PostgresFailure.settings` if the string is invalid, or if it permits an unverified connection to a
     ///   remote host.
@@ -105,7 +107,7 @@ extension PostgresSettings {
 
     /// Whether all hosts are on this machine: its sockets, or its loopback addresses.
     private static func isLocal(_ given: [String: String], _ environment: [String: String]) -> Bool {
-        // A service is a file of parameters that only libpq reads.
+        // A service names a set of parameters in a file that only libpq reads, perhaps with a remote host.
         guard given["service"] == nil, environment["service"] == nil else { return false }
         let hosts = ["hostaddr", "host"].compactMap { given[$0] ?? environment[$0] }
         return hosts.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }.allSatisfy { host in
@@ -118,13 +120,13 @@ extension PostgresSettings {
 // MARK: - A database that is away
 
 extension PostgresSettings {
-    /// Whether a host of the address does not answer, or is still starting. False if every host answers, even with a
-    /// refusal, and false if the settings are unsafe.
+    /// Whether at least one host of the address does not answer, or does not accept connections yet because it is
+    /// starting. False if every host answers, even if it refuses the role, and if the settings are invalid or unsafe.
     public func isAway(clock: ContinuousClock) async -> Bool {
-        // Connecting blocks, for example while the system looks up a name. The next connection reports unsafe settings.
+        // Connecting blocks, for example while the system looks up a name, and so needs its own thread.
         await withCheckedContinuation { continuation in
             DispatchQueue(label: "LedgerPostgres.question").async {
-                // Only invalid or unsafe settings throw an error.
+                // Only invalid or unsafe settings throw an error here, and the next connection reports them.
                 continuation.resume(returning: (try? isAwayNow(clock)) ?? false)
             }
         }
@@ -182,8 +184,8 @@ extension PostgresSettings {
         return keepsHostOrder ? hosts : hosts.shuffled(using: &random)
     }
 
-    /// The hosts in the order of the address. A single host, or a list known only to libpq, yields an entry without
-    /// parameters.
+    /// The hosts in the order of the address. If there is a single host, or if only libpq can interpret the list, the
+    /// result is a single entry without parameters, which leaves the choice to libpq.
     func hosts() throws(PostgresFailure) -> [PostgresHost] {
         let given = try PostgresConnection.parameters(of: address)
         let environment = PostgresConnection.defaults

@@ -5,10 +5,11 @@ import PurchaseLedger
 /// The identity of a database: the cluster, its timeline, and the database. A failover begins a new timeline, so a
 /// promoted standby has a different identity.
 ///
-/// A primary that vanishes silently leaves apparently live connections. Meanwhile a new connection leads to the new
-/// primary, which may lack the last commits.
+/// If a primary vanishes without closing its connections, they still look alive. Meanwhile a new connection leads to
+/// the new primary, which may lack the last commits. The different identity reveals the failover.
 enum DatabaseIdentity {
-    /// A standby cannot report its timeline, and takes no writes, so its timeline is empty here.
+    /// On a standby, PostgreSQL refuses `pg_current_wal_lsn()`. The timeline of a standby is left empty, because a
+    /// standby takes no writes anyway.
     static let text = """
         (SELECT system_identifier || ' ' || oid || ' '
             || CASE WHEN pg_is_in_recovery() THEN '' ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END
@@ -17,14 +18,14 @@ enum DatabaseIdentity {
 
     static let statement = PostgresStatement.once("SELECT \(text), pg_backend_pid()::bigint")
 
-    /// A statement that fails unless the database still has the identity. The failure is 22P02, because an identity is
-    /// not a number.
+    /// A statement that fails unless the database still has the identity. Otherwise the statement casts the identity to
+    /// a number, which always fails with 22P02.
     static func check(_ identity: String) -> PostgresStatement {
         PostgresStatement("SELECT CASE WHEN \(text) = $1 THEN 0 ELSE \(text)::bigint END", [.text(identity)])
     }
 
-    /// Reads the result of ``statement``: the identity, and the server process of the connection. `nil` if the role may
-    /// not read the identity.
+    /// Reads the result of ``statement``: the identity, and the number of the server process. `nil` if the role may not
+    /// read the identity.
     static func read(_ rows: PostgresRows?) -> (identity: String, process: Int64)? {
         // A malformed result counts as an unknown identity.
         try? rows?.map { (try $0.next(String.self), try $0.next(Int64.self)) }.first
@@ -54,10 +55,10 @@ enum DatabaseIdentity {
             for case .failure(let failure) in results where failure.endsConnection {
                 throw .unavailable(failure.message)
             }
-            // A database without an answer is treated like a database behind a pooler.
+            // If the query for the process number was refused, a pooler is assumed.
             let answers = results.map { try? $0.get().first }
             let process = try? answers[0]?.map { try $0.next(Int64.self) }.first
-            // A pooler invents its process number.
+            // A pooler gives libpq an invented process number, which differs from the number that the query returns.
             return DatabaseSession(
                 identity: read(answers[1])?.identity, isPooled: process != connection.process,
                 encryption: connection.encryption)
@@ -66,10 +67,10 @@ enum DatabaseIdentity {
 }
 
 extension PostgresLimits {
-    /// Sets the timeouts of a session. Shorter timeouts of the operator stay.
+    /// Sets the timeouts of a session, except timeouts that the operator has set to shorter values.
     ///
-    /// The statement takes effect only in the server process known to libpq, and so not behind a pooler. A pooler would
-    /// give the session, with its timeouts, to other clients.
+    /// The statement takes effect only in the server process whose number libpq received, and so not behind a pooler,
+    /// because a pooler would later give the session, with its timeouts, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """
@@ -82,7 +83,7 @@ extension PostgresLimits {
     }
 }
 
-/// The known facts about the session of a connection.
+/// The facts found out about a session when its connection was opened.
 struct DatabaseSession: Sendable {
     /// The identity of the database, see ``DatabaseIdentity``; `nil` if the role may not read the identity.
     var identity: String?

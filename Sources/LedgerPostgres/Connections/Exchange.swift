@@ -2,14 +2,15 @@
 
 /// The requests sent in a pipeline, and their results so far.
 struct Exchange {
-    /// The statement or sync of the next result.
+    /// A statement or sync whose result is awaited.
     enum Expected {
         case prepared(String)
-        /// A statement of a request.
+        /// A statement of the request with the given index.
         case statement(Int, String, commits: Bool)
         case rollback
-        /// The sync at the end of a request. It also ends the transaction of a single statement: outside a block, the
-        /// result of a statement arrives before its commit.
+        /// The sync at the end of a request, with its index; `nil` for a sync after a preparation or a rollback. If the
+        /// request is a single statement outside a block, the sync also commits it: the statement's result arrives
+        /// before the commit.
         case sync(Int?)
     }
 
@@ -17,9 +18,10 @@ struct Exchange {
     private var index = 0
     private var rows: [[PostgresRows]]
     private var failures: [PostgresFailure?]
-    /// The failures to prepare statements. A later use of such a statement fails with an uninformative error.
+    /// The failures to prepare statements, by text. They replace the uninformative error of the later attempt to run
+    /// the statement.
     private var unprepared: [String: PostgresFailure] = [:]
-    /// Whether the last result was the end of a statement.
+    /// Whether the last arrival was the end of a statement's results.
     private var isBetween = false
 
     init(count: Int) {
@@ -31,7 +33,8 @@ struct Exchange {
 
     var current: Expected? { index < expected.count ? expected[index] : nil }
 
-    /// - Returns: False if no statement has begun. The caller would then loop for ever.
+    /// - Returns: False if no result has arrived since the previous end. The connection is then broken, and a caller
+    ///   that continued would loop for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }
         isBetween = true
@@ -39,11 +42,11 @@ struct Exchange {
         return true
     }
 
-    /// - Parameter warning: The warning at the end of a single statement's transaction, unless libpq delivered the
-    ///   warning with the statement's result.
+    /// - Parameter warning: The warning that came with the commit of a single statement; `nil` if there was none, or if
+    ///   libpq has already delivered it with the statement's result.
     mutating func endRequest(_ warning: String?) {
         isBetween = false
-        // Statements without a result did not run.
+        // The statements skipped here have no result, because they did not run.
         while let current {
             index += 1
             guard case .sync(let number) = current else { continue }
@@ -59,7 +62,7 @@ struct Exchange {
         if commits, let warning { failures[number] = .unconfirmed(warning) }
     }
 
-    /// Notes that a statement did not run, because an earlier statement failed.
+    /// Notes that a statement did not run, because an earlier statement of its request failed.
     mutating func skip() { isBetween = false }
 
     mutating func refuse(_ failure: PostgresFailure) {
@@ -72,9 +75,9 @@ struct Exchange {
         }
     }
 
-    /// Fails the requests without a complete answer. Without the result of its final sync, a request may be
-    /// uncommitted. After a timeout, only the first of these requests counts as late. The others count as pipelined
-    /// behind it.
+    /// Fails the requests without a complete answer. An answer is complete only with the result of the request's final
+    /// sync, because before that the request may be uncommitted. After a timeout, only the first of these requests
+    /// counts as late. The others count as pipelined behind it.
     mutating func fail(_ failure: PostgresFailure) {
         var open = Set(failures.indices.filter { rows[$0].isEmpty })
         for case .sync(let number?) in expected.dropFirst(index) { open.insert(number) }

@@ -34,10 +34,11 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
     /// - Parameters:
     ///   - width: The maximum number of concurrent groups.
     ///   - largest: The maximum number of items in a group.
-    ///   - limit: The maximum wait of an item. The default is the timeout of a request. A group takes longer only if
-    ///     the database does not answer, and later groups would then time out too.
+    ///   - limit: The maximum wait of an item. The default equals the timeout of a request: an item waits longer only
+    ///     if the database does not answer, and then its own requests would time out too.
     ///   - executor: The executor for groups.
-    ///   - refuse: Answers an item without handling, because too many items wait or the item has waited too long.
+    ///   - refuse: Answers an item that will not be handled, because too many items wait or because it has waited too
+    ///     long.
     init(
         width: Int, largest: Int, limit: Duration = .seconds(10), clock: ContinuousClock,
         on executor: @escaping @Sendable () -> any TaskExecutor,
@@ -69,7 +70,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         if isAdded { begin(handle) } else { refuse(item) }
     }
 
-    /// Handles groups until no item waits, unless `width` groups are in progress already.
+    /// Handles groups until no waiting item can be handled. Does nothing if `width` groups are in progress already.
     private func begin(_ handle: @escaping @Sendable ([Item]) async -> Void) {
         let begins = state.withLock { state in
             guard state.groups < width, !state.waiting.isEmpty else { return false }

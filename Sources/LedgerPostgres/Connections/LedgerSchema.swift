@@ -21,7 +21,7 @@ enum LedgerSchema {
             (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || byte == UInt8(ascii: "_")
                 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
         }
-        // PostgreSQL truncates longer names, and reserves names that begin with pg_.
+        // PostgreSQL truncates names of more than 63 bytes, and reserves names that begin with pg_.
         return isPlain && (1...63).contains(text.utf8.count) && text.first?.isNumber == false
             && !text.hasPrefix("pg_") && text != "information_schema"
     }

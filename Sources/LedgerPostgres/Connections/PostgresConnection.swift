@@ -13,9 +13,10 @@ import Darwin
 
 /// A connection to PostgreSQL. Only this file calls libpq.
 ///
-/// The connection sends requests in a pipeline and never blocks: its ``ConnectionLoop`` waits. It reads while it sends,
-/// because otherwise the buffers of both sides would fill, and both sides would block for ever. A sync follows each
-/// request, so no request depends on an earlier request.
+/// The connection sends requests in a pipeline without blocking; the waiting is left to its ``ConnectionLoop``. It
+/// reads while it sends, because otherwise the buffers of both sides could fill, and each side would wait for the other
+/// for ever. A sync follows each request: after an error, PostgreSQL skips the statements up to the next sync, and so
+/// only the rest of the same request.
 ///
 /// Only one thread at a time uses a connection, see ``ConnectionLoop``.
 final class PostgresConnection: @unchecked Sendable {
@@ -163,7 +164,7 @@ extension PostgresConnection {
         return results()
     }
 
-    /// Whether the database still runs abandoned requests.
+    /// Whether the database may still be running abandoned requests.
     var isAtWork: Bool { !isUsable && !exchange.isComplete && PQstatus(connection) == CONNECTION_OK }
 
     /// Cancels the abandoned requests in the database. The call blocks, and so needs its own thread.
@@ -172,8 +173,9 @@ extension PostgresConnection {
     /// therefore repeated until all requests are answered. It cannot hit a later request, because the connection is not
     /// used again.
     ///
-    /// - Parameter deadline: The instant after which the rest is left to the database. Only the system bounds libpq's
-    ///   call: `tcp_user_timeout` bounds the connecting, and the keepalives bound the wait for an answer.
+    /// - Parameter deadline: The instant after which no further cancellation is sent. A cancellation in progress may
+    ///   exceed it, because only the system bounds libpq's call: `tcp_user_timeout` bounds the time to connect, and the
+    ///   keepalives bound the wait for an answer.
     func cancel(until deadline: ContinuousClock.Instant, _ clock: ContinuousClock) {
         guard let request = PQgetCancel(connection) else { return }
         defer { PQfreeCancel(request) }
@@ -187,8 +189,8 @@ extension PostgresConnection {
         }
     }
 
-    /// The pause after each cancellation. The database takes a millisecond to end the statement. A cancellation between
-    /// two statements ends no statement, and must be repeated.
+    /// The pause after each cancellation. The database usually takes a millisecond to end the statement. A cancellation
+    /// between two statements ends no statement, and must be repeated.
     private static let betweenCancellations = Duration.milliseconds(20)
 
     private func results() -> Results {
@@ -227,8 +229,8 @@ extension PostgresConnection {
         return failure(of: connection, at: status)
     }
 
-    /// If the database could not prove its identity, libpq's second line would advise against asking for the proof. The
-    /// line is removed.
+    /// The failure to connect. If the database could not prove its identity, the second line of libpq's message
+    /// suggests not to ask for the proof, so that line is removed.
     private static func failure(of connection: OpaquePointer, at status: ConnStatusType) -> PostgresFailure {
         let message = text(PQerrorMessage(connection))
         let isUntrusted = status == CONNECTION_SSL_STARTUP && ["SSL", "certificate"].contains { message.contains($0) }
@@ -237,7 +239,7 @@ extension PostgresConnection {
 
     /// Whether no server answers at a host, or the server is still starting. The call blocks.
     static func isAway(_ options: [(name: String, value: String)], _ host: PostgresHost) -> Bool {
-        // A timeout of 0 would mean no timeout.
+        // Overrides the timeout in the address, because a timeout of 0 would let the call block without a limit.
         let options = options + host.options + [("connect_timeout", "3")]
         let state = withStrings(options.map(\.name)) { names in
             withStrings(options.map(\.value)) { PQpingParams(names, $0, 1) }
@@ -261,7 +263,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Prepares new statements before the requests, so a request's error cannot prevent the preparation.
+    /// Prepares new statements before the requests, so that an error in a request cannot prevent the preparation.
     ///
     /// The name of a statement is a digest of its text. A pooler may pass requests to a connection on which other
     /// clients have prepared statements. With a digest, a name stands for the same text on every connection.
@@ -369,7 +371,7 @@ extension PostgresConnection {
             // An error without a state is libpq's own: the connection has ended.
             guard !state.isEmpty else { throw .lost(self.message) }
             if case .prepared(let sql) = exchange.current {
-                // The statement is already prepared, with the same text.
+                // A client of the same pooler has already prepared the statement, with the same text.
                 if state == "42P05" { return }
                 prepared[sql] = nil
             }
@@ -451,7 +453,7 @@ extension PostgresConnection {
         defer { PQfreemem(error) }
         guard let options = PQconninfoParse(text, &error) else {
             let reason = Self.text(error)
-            // These errors name only the parameter.
+            // These errors quote only the name of a parameter.
             let isHarmless =
                 ["invalid URI query parameter", "invalid connection option"].contains { reason.hasPrefix($0) }
                 && AddressSecrets.mayName(parametersOf: text)
@@ -485,7 +487,7 @@ extension PostgresConnection {
 extension PostgresConnection {
     fileprivate static func text(_ message: UnsafePointer<CChar>?) -> String {
         let text = message.map { String(cString: $0) } ?? ""
-        // libpq explains a failure on a second line.
+        // libpq often continues the explanation of a failure on a second line.
         let lines = text.split(separator: "\n").map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
         return lines.filter { !$0.isEmpty }.joined(separator: "; ")
     }

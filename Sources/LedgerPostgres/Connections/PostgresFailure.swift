@@ -4,7 +4,7 @@ import PurchaseLedger
 
 /// The reason why a request failed.
 enum PostgresFailure: Error {
-    /// The database refused a statement, with its SQLSTATE. The request was not committed.
+    /// The database refused a statement with an error; `state` is its SQLSTATE. The request was not committed.
     case refused(state: String, message: String)
     /// The connection ended. The outcome of the request is unknown.
     case lost(String)
@@ -12,32 +12,35 @@ enum PostgresFailure: Error {
     /// pending. The request is not sent again, because its client would wait several times as long.
     case late
     /// The request was pipelined behind a request that timed out. Its outcome is unknown: not run, committed, or still
-    /// pending. The request is sent again once. If the first attempt was committed, the second attempt fails.
+    /// pending. The request is sent again once. If it is the commit of a decision, and the first attempt succeeded, the
+    /// second attempt fails with a conflict.
     case behind
-    /// The request was not sent: no connection can be opened, or too many requests wait for a connection.
+    /// The request was not sent: no connection can be opened, too many requests wait for a connection, or the request
+    /// has waited too long.
     case unavailable(String)
     /// The request was not sent: the database did not prove its identity.
     case untrusted(String)
-    /// The request belongs to an earlier epoch, and was not sent, or not sent again.
+    /// The request is bound to an epoch that has ended. It was not sent or, if it had to be repeated, not sent again.
     case outdated
-    /// The database committed the request, but warned that the commit may lack a required copy, for example on a
-    /// standby.
+    /// The database committed the request, but with a warning: the commit has perhaps not reached a required standby.
     case unconfirmed(String)
     /// The connection string is invalid, or asks for an unsafe connection.
     case settings(String)
 }
 
 extension PostgresFailure {
-    /// Whether a concurrent commit was faster, and the decision must be made again. A version differs (``Conflict``), a
-    /// key is taken, or the database reports a serialization failure or a deadlock.
+    /// Whether the request conflicts with a concurrent transaction, so that its decision must be made again: a row no
+    /// longer has the loaded version (``Conflict``), a new key already exists, or the database reports a serialization
+    /// failure or a deadlock.
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
         return [Conflict.state, "23505", "40001", "40P01"].contains(state)
     }
 
-    /// Whether the connection is no longer usable. It ended, its server shuts down or takes no more writes, a prepared
-    /// statement is lost or no longer fits the tables, or a pooler passes requests to a different database. The state
-    /// 08006 is an exception: Citus reports an unreachable node with it.
+    /// Whether the connection must not be used again. It ended, did not answer in time, or did not confirm a commit;
+    /// PostgreSQL shuts down or takes no more writes; a prepared statement is lost or no longer fits the tables; or a
+    /// pooler passes requests to a different database. The state 08006 is an exception, because Citus uses it to report
+    /// an unreachable node.
     var endsConnection: Bool {
         switch self {
         case .lost, .late, .behind, .unconfirmed: true
@@ -56,7 +59,7 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether a statement or its wait for a lock timed out.
+    /// Whether a statement, its wait for a lock, or the whole request timed out.
     var isTimeout: Bool {
         switch self {
         case .refused(let state, _): ["57014", "55P03"].contains(state)

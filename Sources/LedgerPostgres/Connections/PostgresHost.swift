@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A host of an address, as the parameters to replace the whole list of hosts.
+/// A host of an address, as libpq parameters that replace the whole list of hosts.
 ///
-/// libpq's own search for a host has a timeout only in its blocking call. Therefore each host is tried separately.
+/// libpq can try a list of hosts itself, but its timeout for each host applies only if libpq connects in a single
+/// blocking call. Here it does not, so each host is tried separately, with a timeout of its own.
 struct PostgresHost: Sendable {
     private(set) var options: [(name: String, value: String)] = []
-    /// The timeout for connecting. It excludes the look-up of the host name, during which libpq blocks on the system.
+    /// The timeout for connecting. It cannot interrupt the look-up of the host name, during which libpq blocks until
+    /// the system answers.
     private(set) var limit = Duration.seconds(3)
 
     /// The maximum timeout for a host in seconds, whatever the address says. It equals the default timeout of a
@@ -17,7 +19,7 @@ extension PostgresHost {
     /// - Parameter seconds: The timeout in the address.
     init(_ options: [(String, String)], _ seconds: Int64?) {
         self.options = options.map { (name: $0.0, value: $0.1) }
-        // libpq would wait without a limit if the timeout is 0.
+        // For libpq a timeout of 0 means no timeout. Here it means the maximum.
         if let seconds { limit = .seconds(seconds > 0 ? min(seconds, Self.maxLimit) : Self.maxLimit) }
     }
 }

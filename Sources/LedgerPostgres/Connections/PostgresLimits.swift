@@ -2,34 +2,36 @@
 
 /// The timeouts of requests.
 ///
-/// The database ends a statement before the server abandons the request. The connection then stays usable, and no
-/// session waits for a lock on behalf of an abandoned request.
+/// The timeouts of statements and locks are shorter than the timeout of a request, so that PostgreSQL ends a slow
+/// statement before this server abandons the request. The connection then stays usable, and no session waits for a lock
+/// on behalf of an abandoned request.
 struct PostgresLimits: Sendable {
     /// For a request without a limit of its own: far longer than any request takes, and shorter than a client waits.
     var request = Duration.seconds(10)
     /// For a statement of any request.
     var statement = Duration.seconds(9)
-    /// For the wait for a lock of a concurrent transaction. A server holds its locks as long as a commit takes.
+    /// For the wait for a lock of a concurrent transaction. Servers hold locks only for the duration of a commit.
     var lock = Duration.seconds(3)
-    /// For a reading statement of a batch. A slow read must not delay the other reads of the batch.
+    /// For a reading statement of a batch. It is short, because a slow read delays the other reads of the batch.
     var sharedRead = Duration.seconds(3)
     /// For the wait for a lock in the commit of a batch. A committing server holds a lock for milliseconds, and for
     /// half a second only if its disk stalls.
     var sharedLock = Duration.milliseconds(500)
-    /// For a reader's wait until a concurrent server has numbered events. The server holds the counter for some
-    /// milliseconds. After the timeout, the reader gets only events with numbers.
+    /// For a reader's wait until a concurrent server has numbered events. That server locks the counter for a few
+    /// milliseconds. After the timeout, the reader gets only events that already have numbers.
     var counter = Duration.seconds(1)
-    /// The time, from the start of a batch, in which its commits or loads are retried alone after a timeout.
+    /// The age of a batch up to which its commits or loads are retried alone after a timeout. If the batch is older,
+    /// they fail.
     var group = Duration.seconds(5)
-    /// For a reading statement of a single commit or load after the timeout of its batch. Added to ``group`` it equals
-    /// ``request``.
+    /// For a reading statement of a single commit or load after the timeout of its batch. By default, ``group`` and
+    /// this timeout add up to ``request``.
     var readAlone = Duration.seconds(5)
 
     /// The timeouts of a server.
     init() {}
 
-    /// - Parameter request: The timeout of a request. The other timeouts follow from it, because no other client waits
-    ///   for the database.
+    /// - Parameter request: The timeout of a request. The other timeouts are derived from it. They need not be short,
+    ///   because a program that sets the timeout has the database to itself.
     init(request: Duration) {
         let statement = request * 9 / 10
         self.request = request

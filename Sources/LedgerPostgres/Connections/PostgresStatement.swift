@@ -4,8 +4,8 @@ import PurchaseLedger
 
 /// A statement with its parameters.
 struct PostgresStatement: Sendable {
-    /// The text of the statement, in which `$1` is the first parameter. The texts are constants, because each
-    /// connection prepares each text once.
+    /// The text of the statement, in which `$1` is the first parameter. The text of a prepared statement contains no
+    /// values, because each connection has to prepare every different text.
     var sql: String
     var parameters: [PostgresValue]
     /// Whether the statement runs often enough to be worth preparing.
@@ -17,11 +17,11 @@ struct PostgresStatement: Sendable {
     }
 
     /// Makes a statement about one or more keys. Several keys go into a subquery, which hides their number from the
-    /// planner. If the number were visible and below the planner's estimate, PostgreSQL would plan the statement at
-    /// each use. Planning takes longer than running the statement.
+    /// planner. If PostgreSQL saw fewer keys than its generic plan assumes, a plan for these keys would seem cheaper,
+    /// and it would plan the statement again at each use. Planning takes longer than running the statement.
     ///
     /// - Parameters:
-    ///   - sql: The text up to the column of the keys.
+    ///   - sql: The text up to and including the column of the keys.
     ///   - parameters: The parameters before the keys.
     init(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) {
         let placeholder = "$\(parameters.count + 1)"
@@ -32,7 +32,8 @@ struct PostgresStatement: Sendable {
         }
     }
 
-    /// A statement that runs once, or refers to tables created by earlier statements of its request.
+    /// A statement that is not prepared, because it runs rarely, or because earlier statements of its request create
+    /// its tables.
     static func once(_ sql: String, _ parameters: [PostgresValue] = []) -> PostgresStatement {
         var statement = PostgresStatement(sql, parameters)
         statement.isPrepared = false
@@ -59,7 +60,7 @@ struct PostgresRequest: Sendable {
     private(set) var statements: [PostgresStatement]
     /// The timeout of the answer, counted from the sending; `nil` for ``PostgresLimits/request``.
     let limit: Duration?
-    /// Whether the request may write, and so depends on its commit.
+    /// Whether the request may write, so that a warning at its commit matters.
     let writes: Bool
     /// The epoch of the connections that may send the request, see ``ConnectionPool/epoch``; `nil` for any epoch.
     private(set) var epoch: Int?
@@ -68,7 +69,7 @@ struct PostgresRequest: Sendable {
     /// The statements before the caller's statements in the same transaction.
     private var first: [PostgresStatement]
 
-    /// Statements committed together. A single statement commits by itself.
+    /// Statements committed together. A single statement needs no block, unless a timeout must be set first.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
@@ -79,7 +80,8 @@ struct PostgresRequest: Sendable {
         PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresStatement.lockLimit)], writes: true)
     }
 
-    /// Statements that all read the same state of the database. A single statement needs no transaction.
+    /// Statements that all read the same state of the database. A single statement needs no block, unless a timeout
+    /// must be set first.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
@@ -124,8 +126,8 @@ struct PostgresRequest: Sendable {
         return request
     }
 
-    /// Whether the transaction is a block with `BEGIN` and `COMMIT`. Without a block, the transaction is the only
-    /// statement.
+    /// Whether the statements are in a transaction block, between `BEGIN` and `COMMIT`. Without a block, the single
+    /// statement is a transaction of its own.
     var isBlock: Bool { own.count > 1 || !first.isEmpty }
 
     /// The results of the caller's own statements.

@@ -2,9 +2,10 @@
 
 import PurchaseLedger
 
-/// A parameter or a column, in PostgreSQL's binary format.
+/// The value of a parameter or a column. It is sent and received in PostgreSQL's binary format.
 ///
-/// All integers of the schema are `bigint`, so the statement alone determines the type of a parameter.
+/// Every integer is sent as a `bigint`, because all integers of the schema have this type. PostgreSQL infers the types
+/// of all parameters from the statement.
 enum PostgresValue: Hashable, Sendable {
     case null
     case integer(Int64)
@@ -38,7 +39,7 @@ enum PostgresValue: Hashable, Sendable {
 // MARK: - Writing
 
 extension PostgresValue {
-    /// The size of the binary form in bytes, or slightly more.
+    /// The approximate size of the binary form in bytes.
     var size: Int {
         switch self {
         case .null: 0
@@ -102,7 +103,7 @@ extension FixedWidthInteger {
 
 // MARK: - Reading
 
-/// The types of a ledger's columns, by their names in SQL.
+/// The types of parameters and of the elements of array parameters, by their names in SQL.
 enum ColumnType: String, Sendable {
     case integer = "bigint"
     case text = "text"
@@ -117,7 +118,7 @@ enum ColumnType: String, Sendable {
     }
 }
 
-/// The object identifiers of PostgreSQL's types.
+/// The OIDs of PostgreSQL's types.
 private enum PostgresType {
     static let bool: UInt32 = 16
     static let bytea: UInt32 = 17
@@ -130,8 +131,8 @@ private enum PostgresType {
 extension PostgresValue {
     /// Reads a column that is not NULL.
     ///
-    /// - Parameter type: The object identifier of its type.
-    /// - Returns: `nil` for a type unknown to the tables of a ledger.
+    /// - Parameter type: The OID of its type.
+    /// - Returns: `nil` if no statement returns columns of the type, or if the bytes do not fit the type.
     init?(_ bytes: UnsafeRawBufferPointer, type: UInt32) {
         switch type {
         case PostgresType.bool:

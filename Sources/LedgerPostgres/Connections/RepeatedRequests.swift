@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Sends requests that are safe to repeat. A request is repeated after a conflict, or if its connection ended.
+/// Sends requests that are safe to repeat. A request is repeated after a conflict, or if its connection is no longer
+/// usable.
 struct RepeatedRequests: Sendable {
     let pool: ConnectionPool
 

@@ -6,12 +6,12 @@
 /// fast-growing ledger, each look-up would then take time in proportion to the table. Every statement has an index, so
 /// the planner is told to use indexes even for a table that seems small.
 enum SessionPlans {
-    /// The statement takes effect only in the server process known to libpq, and so not behind a pooler. A pooler would
-    /// give the session to other clients.
+    /// The statement takes effect only in the server process whose number libpq received, and so not behind a pooler,
+    /// because a pooler would later give the session, with its settings, to other clients.
     ///
-    /// Without sequential scans, the planner overestimates the cost of reading a whole table, such as `apps`.
-    /// PostgreSQL would then compile the statement, which takes much longer than running it. Therefore `jit` is off
-    /// too.
+    /// Without sequential scans, the planner overestimates the cost of reading a whole table, such as `apps`. The high
+    /// cost would make PostgreSQL compile the statement, which takes much longer than running it. Therefore `jit` is
+    /// off too.
     static func statement(for process: Int64) -> PostgresStatement {
         .once(
             """

@@ -35,7 +35,7 @@ final class WakePipe: Sendable {
     /// Ends the current wait, or the next wait. If the pipe is full, the wait ends anyway.
     func wake() { _ = write(writeEnd, "1", 1) }
 
-    /// Empties the pipe, so the next wait lasts.
+    /// Empties the pipe, so that the next wait does not end at once.
     func clear() {
         var bytes = [UInt8](repeating: 0, count: 64)
         while read(readEnd, &bytes, bytes.count) == bytes.count {}
