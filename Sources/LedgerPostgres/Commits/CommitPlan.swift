@@ -5,10 +5,10 @@ import PurchaseLedger
 
 /// The statements of a commit. The files in `Rows` add their statements.
 ///
-/// If a concurrent commit has changed a record, the statement to replace it fails, and nothing is committed. A record
-/// of the read set is locked against changes until the commit. All commits take their locks in the same order:
-/// customers, holdings, chains, records, pieces, documents. Within a table each commit sorts its keys. Without the
-/// order, commits would deadlock.
+/// If a concurrent commit has changed a record since it was loaded, the statement to replace it fails, and nothing is
+/// committed. The same holds for a record that was only read: a statement compares its version, and locks it against
+/// changes until the commit. All commits take their locks in the same order: customers, holdings, chains, records,
+/// pieces, documents. Within each of these tables a commit sorts its keys. Otherwise concurrent commits could deadlock.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
@@ -20,7 +20,7 @@ struct CommitPlan {
     /// Whether Citus distributes the tables. If so, each row has its own statement.
     let isDistributed: Bool
     private var statements: [PostgresStatement] = []
-    /// The pending rows of a statement. The next different statement flushes them.
+    /// The rows collected for a statement so far. The next different statement flushes them.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
     mutating func add(_ statement: PostgresStatement) {
@@ -81,7 +81,7 @@ struct CommitPlan {
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
             // The statements to displace a document, or to move documents on a single node, select their rows in SQL.
-            // Their records need not be loaded.
+            // So their records need not be loaded.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))
@@ -108,7 +108,7 @@ extension LoadedRecords {
 }
 
 extension LoadedRecords {
-    /// The owners in a changed record, without the owners in the stored record.
+    /// The owners of a chain in a changed record, without those in the loaded record.
     func newOwners(of record: ChainRecord) -> [Customer] {
         let old = chains[record.key]?.record
         return record.owners.map(\.customer).filter { old?.isOwned(by: $0) != true }

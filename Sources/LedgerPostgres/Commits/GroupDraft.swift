@@ -6,9 +6,9 @@ import PurchaseLedger
 struct GroupDraft {
     /// The records as loaded.
     let before: LoadedRecords
-    /// The records after all changes so far, with their loaded versions.
+    /// The records after all changes so far, still with the versions as loaded.
     private(set) var after: LoadedRecords
-    /// All changes so far. A later change of a record replaces an earlier change.
+    /// All changes so far. If a record was changed several times, its last change counts.
     private(set) var changes = LedgerChanges()
     /// The read set of the decisions. Its records must not change until the commit.
     private(set) var readSet = ReadSet()
@@ -24,9 +24,9 @@ struct GroupDraft {
     ///
     /// - Parameters:
     ///   - written: The ``PurchaseLedger/LedgerChanges/keys`` of the changes.
-    ///   - read: The read set of the decision. The draft ignores the read set until a decision of the batch writes a
-    ///     key. Before the first write, each decision has seen the same state of the database. The state may change
-    ///     before the commit.
+    ///   - read: The read set of the decision. The draft ignores it until a decision of the batch writes a key. The
+    ///     decisions before the first write have seen the database exactly as loaded, and their answers stay valid even
+    ///     if that state changes before the commit.
     mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
         readSet.formUnion(read)

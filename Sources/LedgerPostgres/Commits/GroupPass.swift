@@ -65,7 +65,7 @@ struct GroupPass {
         draft = GroupDraft(records)
     }
 
-    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
+    /// Not inlined into its asynchronous caller, because the Swift optimizer would miscompile the result.
     @inline(never)
     mutating func decide(numbers: [CustomerID: Int64]) {
         for index in commits.indices {

@@ -22,7 +22,7 @@ struct NumberBlock {
             [.integer(max(size, Int64(count)))])
     }
 
-    /// Replaces the block with the drawn block. The rest of the old block is lost.
+    /// Replaces the rest of the old block, which is lost, with the drawn block.
     mutating func refill(_ rows: PostgresRows) throws {
         let drawn = try rows.map { (try $0.next(Int64.self), try $0.next(Int64.self)) }
         guard let (first, last) = drawn.first, first < last else {

@@ -4,8 +4,8 @@ import PurchaseLedger
 
 /// A statement with its parameters.
 struct PostgresStatement: Sendable {
-    /// The text of the statement, in which `$1` is the first parameter. The text of a prepared statement contains no
-    /// values, because each connection has to prepare every different text.
+    /// The text of the statement, in which `$1` is the first parameter. The text of a prepared statement does not vary
+    /// with the values, because each connection has to prepare every different text.
     var sql: String
     var parameters: [PostgresValue]
     /// Whether the statement runs often enough to be worth preparing.
@@ -69,7 +69,7 @@ struct PostgresRequest: Sendable {
     /// The statements before the caller's statements in the same transaction.
     private var first: [PostgresStatement]
 
-    /// Statements committed together. A single statement needs no block, unless a timeout must be set first.
+    /// Statements committed together. A single statement needs no block, unless other statements must precede it.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
@@ -80,8 +80,8 @@ struct PostgresRequest: Sendable {
         PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresStatement.lockLimit)], writes: true)
     }
 
-    /// Statements that all read the same state of the database. A single statement needs no block, unless a timeout
-    /// must be set first.
+    /// Statements that all read the same state of the database. A single statement needs no block, unless other
+    /// statements must precede it.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.

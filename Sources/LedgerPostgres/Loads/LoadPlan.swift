@@ -18,7 +18,7 @@ struct LoadPlan {
     var shares: Bool { homes == nil }
 
     /// - Parameters:
-    ///   - new: Documents not to look up.
+    ///   - new: Documents not to look up, because they are presumed new.
     ///   - homes: The known homes of documents, if Citus distributes the tables; otherwise `nil`.
     init(
         _ readSet: ReadSet, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
@@ -55,7 +55,7 @@ struct LoadPlan {
         for key in wanted.records { load(key) }
     }
 
-    /// The keys in groups, a statement per group.
+    /// The keys in groups; the keys of a group share a statement.
     private func together<Key, Group: Hashable>(_ keys: Set<Key>, _ group: (Key) -> Group) -> [(Group, [Key])] {
         guard shares, keys.count > 1 else { return keys.map { (group($0), [$0]) } }
         return Dictionary(grouping: keys, by: group).map { ($0.key, $0.value) }
@@ -87,8 +87,8 @@ private struct Wanted {
     var ids: Set<CustomerID> = []
     /// The subset of ``ids`` whose customers are loaded together with their chains.
     var holders: Set<CustomerID> = []
-    /// The environments of the holders' chains. Every holder's chains are loaded in all of these environments, so a
-    /// single statement per app suffices.
+    /// The environments of the chains to load for the holders. The chains of every holder are loaded in all of these
+    /// environments, so that a single statement per app suffices.
     var environments: Set<Environment> = []
     /// Customers to load by number, with all of their ids.
     var customers: [Customer] = []

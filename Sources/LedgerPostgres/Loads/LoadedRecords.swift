@@ -22,9 +22,9 @@ struct ReadSet: Hashable {
     var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-/// A row to load that has no `LedgerKey`.
+/// Rows to load that have no `LedgerKey`.
 enum Dependency: Hashable {
-    /// The names of the chains that a customer may own in an environment. Used if Citus distributes the tables.
+    /// The keys of all chains that a customer ever owned in an environment. Used only if Citus distributes the tables.
     case holdings(Customer, Environment)
     /// A part of a packed document.
     case part(PartName)
@@ -32,14 +32,15 @@ enum Dependency: Hashable {
     case location(DocumentLocation)
 }
 
-/// The records loaded from a single state of the database. A missing record does not exist.
+/// The records loaded, without Citus from a single state of the database. If a requested record is missing here, it did
+/// not exist.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// The chains that may contain each transaction.
+    /// The chains that may contain each transaction: only their records show which one does.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]
-    /// The chains that each customer may own, in the requested environments.
+    /// All chains that each customer ever owned in the requested environments. Some may have other owners by now.
     var holdings: [Customer: Set<ChainKey>] = [:]
     var names: Set<Provenance> = []
     var wordings: [WordingKey: [WordedDocument]] = [:]

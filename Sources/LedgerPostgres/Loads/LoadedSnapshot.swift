@@ -6,12 +6,13 @@ import PurchaseLedger
 // Builds snapshots from loaded records, and finds the dependencies to load for a snapshot.
 
 extension LoadedRecords {
-    /// The dependencies of the loaded records: chains of transactions and customers, owners, and parts of documents.
+    /// The dependencies of the loaded records: chains of transactions and customers, owners, parts of documents, and
+    /// documents elsewhere on Citus.
     func dependencies(of queries: [LedgerQuery]) -> ReadSet {
         var found = ReadSet()
         for query in queries {
             found.keys.formUnion(chainsFound(for: query).map(LedgerKey.chain))
-            // A single node has loaded the holdings together with the customers.
+            // Without Citus, the holdings were loaded together with the customers.
             if homes != nil { found.dependencies.formUnion(query.keys.compactMap(holdings)) }
         }
         found.dependencies.formUnion(parts(besides: []).map(Dependency.part))
@@ -38,7 +39,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The chains of a query's transactions, and the chains that the query's customers may own.
+    /// The candidates for the chains of a query's transactions, and the chains that the query's customers ever owned.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.keys.reduce(into: []) { found, key in
             switch key {
@@ -49,7 +50,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The chains that the customer with an id may own in an environment.
+    /// The chains that the customer with an id ever owned in an environment.
     private func chains(heldBy id: CustomerID, _ environment: Environment) -> [ChainKey] {
         customers[id].map { held(by: $0.record.customer, environment) } ?? []
     }

@@ -19,7 +19,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The customers in the order of their numbers. All rows of a customer have the same record.
+    /// The customers in the order of their numbers. All rows of a customer have the same record, so any of the rows
+    /// will do.
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let search = PostgresStatement(
             """
@@ -52,16 +53,16 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The documents with the given names, `nil` for each unreadable document. Documents erased after the search for
-    /// their names are left out.
+    /// The documents with the given names; `nil` in place of an unreadable document. Documents erased after the search
+    /// for their names are left out.
     private func documents(_ names: [Provenance]) async throws -> [(Provenance, StoredDocument?)] {
         let readSet = ReadSet(keys: Set(names.map(LedgerKey.content)))
         let (_, loaded) = try await inOneEpoch { try await self.loaded(readSet, [LedgerQuery()], in: $0) }
         return names.compactMap { name in loaded.rows[name].map { (name, $0.stored(loaded.parts)) } }
     }
 
-    /// The latest arrival among the `count` newest documents. A maximum is needed, because documents are ordered by
-    /// signing date, and an old document may arrive late.
+    /// The latest arrival of a notification among the `count` documents signed last. The document signed last need not
+    /// have arrived last, because an old document may arrive late.
     public func lastNotification(among count: Int) async throws -> Timestamp? {
         try await translated {
             let rows = try await self.requests.read(DocumentSearch.lastNotification(among: count))
@@ -156,8 +157,8 @@ extension PostgresLedgerStorage {
 // MARK: - Events
 
 extension PostgresLedgerStorage {
-    /// Waits until a required synchronous standby has the events of the page. After a failover, events unknown to the
-    /// standby are lost, and their numbers may be given to other events.
+    /// Waits until a required synchronous standby has the events of the page. Otherwise a failover could lose events
+    /// that a follower has already read, and give their numbers to other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -179,16 +180,17 @@ extension PostgresLedgerStorage {
 // MARK: - Tables of quarters
 
 extension PostgresLedgerStorage {
-    /// Adds the tables of quarters. An attempt can fail because the role does not own the tables, because a concurrent
-    /// server is faster or busy, or because the node is not Citus's coordinator. The next attempt then adds the tables.
+    /// Adds the missing tables of quarters. An attempt fails silently if the role does not own the tables, if a
+    /// concurrent server adds the same tables or holds a lock, or if the node is not Citus's coordinator. The next call
+    /// tries again, and until then ``condition`` names the missing tables.
     public func prepare(at now: Timestamp) async {
-        // After a failure the next call adds the tables.
+        // After a failure the next call tries again.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
         do {
             let missing = try Quarters.missing(try await requests.read(Quarters.search(at: now)))
             missingQuarters.withLock { $0 = missing }
         } catch {
-            // Until the search succeeds, the condition names the previously missing tables.
+            // Until a search succeeds, the condition names the tables that the last successful search found missing.
         }
     }
 
@@ -202,6 +204,6 @@ extension PostgresLedgerStorage {
             concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes != nil)
     }
 
-    /// The maximum number of missing quarters in a condition.
+    /// The maximum number of missing quarters that a condition names.
     private static let namedQuarters = 2
 }

@@ -7,12 +7,12 @@ import Synchronization
 ///
 /// The App Store repeats a notification only if the server did not answer with success. A notification is therefore
 /// presumed new, together with its tokens. The presumption saves the look-up of three documents, a tenth of
-/// PostgreSQL's work for an intake. If a document is already stored, its primary key rejects the commit, and the batch
-/// is decided again with a look-up. From then on all notifications are looked up, for example while a whole history is
-/// sent again. The look-ups end after a batch whose notifications are all new.
+/// PostgreSQL's work for an intake. If a document presumed new is already stored, its primary key rejects the commit,
+/// and the batch is decided again with a look-up. From then on all notifications are looked up, for example while a
+/// whole history is sent again. The look-ups end after a batch whose notifications are all new.
 ///
-/// The key of a document contains its ``PurchaseLedger/Evidence/home``. Every version must therefore compute the same
-/// home for a document.
+/// The primary key of a document includes its ``PurchaseLedger/Evidence/home``. The key of a repeated document is
+/// therefore rejected only if every version of this software computes the same home for the document.
 final class RepeatedNotifications: Sendable {
     private let areExpected = Atomic(false)
 
@@ -21,8 +21,8 @@ final class RepeatedNotifications: Sendable {
         areExpected.load(ordering: .relaxed) ? [] : queries.notifications
     }
 
-    /// Notes that a notification may be stored already. A different unique key may have caused the refusal. The next
-    /// batch is then looked up for nothing.
+    /// Notes that a notification may be stored already. A different unique key may have caused the refusal; then the
+    /// next batch is looked up needlessly.
     func noteRefusal() { areExpected.store(true, ordering: .relaxed) }
 
     /// Notes which documents of a looked-up batch were stored already.

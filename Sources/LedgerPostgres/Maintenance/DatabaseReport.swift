@@ -48,7 +48,8 @@ extension PostgresLedgerStorage {
 }
 
 private struct QuarterFacts {
-    /// The quarters with a table, separated by spaces; the last of them; the quarter after the current quarter.
+    /// The quarters with a table, separated by spaces; the last of these quarters; and the quarter after the current
+    /// one.
     let all, last, next: String
     /// Whether the ledger has tables for quarters.
     let areUsed: Bool

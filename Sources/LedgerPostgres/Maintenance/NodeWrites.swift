@@ -13,8 +13,8 @@ private struct NodeProbe: Sendable {
     /// The host and port of the node.
     let node: String
 
-    /// The number of homes to try. Citus spreads homes over at most 128 shards, so 256 homes nearly always reach every
-    /// node.
+    /// The number of homes to try. A node has many of Citus's shards (32 in all by default), so 256 homes nearly always
+    /// reach every node.
     private static let homes = 256
 
     static let find = PostgresStatement(
@@ -28,7 +28,7 @@ private struct NodeProbe: Sendable {
         WHERE noderole = 'primary' ORDER BY nodename, nodeport, home
         """, [.integer(Int64(homes))])
 
-    /// Several homes, if the database does not show the nodes of homes.
+    /// Several homes to try if the database does not show which node has which home.
     static let unknown = (1...8).map { NodeProbe(home: "\($0)", node: "unknown") }
 }
 
@@ -40,13 +40,13 @@ extension PostgresLedgerStorage {
         ON CONFLICT (home) DO UPDATE SET written = c.written + 1
         """
 
-    /// The timeout of each test write. The timeout is shorter than a client's, so a slow node does not delay the answer
-    /// about all nodes.
+    /// The timeout of each test write. It is shorter than a client waits, so that the client gets an answer about the
+    /// other nodes even if a node is slow.
     private static let probeLimit = Duration.seconds(3)
 
-    /// Writes a row on each node.
+    /// Writes a row on each node, or at several homes if the nodes are unknown.
     ///
-    /// - Throws: `PostgresFailure` if no node takes a write.
+    /// - Throws: `PostgresFailure` if no node takes a write, or if the search for the nodes fails.
     func proveNodesWritable() async throws {
         let probes = try await probes()
         let outcomes = await withTaskGroup(of: (node: String, error: (any Error)?).self) { group in
@@ -91,12 +91,13 @@ extension PostgresLedgerStorage {
     /// Waits until the synchronous standbys of some nodes have the loaded records. The confirmation is valid only in
     /// the epoch of the load, because after a failover the new primary may lack the records.
     ///
-    /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision sees its changes,
-    /// and so does a server that receives the same document again. Therefore this method makes a further write, which
-    /// waits for all earlier writes of its node.
+    /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision, or a server that
+    /// receives the same document again, sees the changes and has nothing left to write, although a standby may lack
+    /// them. Therefore this method makes a further write, which waits until the standby has all earlier writes of the
+    /// same node.
     ///
-    /// - Parameter homes: Homes on the nodes. If empty, the only node is written, or on Citus the node that numbers
-    ///   events.
+    /// - Parameter homes: Homes on the nodes. If empty, the write goes to the only node, or on Citus to the node that
+    ///   numbers events.
     func confirm(atHomes homes: Set<String> = [], in epoch: Int) async throws {
         let statements = homes.sorted().map { PostgresStatement(Self.confirmationAtHome, [.text($0)]) }
         let request = PostgresRequest.transaction(statements.isEmpty ? [proofOfWriting()] : statements)

@@ -2,7 +2,8 @@
 
 import PurchaseLedger
 
-// Refuses an unfinished copy as a ledger, and runs the long statements of a copy: counting documents, and statistics.
+// Refuses to open an unfinished copy as a ledger, and runs the long statements of a copy: counting documents, and
+// gathering statistics.
 
 extension PostgresLedgerStorage {
     private static let payload = PostgresStatement.once(
