@@ -17,11 +17,12 @@ public struct FoundTransactions: Sendable {
 }
 
 extension Reconciler {
-    /// Looks up the transactions of an order id from a customer's e-mail. Only production knows order ids.
+    /// Looks up and records the transactions of an order id from a customer's e-mail. Only production knows order ids.
     ///
-    /// - Parameter limit: The time limit of all requests.
+    /// - Parameter limit: The time limit of the request with all its attempts.
     /// - Returns: `nil` if the App Store does not know the order id.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, or `VerificationError` if a document may be valid later.
+    /// - Throws: `VerificationError` if a document is refused now but may pass on a retry; `AppStoreAPIError`;
+    ///   `LedgerStorageError`.
     public func lookUpOrder(_ orderId: String, within limit: Duration) async throws -> FoundTransactions? {
         let answer = try await client.send(.lookUpOrder(orderId), to: scope.environment, within: limit)
         guard answer.isValid else { return nil }
@@ -43,7 +44,7 @@ extension Reconciler {
         }
     }
 
-    /// Reads all refunds of a transaction's customer.
+    /// Reads and records all refunds of a transaction's customer.
     ///
     /// - Parameters:
     ///   - anyTransactionId: A transaction id, an original transaction id or an app transaction id.
@@ -100,7 +101,7 @@ extension Reconciler {
     }
 
     /// Sets the `appAccountToken` of a purchase, for example after the customer redeemed an offer code outside the app.
-    /// Not for purchases of family members.
+    /// The App Store refuses the change for a purchase that a family member shares with the customer.
     ///
     /// - Parameters:
     ///   - token: A UUID.

@@ -7,15 +7,15 @@ import PurchaseLedger
 
 /// Reads the histories of many customers of an app into the ledger, within Apple's rate limits.
 ///
-/// A backfill stores no jobs. After an interruption its records stay, and the next backfill reads unfinished histories
-/// again.
+/// A backfill stores no jobs. After an interruption the recorded documents stay, and the next backfill reads the
+/// unfinished histories again from the beginning.
 public struct Backfill: Sendable {
     /// The number of concurrent histories. Eight suffice for 50 requests a second if an answer takes a seventh of a
     /// second.
     private static let width = 8
-    /// The maximum number of waits per history after a rate limit: up to three hours in total.
+    /// The maximum number of waits for the rate limit per history. Each wait takes up to an hour.
     private static let maxWaits = 3
-    /// The number of consecutive histories without an answer that counts as an outage.
+    /// The number of histories in a row that fail in an outage of the App Store before the backfill ends.
     static let maxFailures = 20
 
     private let reconcilers: [Environment: Reconciler]
@@ -31,7 +31,8 @@ public struct Backfill: Sendable {
     ///
     /// - Parameters:
     ///   - reconcilers: The reconcilers of an app, for the environments to search.
-    ///   - wall: Returns the time of the machine, by which the App Store counts requests.
+    ///   - wall: Returns the time of the machine. Apple's rate limits are measured by this clock, even if the
+    ///     reconcilers follow the clock of a simulated App Store.
     ///   - sleep: Waits, and throws if the task is cancelled.
     public init?(
         _ reconcilers: some Sequence<Reconciler>, wall: @escaping @Sendable () -> Timestamp,
@@ -53,7 +54,8 @@ public struct Backfill: Sendable {
         case taken(HistoryReport)
         /// An earlier history had these transactions, so no request was made.
         case covered
-        /// The App Store did not answer, or refused the question: an error code, and a sentence.
+        /// The App Store did not answer, refused the question, or sent a document that may be valid later: a
+        /// description of the error.
         case failed(String)
     }
 
@@ -212,7 +214,7 @@ extension Backfill {
 }
 
 extension AppStoreAPIError {
-    /// Whether the App Store, or the rate limit, named the time of the next attempt.
+    /// Whether a rate limit was reached, Apple's or the client's own, and the time of the next attempt is known.
     fileprivate var isPause: Bool { retryAt != nil && (code == .rateLimited || code == .overBudget) }
 
     /// Whether the failure is independent of the question. A captive portal, for example, answers every request with

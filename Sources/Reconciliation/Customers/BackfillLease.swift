@@ -19,10 +19,11 @@ public struct OtherBackfill: Error, CustomStringConvertible {
 public final class BackfillLease: Sendable {
     /// The interval at which the lease is prolonged.
     static let interval = Duration.seconds(5)
-    /// The time without a change after which the holder of a lease counts as dead. Beside a server, a write may take a
-    /// while.
+    /// If a lease has not changed for this time, its holder counts as dead. The time is four intervals, because a write
+    /// may take a while if a server uses the ledger too.
     static let timeout = Duration.seconds(20)
-    /// The length of the lease, as of any job's lease. It ends an abandoned lease that no second backfill watches.
+    /// The length of the lease, as of any job's lease. After this time an abandoned lease ends even if no second
+    /// backfill has watched it.
     static let length = Job.lease
 
     private struct State {
@@ -62,7 +63,7 @@ public final class BackfillLease: Sendable {
         if let other = try await ledger.job(id), other != job {
             try await Self.watch(other, in: ledger, wall, pause, onWait)
             job = mine()
-            // A third backfill may be faster.
+            // If a third backfill takes the lease first, the stored job differs.
             try await ledger.add(job, at: wall())
             try await ledger.replace(other, with: job, at: wall())
             guard let stored = try await ledger.job(id), stored == job else { throw OtherBackfill(other) }
@@ -72,7 +73,8 @@ public final class BackfillLease: Sendable {
         state = Mutex(State(job: job))
     }
 
-    /// Waits until a lease has ended, or its holder counts as dead because the lease did not change.
+    /// Waits until a lease has ended, or its holder counts as dead because the lease did not change. Throws
+    /// ``OtherBackfill`` if the lease changes.
     private static func watch(
         _ other: Job, in ledger: Ledger, _ wall: @Sendable () -> Timestamp,
         _ pause: (Duration) async throws -> Void, _ onWait: (Duration) -> Void
@@ -94,7 +96,7 @@ public final class BackfillLease: Sendable {
     public func keep(_ pause: (Duration) async throws -> Void) async {
         // A wait ends with an error if the task is cancelled.
         while (try? await pause(Self.interval)) != nil, !isLost {
-            // While the ledger cannot be written, no other backfill can take the lease.
+            // A failure is harmless: while the ledger cannot be written, no other backfill can take the lease.
             try? await prolong()
         }
     }

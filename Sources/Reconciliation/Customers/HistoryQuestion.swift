@@ -10,8 +10,8 @@ import ReceiptCoding
 public struct HistoryQuestion: Codable, Hashable, Sendable {
     /// An order id to look up first; `nil` if the question has no order id.
     public internal(set) var order: String?
-    /// The ids to ask about in turn: transaction ids, original transaction ids or app transaction ids. An id in an
-    /// earlier answer is removed.
+    /// The ids to ask about in turn: transaction ids, original transaction ids or app transaction ids. An id that an
+    /// earlier answer contained is removed.
     public internal(set) var transactions: [String]
     /// Apple's `revision`, from which the history of the first id continues.
     var revision: String?
@@ -22,7 +22,7 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     var hasSubscription = false
 }
 
-/// The error for a text that names no customer: a sentence.
+/// The error for a question that names no customer: a sentence.
 public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A sentence about the cause.
     public let description: String
@@ -36,8 +36,9 @@ extension HistoryQuestion {
     /// The maximum length of an id in bytes. Apple's ids have some 20 bytes, and are opaque to a reconciler.
     static let maxIdBytes = 64
 
-    /// The maximum number of ids from a receipt. All transactions in a receipt belong to the same customer, or to few
-    /// customers if the device changed hands. The answer about an id has the customer's other transactions too.
+    /// The maximum number of ids from a receipt. All transactions in a receipt belong to the same customer, or to a few
+    /// customers if the device changed hands. The answer about an id has the customer's other transactions too, so a
+    /// few ids are enough.
     static let idsOfReceipt = 20
 
     /// The question without its first id.

@@ -7,8 +7,8 @@ import PurchaseLedger
 
 // Reads all transactions of a customer, request by request.
 
-/// The reading of a customer's history in an environment. Each step makes a request, verifies the answer and records
-/// it.
+/// The reading of a customer's history in an environment. Each step makes at most one request, verifies the answer and
+/// records it.
 struct HistoryReading {
     let reconciler: Reconciler
     /// The question about the unread part of the history.
@@ -21,7 +21,7 @@ struct HistoryReading {
     /// The time limit of a step.
     let timeout: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
-    /// Whether all pages about the first id were read.
+    /// Whether no further page about the first id needs to be read.
     private var isRead = false
     /// Whether a complete reading has already covered the rest of this history.
     private var isKnown = false
@@ -41,11 +41,11 @@ struct HistoryReading {
         report = HistoryReport(in: reconciler.scope.environment)
     }
 
-    /// Makes the next request.
+    /// Makes the next request, or drops the first id if no request about it is left.
     ///
-    /// - Returns: False if there was no request left to make.
-    /// - Throws: `AppStoreAPIError`, `LedgerStorageError`, `VerificationError` if a document may be valid later,
-    ///   ``HistoryQuestionError`` if the order id is unknown, or ``HistoryIsBeingRead``.
+    /// - Returns: False if no id is left, so that the history is complete.
+    /// - Throws: `VerificationError` if a document is refused now but may pass on a retry; ``HistoryQuestionError`` if
+    ///   the order id is unknown; ``HistoryIsBeingRead``; `AppStoreAPIError`; `LedgerStorageError`.
     mutating func step() async throws -> Bool {
         if let order = question.order {
             try await lookUp(order)
@@ -113,7 +113,8 @@ struct HistoryReading {
     }
 
     private mutating func askStatuses(of id: String) async throws {
-        // The pages had the same transactions a moment ago, so only other documents and new wordings are recorded.
+        // The answer repeats transactions that the pages had a moment ago. Of its transactions, only those with changed
+        // content are recorded.
         let result = try await reconciler.ask(about: ChainKey(id, in: reconciler.scope), within: timeout) {
             $0.kind != .transaction || !seen.contains($0)
         }
@@ -155,11 +156,11 @@ extension HistoryQuestion {
 
     fileprivate mutating func foundOrder(transactions found: [JWSTransactionDecodedPayload]) {
         order = nil
-        // All transactions of an order belong to the same customer.
+        // All transactions of an order belong to the same customer, so a single id is enough.
         transactions = found.compactMap(\.originalTransactionId).first.map { [$0] } ?? []
     }
 
-    /// Notes a recorded page. The ids on the page need no question of their own.
+    /// Notes a recorded page. Ids that the page contains need no question of their own.
     fileprivate mutating func answered(with found: [JWSTransactionDecodedPayload], upTo revision: String?) {
         let known = Set(found.flatMap { [$0.transactionId, $0.originalTransactionId].compactMap(\.self) })
         transactions = transactions.prefix(1) + transactions.dropFirst().filter { !known.contains($0) }

@@ -52,7 +52,7 @@ public struct HistoryReport: Hashable, Sendable {
 }
 
 extension OrderLookupResponse {
-    /// Apple's `OrderLookupStatus`: 0 is a valid order id.
+    /// Whether the App Store knows the order id: Apple's `OrderLookupStatus` is then 0.
     var isValid: Bool { status == 0 }
 }
 
@@ -61,7 +61,7 @@ extension Reconciler {
     ///
     /// - Parameter choose: Selects the documents to record among the valid documents.
     /// - Returns: The transactions in the valid documents.
-    /// - Throws: `LedgerStorageError`, or `VerificationError` if a document may be valid later.
+    /// - Throws: `VerificationError` if a document is refused now but may pass on a retry; `LedgerStorageError`.
     func record(
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>], in report: inout HistoryReport,
         choosing choose: ([Evidence]) -> [Evidence] = { $0 }

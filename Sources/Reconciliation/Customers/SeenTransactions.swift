@@ -17,7 +17,8 @@ final class SeenTransactions: Sendable {
     private static let capacity = 500_000
 
     fileprivate struct State {
-        /// By transaction id: the reading that first had the transaction, and the wording of its document.
+        /// By transaction id: the reading that last claimed the transaction, and the wording of the document that it
+        /// claimed.
         var transactions: [String: (reading: Reading, wording: Wording?)] = [:]
         var last: Reading = 0
         /// The readings that have not ended, with their transactions.
@@ -42,7 +43,7 @@ final class SeenTransactions: Sendable {
     /// - Parameters:
     ///   - error: The error that ended the reading early. Its transactions then count as unseen. `nil` after a complete
     ///     reading.
-    ///   - other: The reading of the same history that takes over the transactions. If this reading has ended
+    ///   - other: The reading of the same history that takes over the transactions. If the other reading has ended
     ///     meanwhile, the transactions count as unseen.
     func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {
         let waiting = state.withLock { state in

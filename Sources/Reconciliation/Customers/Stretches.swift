@@ -3,7 +3,7 @@
 /// Distributes a list to workers in long stretches of lines. A list often has all transactions of a customer together.
 /// A single worker then reads the customer's history, which answers the customer's other lines.
 struct Stretches<Lines: IteratorProtocol> {
-    /// The number of lines in a stretch: several customers, each with some hundred transactions.
+    /// The number of lines in a stretch: enough for several customers with a few hundred transactions each.
     private static var maxLines: Int { 1000 }
     /// The number of lines in each worker's first stretch if the list arrives little by little, so that workers do not
     /// wait for long stretches. The length doubles with each round of stretches.
@@ -18,7 +18,7 @@ struct Stretches<Lines: IteratorProtocol> {
 
     init<List: Sequence>(_ list: List, for workers: Int) where List.Iterator == Lines {
         lines = list.makeIterator()
-        // The length of a list from a pipe is unknown.
+        // A list that arrives through a pipe has no known length.
         isThere = list.underestimatedCount > 0
         stretches = Array(repeating: [], count: workers)
     }

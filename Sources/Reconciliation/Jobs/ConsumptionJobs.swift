@@ -7,7 +7,8 @@ import PurchaseLedger
 // Answers the App Store's consumption requests with the information that the app has supplied.
 
 extension Reconciler {
-    /// The number of polls of a waiting request before its deadline: every 36 minutes, in the sandbox every 15 seconds.
+    /// The number of polls before the deadline of a request that waits for the app's information: a poll every 36
+    /// minutes, in the sandbox every 15 seconds.
     private static let polls: Int64 = 20
 
     /// Does a job that answers a consumption request. Without consent, or without the members that Apple requires, no
@@ -51,7 +52,7 @@ extension Reconciler {
         } catch {
             guard error.code != .cancelled else { throw error }
             guard error.namesFaultOfRequest else {
-                // The back-off grows to an hour, and the deadline may pass in this hour.
+                // Without a latest time, the back-off would grow to an hour, in which the deadline may pass.
                 throw failure(error, latest: beforeDeadline(nextPoll, deadline))
             }
             return try close(job, question, as: .refused, because: "\(error)")
@@ -84,9 +85,9 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// The refusals that name a member of the answer, or a kind of transaction without consumption information (Send
-    /// Consumption Information). The App Store would refuse the same answer again. All other refusals may be temporary,
-    /// including unknown error codes and transactions that the App Store does not know yet.
+    /// The errors with which Send Consumption Information refuses a member of the answer, or a kind of transaction that
+    /// takes no consumption information. The App Store would refuse the same answer again. All other refusals may be
+    /// temporary, including unknown error codes and transactions that the App Store does not know yet.
     private static let faultsOfRequest: Set<APIErrorCode> = [
         .invalidTransactionId, .invalidCustomerConsented, .invalidDeliveryStatus, .invalidSampleContentProvided,
         .invalidRefundPreference, .consumptionPercentageAutoRenewableSubscription, .invalidTransactionNotConsumable,

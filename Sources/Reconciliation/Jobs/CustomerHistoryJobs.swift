@@ -20,8 +20,8 @@ extension Reconciler {
     ///
     /// - Parameter limit: The time limit. Requests begin in its first half, and each may take as long as the second
     ///   half.
-    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, so that it is
-    ///   not repeated; `LedgerStorageError`.
+    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, and no job
+    ///   repeats it; `LedgerStorageError`.
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
@@ -47,8 +47,8 @@ extension Reconciler {
         return .complete(reading.report)
     }
 
-    /// Stores a job, unless an active job for the same question exists. That job then continues. A given-up job is
-    /// replaced.
+    /// Stores a job and returns true, unless an active job for the same question exists, which then continues. A
+    /// given-up job is replaced.
     private func isNew(_ job: Job) async throws -> Bool {
         if let old = try await ledger.job(job.id), old.isGivenUp {
             return try await ledger.replace(old, with: job, at: now())

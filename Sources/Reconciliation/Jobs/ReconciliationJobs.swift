@@ -5,12 +5,13 @@ import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
-// The kinds of jobs that ask the App Store, for the table of a job runner.
+// The kinds of a reconciler's jobs, for the table of a job runner.
 
 extension Reconciler {
     /// The job kinds of all reconcilers, each for an app and environment.
     public static func jobs(of reconcilers: [LedgerScope: Reconciler]) -> [JobKind] {
-        /// A row of the table. Its jobs may fail with an App Store error or an invalid document.
+        /// Makes a job kind. Each job runs on the reconciler of its app and environment, and may fail with an App Store
+        /// error or an invalid document.
         func kind(
             _ kind: Job.Kind, weight: Int, maxAtOnce: Int,
             _ perform: @escaping @Sendable (Reconciler, LeasedJob) async throws -> JobOutcome
@@ -19,7 +20,8 @@ extension Reconciler {
                 guard let reconciler = reconcilers[lease.job.id.scope] else { throw LeaseLost() }
                 let answers = reconciler.client.answers(in: reconciler.scope.environment)
                 defer {
-                    // An answer to a concurrent job counts too.
+                    // Any answer since the start shows that the App Store can be reached, even an answer to a
+                    // concurrent job.
                     if reconciler.client.answers(in: reconciler.scope.environment) != answers { lease.noteAnswer() }
                 }
                 do {
@@ -29,8 +31,8 @@ extension Reconciler {
                 }
             }
         }
-        // Apple waits for consumption information. The history is next, because it may answer the questions of the
-        // other jobs.
+        // Consumption information has the greatest weight, because Apple waits for it only for a limited time. The
+        // history is next, because it may answer the questions of the other jobs.
         var consumption = kind(.consumption, weight: 5, maxAtOnce: 8) { try await $0.answerConsumption($1.job) }
         consumption.maxWait = { job in
             let isOpen = ConsumptionQuestion(job)?.state == .waiting
@@ -38,7 +40,7 @@ extension Reconciler {
         }
         var history = kind(.notificationHistory, weight: 4, maxAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
-        // With this maximum, the history is up to date within its interval after a failure.
+        // So after an outage the history is read again within an interval, the longest interval of all reconcilers.
         history.maxRetry = interval
         history.maxWait = { _ in max(interval, .seconds(3600)) }
         var customer = kind(.customerHistory, weight: 3, maxAtOnce: 4) { try await $0.goOnWithHistory($1) }
@@ -63,14 +65,17 @@ extension Reconciler {
         return failure
     }
 
-    /// The failure of a job after an App Store error. The error has times of the client's clock, but the jobs may
-    /// follow the clock of a simulated App Store. The failure therefore has a pause instead of a time.
+    /// The failure of a job after an App Store error. The error names a time by the client's clock, but the jobs may
+    /// follow the clock of a simulated App Store. The failure therefore has a pause instead of this time.
+    ///
+    /// - Parameter latest: The latest time of the next attempt, by the clock of the jobs; `nil` without a limit.
     func failure(_ error: AppStoreAPIError, latest: Timestamp? = nil) -> JobFailure {
         JobFailure("\(error)", extent: error.extent, pause: client.pause(after: error), latest: latest)
     }
 
-    /// Adds the recurring history job if it is missing. Makes this job and all parked documents due, because a change
-    /// since the last start may help. Call this method once before the runner begins.
+    /// Adds the recurring history job if it is missing. Makes this job and all parked documents due, because a new
+    /// setting or version may let jobs succeed that failed before the restart. Call this method once before the runner
+    /// begins.
     ///
     /// - Throws: `LedgerStorageError`.
     public func start() async throws {
@@ -93,11 +98,12 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// Whether other questions about the app and environment would fail too.
+    /// The jobs of the app and environment that would fail too.
     fileprivate var extent: JobFailure.Extent {
         switch code {
         case .credentials, .rateLimited: .all
-        // Apple's server may fail for a single question, and an answer may be lost.
+        // These errors may be about this job only: Apple's server may fail for a single question, and a single answer
+        // may be lost.
         case .unavailable, .unreachable, .timedOut, .malformedAnswer: .perhapsAll
         default: .job
         }

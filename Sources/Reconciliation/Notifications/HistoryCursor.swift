@@ -12,21 +12,23 @@ public struct HistoryStretch: Codable, Hashable, Sendable {
     public var start: Timestamp
     /// The end of the stretch.
     public var end: Timestamp
-    /// The number of consecutive refusals by the App Store that may be mistakes; `nil` for none.
+    /// The number of times in a row that the App Store has refused to show the beginning of the stretch, not counting
+    /// refusals that are believed at once; `nil` for none.
     var refusals: Int?
 }
 
-/// The stored position of a server in the notification history.
+/// The stored position in the notification history of an app and environment.
 public struct HistoryCursor: Codable, Hashable, Sendable {
-    /// Every notification before this instant was recorded or parked, except for notifications in ``unread``.
+    /// Every notification that the App Store showed before this instant was recorded or parked. The App Store did not
+    /// show the notifications in ``unread``.
     public internal(set) var through = Timestamp(milliseconds: 0)
-    /// The length of the next window in milliseconds. A window is halved if it is too long to read, and doubled after a
-    /// full window of at most one page. After several pages its length is at most a day.
+    /// The length of the next window in milliseconds. It is halved if a window was too long to read, and doubled if a
+    /// window of the full length had at most one page. If a window had several pages, the next is at most a day long.
     public internal(set) var window = usualWindow
     /// The time of the last reading that reached the end of the history, by this server's clock; `nil` for never.
     public internal(set) var succeededAt: Timestamp?
-    /// The refused stretch before ``through``, from the start of its first part to the end of its last; `nil` for none.
-    /// The server requests the stretch again once a day until it is too old.
+    /// The stretch before ``through`` that the App Store did not show, from the start of the first such part to the end
+    /// of the last; `nil` for none. The server requests the stretch again once a day until it is too old.
     public internal(set) var unread: HistoryStretch?
     /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
@@ -40,12 +42,13 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
 
 extension HistoryCursor {
     /// The age of the oldest notification in Apple's history: 180 days, in the sandbox 30. An hour is subtracted,
-    /// because the clocks of server and App Store differ.
+    /// because the clocks of the server and the App Store may differ.
     static func maxPast(in environment: Environment) -> Duration {
         .seconds((environment == .sandbox ? 30 : 180) * 86_400 - 3600)
     }
 
-    /// A day. The cursor is stored after each window, so a busy shop reads at most a day again after a crash.
+    /// A day: the length of the first window, and the longest window of a busy shop. The cursor is stored after each
+    /// window, so a busy shop reads at most a day again after a crash.
     static let usualWindow: Int64 = 86_400_000
     /// A month. A shop with few sales reads half a year in a dozen requests.
     static let maxWindow: Int64 = 30 * usualWindow
@@ -55,18 +58,19 @@ extension HistoryCursor {
     /// enters the history only after the first attempt to send it, and this attempt may be late.
     var overlap: Duration { min(Self.maxOverlap, .milliseconds(window)) }
     private static let maxOverlap = Duration.seconds(3600)
-    /// The maximum number of pages of a window. They have 400,000 notifications, more than an hour's reading at Apple's
-    /// rate limit.
+    /// The maximum number of pages of a window. They have 400,000 notifications. At Apple's rate limits they take
+    /// almost seven minutes to read, and in the sandbox more than an hour.
     static let maxPages = 20_000
 
     /// The interval between two re-readings of the last days.
     static let lookInterval = Duration.seconds(86_400)
-    /// The length of the re-read stretch. A notification that was first sent three days late enters the history three
-    /// days late.
+    /// The length of the stretch that is read again. It finds notifications that entered the history up to three days
+    /// late, because Apple first sent them that late.
     static let lookBack = Duration.seconds(3 * 86_400)
 
-    /// A refusal of a start date within this time is not believed at first, because no limit of Apple's is so short. A
-    /// mistake, or an answer of a foreign server, then costs a retry and skips no notification.
+    /// If the App Store refuses a start date within this time as too far in the past, the refusal is not believed at
+    /// first, because no limit of Apple's is so short. If it is a mistake, or the answer of a server in Apple's place,
+    /// it costs a retry, but no notification is skipped.
     static let certainPast = lookBack
     /// The number of consecutive refusals after which such a refusal is believed. Otherwise an unknown rule of Apple's
     /// could make the server repeat a request for ever.
@@ -98,18 +102,18 @@ extension HistoryCursor {
     /// The stretch since the last reading, which is read first. A part that has become too old is noted as unread.
     mutating func news(until end: Timestamp, in environment: Environment) -> HistoryStretch {
         let earliest = Self.earliest(at: end, in: environment)
-        // A server whose clock was ahead may have skipped the last days. They are re-read at once.
+        // The clock was ahead, so the last days may have been skipped. They are re-read at once.
         if through > end { lookedAgainAt = through }
         if through.milliseconds > 0, through < earliest { noteUnread(HistoryStretch(start: through, end: earliest)) }
         var start = max(earliest, through.advanced(by: .zero - overlap))
-        // An unread stretch is not requested again so soon.
+        // The overlap does not reach back into an unread stretch, which is requested only once a day.
         if let unread, unread.end <= through { start = max(start, unread.end) }
         return HistoryStretch(start: start, end: end, refusals: refusals)
     }
 
     /// If a day has passed, plans to re-read the last days, and to request the unread stretch again.
     mutating func lookAgain(at now: Timestamp, in environment: Environment) {
-        // A clock that was ahead may have planned these stretches. They are planned anew.
+        // Stretches that end in the future were planned while the clock was ahead. They are dropped and planned anew.
         again = again.map { $0.filter { $0.end <= now } }
         if again?.isEmpty == true { again = nil }
         guard again == nil else { return }
@@ -119,12 +123,13 @@ extension HistoryCursor {
             return
         }
         guard !(Duration.zero..<Self.lookInterval ~= last.duration(to: now)) else { return }
-        // After an outage the days before it are re-read too, because the last re-reading preceded their late
+        // After an outage the days before it are re-read too, because the last re-reading came too early for their late
         // notifications.
         let reference = min(now, last.advanced(by: Self.lookInterval))
         var stretches = [HistoryStretch(start: reference.advanced(by: .zero - Self.lookBack), end: now)]
         if var unread, unread.end > Self.earliest(at: now, in: environment) {
-            // The stretch was refused often enough. A further refusal is no failure.
+            // The stretch has been refused often enough. A further refusal is believed at once, and does not fail the
+            // job.
             unread.refusals = Self.believedRefusals
             stretches.append(unread)
         }
@@ -173,8 +178,8 @@ extension HistoryCursor {
     /// halfway to the end of the stretch. Unreadable parts are noted as unread, so that no request is repeated for
     /// ever.
     ///
-    /// - Returns: The rest of the stretch; `nil` if the stretch is finished. If there is an error, the rest is read
-    ///   later.
+    /// - Returns: The rest of the stretch, `nil` if the stretch is finished; and the error if the reading must stop
+    ///   here and continue later.
     mutating func rest(
         of stretch: HistoryStretch, after request: NotificationHistoryRequest, _ result: HistoryResult,
         at now: Timestamp
@@ -182,16 +187,16 @@ extension HistoryCursor {
         switch result {
         case .read(let pages):
             refusals = nil
-            // `noteLength` may double the window and with it the overlap. The next window would then begin where this
-            // window began.
+            // The start is computed before `noteLength`, which may double the window and with it the overlap. With the
+            // doubled overlap, the next window could begin where this window began.
             let start = request.endDate.advanced(by: .zero - overlap)
             noteLength(of: request, pages: pages)
             return (request.endDate < stretch.end ? HistoryStretch(start: start, end: stretch.end) : nil, nil)
         case .tooLong where window > Self.minWindow:
             window = max(Self.minWindow, window / 2)
             return (stretch, nil)
-        // No pagination token was sent, so none has expired. The server knows nothing about this minute, and reads it
-        // later.
+        // Even the first page failed, so no pagination token can have expired. The error reveals nothing about this
+        // minute, which is read later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)

@@ -11,7 +11,7 @@ extension Reconciler {
     /// Reads the history up to now, window by window, and stores the cursor after each window. Notifications that
     /// arrive meanwhile are left to the next reading. Otherwise a window of some milliseconds would always remain.
     ///
-    /// If a day has passed, the last days are then re-read, until the next reading is due.
+    /// Once a day, the last days are re-read afterwards. This re-reading is interrupted when the next reading is due.
     func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
@@ -39,7 +39,7 @@ extension Reconciler {
             if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals) }
             if let error { throw error }
             cursor.through = result.isRead ? request.endDate : rest?.start ?? stretch.end
-            // A later start date counts only after the App Store has accepted it.
+            // A later start date is stored only after the App Store has accepted it.
             guard result.isRead || rest == nil else { continue }
             if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
             if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
@@ -99,7 +99,8 @@ extension Reconciler {
             case .success(let verified):
                 if let document = Evidence(verified) { evidence.append(document) }
             case .failure(let error):
-                // This notification may be valid later without a change, and so may the following notifications.
+                // This notification may pass verification later without any change, and so may the following
+                // notifications. The page is read again.
                 if error.isRetryable { throw error }
                 unusable.append((notification.document, "\(error)"))
             }
@@ -112,7 +113,8 @@ extension Reconciler {
         for (document, reason) in unusable { try await park(document, because: reason) }
     }
 
-    /// A whole page of the history. So many invalid documents without a valid document are no coincidence.
+    /// The number of notifications on a full page. So many invalid notifications without a single valid notification
+    /// are no coincidence.
     private static let suspiciousCount = 20
 }
 

@@ -7,12 +7,13 @@ import Synchronization
 
 /// The budget for questions about receipts in an environment.
 final class ReceiptBudget: Sendable {
-    /// A tenth of Apple's rate limits: 5 questions a second, in the sandbox a question every two seconds. While all
-    /// customers of an app move to this server, the rest is left for lost notifications.
+    /// A tenth of this server's share of Apple's rate limits. With the full share this is 5 questions a second, and in
+    /// the sandbox a question every two seconds. Even while all customers of an app move to this server, the rest of
+    /// the share is left for reading lost notifications.
     private static let percent = 10
 
-    /// The time without questions after an unanswered question. An unreachable App Store then delays a few receipts
-    /// only.
+    /// The time without questions after an unanswered question. Because of this pause, an unreachable App Store delays
+    /// the answers about only a few receipts.
     private static let pause = Duration.seconds(30)
 
     private static let rate = Endpoint<StatusResponse>.subscriptionStatuses("").ratePerSecond

@@ -8,21 +8,21 @@ package import PurchaseLedger
 // Asks the App Store for renewal info that the ledger lacks, because receipts contain no renewal info.
 
 extension Reconciler {
-    /// The time after which an unanswered question is repeated.
+    /// The time after which a job repeats an unanswered question.
     private static let pause = Duration.seconds(60)
 
     /// Asks about the subscriptions of a receipt if the ledger lacks their renewal info. A single question covers all
     /// subscriptions.
     ///
     /// Never fails: without an answer in time the ledger's own answer stands. A job then asks again. If the budget for
-    /// such questions is used up, no question is asked until the receipt comes again. No job is stored in this case,
-    /// because as many jobs as receipts would wait. A subscription is asked about once a day at most.
+    /// such questions is used up, no question is asked until the receipt is presented again. No job is stored in this
+    /// case, because there could be as many jobs as receipts. This method asks about a subscription once a day at most.
     ///
     /// - Parameters:
     ///   - chains: All purchases of the receipt.
     ///   - limit: The time limit.
     package func askAboutReceipt(_ chains: Set<ChainKey>, within limit: Duration) async {
-        // If the ledger is out of reach, the answer itself fails.
+        // If the ledger is out of reach, the caller's own reads fail too, and report the error.
         guard let unknown = try? await unknownRenewals(of: chains), let key = unknown.min(),
             !receiptQuestions.contains(unknown, at: now()), receiptBudget.reserve(at: now()),
             receiptQuestions.begin(unknown, at: now())
@@ -35,17 +35,17 @@ extension Reconciler {
         } catch let error as VerificationError where error.isRetryable {
             await askLater(about: key)
         } catch {
-            // No document in the answer is valid, or the ledger is out of reach. Another question would not help.
+            // No document in the answer is valid, or the ledger is out of reach. A further question would not help.
         }
     }
 
     private func askLater(about key: ChainKey) async {
         let id = Job.ID(.subscriptionStatus, key.originalTransactionId, in: scope)
-        // If the job cannot be stored, the question is asked at the end of the subscription's period.
+        // If the job cannot be stored, the question is asked later, at the end of the subscription's period.
         try? await ledger.add(Job(id, dueAt: now().advanced(by: Self.pause)), at: now())
     }
 
-    /// The subscriptions among some chains whose renewal info the ledger lacks.
+    /// Those of the given chains that are subscriptions without renewal info in the ledger.
     func unknownRenewals(of chains: Set<ChainKey>) async throws -> Set<ChainKey> {
         let catalogue = ledger.rules.catalogue(scope)
         let known = try await ledger.chains(chains).values

@@ -7,8 +7,8 @@ public import PurchaseLedger
 
 // Asks the App Store about subscriptions whose state is uncertain.
 
-/// The number of questions about a subscription: the payload of a job. Only answered questions count, because during an
-/// outage a vain attempt is made every hour.
+/// The number of answered questions about a subscription: the payload of a job. Unanswered questions do not count,
+/// because during an outage a question is asked in vain every hour.
 private struct StatusQuestion: Codable {
     var answers = 0
 
@@ -28,7 +28,8 @@ extension Reconciler {
     static let questionInterval = Duration.seconds(86_400)
 
     /// Does a job that asks about a subscription. If the state is certain by now, and the renewal info is known, no
-    /// question is asked. If the state stays uncertain, the job is given up.
+    /// question is asked. If the state stays uncertain, the question is repeated once a day, and after the last
+    /// question the job is given up.
     func askStatus(_ job: Job) async throws -> JobOutcome {
         let key = ChainKey(job.id.name, in: scope)
         guard !job.isForgotten(at: now()) else { return .done }
@@ -44,7 +45,7 @@ extension Reconciler {
         return .later(try askedAgain(job, refusal))
     }
 
-    /// The job with its next question tomorrow, or in its given-up form after the last question.
+    /// The job with its next question due in a day, or in its given-up form after the last question.
     private func askedAgain(_ job: Job, _ refusal: String?) throws -> Job {
         var question = StatusQuestion(job)
         question.answers += 1
@@ -91,7 +92,8 @@ extension Reconciler {
         return [Evidence(transaction), renewalInfo.flatMap { Evidence($0, boundBy: transaction) }].compactMap(\.self)
     }
 
-    /// Asks about a customer's stale subscriptions before the server answers a request, if the rate limit permits.
+    /// Asks about a customer's stale subscriptions before the server answers a request, unless a question about any of
+    /// them is recent.
     ///
     /// Never fails: without an answer in time the ledger's own answer stands, and a job asks later.
     ///
