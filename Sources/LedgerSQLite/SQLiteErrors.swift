@@ -26,8 +26,8 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
-        // A lock passes, because its connection may release the lock. A disk error persists, for example if the user's
-        // quota is used up.
+        // A lock of another connection is temporary. A disk error may be permanent, for example if the user's quota is
+        // used up.
         let isPassing = [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode)
         // The error's own description would quote the SQL statement.
         return LedgerStorageError(

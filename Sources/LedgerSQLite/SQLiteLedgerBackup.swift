@@ -28,7 +28,8 @@ public enum SQLiteLedgerBackup {
             let ledger = try open(source)
             let copy = try DatabaseQueue(path: target)
             let documents = try copy.writeWithoutTransaction { copy in
-                // The caller flushes a complete copy, and deletes an incomplete copy.
+                // The copy needs neither a journal nor a flush, because the caller flushes a complete copy, and deletes
+                // an incomplete copy.
                 try copy.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
                 let documents = try ledger.read { ledger in
                     let documents = try count(ledger)
@@ -41,7 +42,7 @@ public enum SQLiteLedgerBackup {
                 // The ledger's later events are not in the copy. The copy begins an epoch, because it will give their
                 // sequence numbers to different events.
                 for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
-                // The copied header says WAL mode. A backup is a single file.
+                // The copied header asks for WAL mode, in which opening the backup would create files beside it.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
                 return documents
             }

@@ -13,7 +13,8 @@ public final class SQLiteLedgerFiles {
     /// journal of erasures is not listed, because the journal outlives the ledger.
     private static let files = ["", "-wal", "-shm"]
 
-    /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if no ledger can be at the path.
+    /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if the path cannot be that of a
+    ///   ledger.
     public init(_ path: String) throws {
         self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
         try LedgerFile.requirePlace(self.path)

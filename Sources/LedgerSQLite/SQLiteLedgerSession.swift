@@ -21,8 +21,8 @@ final class SQLiteLedgerSession: StatementRunner {
     var customers: [Customer: CustomerRecord?] = [:]
     /// The names for which the decision's lookups found no document.
     var freeNames: Set<Provenance> = []
-    /// The documents that the decision looked up or added. The next decision repeats its lookups, because this decision
-    /// may erase documents.
+    /// The documents that the decision looked up or added. The next decision looks documents up again, because this
+    /// decision may erase some of them.
     var documents = BlobCache()
     /// The sequence number of the last event, by the number of the app.
     var lastSequences: [Int64: Int64] = [:]

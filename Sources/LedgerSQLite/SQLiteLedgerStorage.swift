@@ -27,13 +27,13 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     private let logCondition: LogCondition
     private let keeper = LogKeeper()
     private let readCache = Mutex(SQLiteLedgerSession.Cache())
-    /// Whether the ledger may be half a copy.
+    /// Whether an unfinished copy may be opened too.
     private let continuesCopy: Bool
 
     private struct Connection {
         var database: any DatabaseWriter
         /// Set after a write failed because the connection is read-only. The connection stays read-only even after the
-        /// file becomes writable.
+        /// file becomes writable, so the file must be reopened.
         var mayBeReadOnly = false
         var isReadOnly: Bool { database.configuration.readonly }
     }
@@ -46,15 +46,15 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// - Parameters:
     ///   - path: The path of the file.
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
-    ///     the new file.
+    ///     a file that did not exist before; an empty file keeps its permissions.
     ///   - upgrades: Whether to upgrade the tables of an older version.
     ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, also among
     ///     processes. The lock is held until the storage is closed.
-    ///   - continuesCopy: Whether to open half a copy too, to continue copying.
+    ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
-    ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is half a copy,
+    ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is an unfinished copy,
     ///   `unavailable` if the ledger is already served, `full` or `unavailable` if a damaged log cannot be copied.
-    ///   After an error the file is unchanged.
+    ///   After an error an existing ledger is unchanged.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
         continuesCopy: Bool = false
@@ -66,8 +66,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         if createIfMissing { LedgerFile.createPrivately(path) }
         try Self.requireNoOtherDatabase(
             path, mayBeNew: createIfMissing, mayBeOld: upgrades, mayBeHalf: continuesCopy)
-        // The lock is taken before the file is opened for writing, because a server of a newer version would change the
-        // tables.
+        // The lock is taken before the file is opened for writing, because opening may upgrade the tables, and a
+        // running server of an older version could not use the new tables.
         let lock = try isServed ? ServerLock(path) : nil
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
@@ -79,7 +79,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///
     /// - Parameter path: The path of the file.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
-    ///   ledger is of an older version, `unfinishedCopy` if the ledger is half a copy.
+    ///   ledger is of an older version, `unfinishedCopy` if the ledger is an unfinished copy.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
@@ -115,14 +115,14 @@ public final class SQLiteLedgerStorage: LedgerStorage {
 
     /// Waits for running reads and writes, and closes the file. Later reads and writes throw `unavailable`.
     public func close() throws {
-        // The mutex of `connection` is not held here, because a running write may need the mutex.
+        // The mutex of `connection` is not held while the database closes, because a running write may need it.
         let database = connection.withLock { $0.database }
         defer { lock?.release() }
         do {
             // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
-            // The checkpoint makes the file alone a complete copy. If other processes still read, some writes stay in
-            // the log, and are just as safe there.
+            // After the checkpoint, the file alone is the complete ledger. If other processes still read, some writes
+            // stay in the log, and are just as safe there.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
@@ -155,13 +155,13 @@ extension SQLiteLedgerStorage {
     public static func loss(at path: String) -> String? {
         let log = LedgerLog(ofLedger: path)
         if let concern = log.concern { return concern }
-        // The next write reports an unreadable log.
+        // If the log cannot be read, opening the ledger reports the error.
         guard case .damaged(let damage)? = try? log.condition() else { return nil }
         return log.sentence(about: damage)
     }
 
-    /// Checks the structure of the file and its foreign keys by SQLite's own means, and reports past or present damage
-    /// of the log.
+    /// Checks the structure of the file and its foreign keys with SQLite's own checks, and reports past or present
+    /// damage of the log.
     ///
     /// - Returns: A sentence per fault.
     public func faults() async throws -> [String] {
@@ -362,8 +362,8 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Writes all groups, each in a separate task on the connection's queue. For a ledger in memory, reads use the same
-    /// connection and run between the groups.
+    /// Writes all groups, each in a separate task on the connection's queue, so that reads can run between the groups
+    /// if they use the same connection, as in a ledger in memory.
     private func writeGroups() {
         writableDatabase().asyncWriteWithoutTransaction { [self] connection in
             let mustGoOn = groups.writeNext(to: connection)
@@ -376,10 +376,11 @@ extension SQLiteLedgerStorage {
 
     /// Moves the log into the file and empties the log, between writes.
     ///
-    /// A write meanwhile waits up to ``LogKeeper/timeout``, and then for the transfer of the log's pages. The log
-    /// usually holds at most `checkpoint` pages. A write of a busy server waits for such a transfer too.
+    /// A write that arrives meanwhile waits up to ``LogKeeper/timeout``, and then for the transfer of the log's pages,
+    /// usually at most `checkpoint` pages. On a busy server, writes wait for such transfers anyway, at SQLite's own
+    /// checkpoints.
     ///
-    /// - Parameter done: Called with whether a further try is useless before the next commit.
+    /// - Parameter done: Called with true if a further try would be useless before the next commit.
     private func bringInLog(_ done: @escaping @Sendable (Bool) -> Void) {
         connection.withLock { $0.database }.asyncWriteWithoutTransaction { [file] connection in
             do {
@@ -440,7 +441,7 @@ extension SQLiteLedgerStorage {
     /// The number of connections for reading. More connections would help only with a slow disk.
     private static let readers = 5
 
-    /// The page cache of each connection in KiB. This size holds the upper levels of the indexes of some million
+    /// The page cache of each connection in KiB. This size holds the upper levels of the indexes of a few million
     /// transactions.
     private static let cache = 32 << 10
 
@@ -449,11 +450,11 @@ extension SQLiteLedgerStorage {
     /// mapped page, the process ends.
     private static let mapped = 0x7fff_0000
 
-    /// The number of pages in the log that causes a checkpoint: 62.5 MiB. With SQLite's default of 1,000 pages, a busy
-    /// server would spend most of its time on checkpoints.
+    /// The number of pages in the log at which SQLite makes a checkpoint: 62.5 MiB. With SQLite's default of 1,000
+    /// pages, a busy server would spend most of its time on checkpoints.
     private static let checkpoint = 16_000
 
-    /// The size in bytes to which SQLite truncates the log after a long read made the log grow. This size is above the
+    /// The size in bytes to which SQLite truncates a log that has grown during a long read. This size is above the
     /// log's usual size, so that the log is not truncated and extended repeatedly.
     private static let keptLog = 96 << 20
 
@@ -506,12 +507,13 @@ extension SQLiteLedgerStorage {
         }
         try pool.read { try Schema.requireLedger($0, orNone: true, orHalf: mayBeHalf) }
         if wasEmpty {
-            // The pool has written a transaction without a flush. This transaction must reach the disk before any later
-            // transaction.
+            // Opening the pool has written a transaction to the log without a flush. It must reach the disk before any
+            // later transaction.
             log.flush()
         } else {
-            // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. If other
-            // processes have the ledger open, the log has no such remains. After an error the log stays unchanged.
+            // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. An error is
+            // harmless: the log then stays unchanged. The usual reason is that other processes have the ledger open,
+            // and then the log has no such remains.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
@@ -539,8 +541,8 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// Throws if the file is a database but no ledger, too old, or half a copy. Opening such a file for writing would
-    /// change the file.
+    /// Throws if the file is a database but no ledger, too old, or an unfinished copy. Opening such a file for writing
+    /// would change it.
     private static func requireNoOtherDatabase(
         _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool
     ) throws {
@@ -557,7 +559,7 @@ extension SQLiteLedgerStorage {
             }
             try queue.close()
         } catch is DatabaseError {
-            // `open` then fails with the same error, and handles the error.
+            // `open` then fails with the same error, and handles it.
         }
     }
 
@@ -573,7 +575,7 @@ extension SQLiteLedgerStorage {
     /// The number of committed transactions.
     package var commits: Int { groups.commits }
 
-    /// The number of writes waiting for the current group.
+    /// The number of writes waiting for the next group.
     package var waiting: Int { groups.waiting }
 
     /// Runs SQL on the writing connection.

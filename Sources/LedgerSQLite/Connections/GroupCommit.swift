@@ -19,7 +19,7 @@ final class GroupCommit: Sendable {
     }
 
     /// The maximum number of writes in a group. The first write waits for the last: some 50 ms with a fast disk. Larger
-    /// groups would gain nothing, because the flush is then a small part of the time.
+    /// groups would gain little, because in such a group the flush is already a small part of the time.
     private static let maxGroup = 200
 
     /// How long, in seconds, a group waits if it is smaller than the previous group: about as long as a flush takes.
@@ -52,12 +52,12 @@ final class GroupCommit: Sendable {
     /// The number of committed transactions.
     var commits: Int { state.withLock { $0.commits } }
 
-    /// The number of writes waiting for the current group.
+    /// The number of writes waiting for the next group.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     /// Adds a write to the next group.
     ///
-    /// - Returns: Whether the writer is idle. If so, the caller must run ``writeNext(to:)``.
+    /// - Returns: Whether the writer was idle. If so, the caller must run ``writeNext(to:)``.
     func add(_ write: Write) -> Bool {
         state.withLock { state in
             state.waiting.append(write)

@@ -4,14 +4,14 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 
-/// Keeps a second server from a ledger: an exclusive `flock` of `FILE-lock`, a file beside the ledger.
+/// Keeps a second server from using a ledger: an exclusive `flock` of `FILE-lock`, a file beside the ledger.
 ///
-/// The system releases the lock at any end of the process. The lock file stays, but has no content: only the lock
-/// counts. A process id in the file could be mistaken for a process in a different container.
+/// The system releases the lock however the process ends. The lock file stays, but it is empty, because only the lock
+/// counts: a process id in the file could be mistaken for a process in a different container.
 ///
-/// The lock is not on the ledger's own file for two reasons. Closing the ledger's file would release SQLite's own locks
-/// (`fcntl`) of the whole process. NFS implements `flock` by `fcntl` locks, so the lock would shut out SQLite itself.
-/// The lock does not affect commands that may run beside a server.
+/// The lock is not on the ledger's own file for two reasons. Closing a second descriptor of the ledger's file would
+/// release all of SQLite's own locks (`fcntl`) in this process. NFS implements `flock` by `fcntl` locks, so the lock
+/// would shut out SQLite itself. The lock does not affect commands that may run beside a server.
 final class ServerLock: Sendable {
     /// Why the ledger is not locked: the file system has no locks, or the lock file cannot be created. `nil` if the
     /// ledger is locked.

@@ -8,15 +8,15 @@ import PurchaseLedger
 struct DocumentStore {
     let session: SQLiteLedgerSession
 
-    /// The maximum nesting depth of documents. Base64url makes a token a third longer than the inner tokens, so the
-    /// longest token cut by ``DocumentCodec`` has fewer than 40 levels. Only a damaged ledger with a cycle of documents
-    /// goes deeper.
+    /// The maximum nesting depth of documents. Because of base64url, a token is at least a third longer than each token
+    /// inside it, so even the longest token that ``DocumentCodec`` cuts has fewer than 40 levels. Only a damaged ledger
+    /// with a cycle of documents goes deeper.
     private static let deepest = 64
 
     /// The content to store for a document.
     func content(of evidence: Evidence) throws -> [UInt8] {
         // Inner tokens without a document of their own stay in the content, and are deleted with the content. The codec
-        // made before the transaction is used only if all tokens cut out by the codec are stored.
+        // made before the transaction is used only if all tokens that it cut out are stored.
         let isStored = { session.documents.number(of: $0) != nil }
         let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
         guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {

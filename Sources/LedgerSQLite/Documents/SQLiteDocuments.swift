@@ -88,7 +88,8 @@ extension SQLiteLedgerSession {
     }
 
     /// Reads the table from its end. An index of kinds would cost an additional page write per document. The outer
-    /// query has no ORDER BY, because SQLite would then sort all rows.
+    /// query has no ORDER BY, because SQLite would then read and sort all rows of the inner query before the first is
+    /// returned.
     private func newest(
         of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
     ) throws -> [StoredDocument] {
@@ -219,7 +220,8 @@ extension SQLiteLedgerSession {
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Pins a stored document that is added again, unless the wording and the chain are the same as before.
+    /// Pins a stored document that is added again, if its chain is different this time, or if it has a wording only one
+    /// of the two times. A document that never had a wording needs no pin.
     private func pin(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(

@@ -6,7 +6,7 @@ import PurchaseLedger
 /// The file of a ledger's write-ahead log, and the copies of damaged logs.
 ///
 /// SQLite overwrites a damaged log from the damage on. The log is therefore copied before SQLite opens the ledger, to
-/// `FILE-wal-damaged-1` and so on. While a copy lies beside the ledger, the lost transactions are assumed to be
+/// `FILE-wal-damaged-1` and so on. While a copy lies beside the ledger, the lost transactions are assumed to be still
 /// missing. The operator moves the copy away after repairing the loss.
 struct LedgerLog {
     /// The path of the ledger without symbolic links, because SQLite keeps its files beside the link's target.
@@ -41,7 +41,7 @@ struct LedgerLog {
     /// - Throws: `LedgerStorageError` if the log cannot be read.
     func condition() throws -> LogCondition {
         let file = open(log, O_RDONLY | O_CLOEXEC)
-        // SQLite reports the error.
+        // If the log exists but cannot be opened, SQLite reports the error.
         guard file >= 0 else { return .whole }
         defer { close(file) }
         var last = try condition(file)
@@ -57,7 +57,7 @@ struct LedgerLog {
     }
 
     /// The maximum number of further readings. Real damage is usually the same at the second reading. A writer may
-    /// change the log between two readings, but at the speed of a disk not between each two of these readings.
+    /// change the log between two readings, but a disk is too slow for a change between every two of these readings.
     private static let maxReadings = 5
 
     private func condition(_ file: Int32) throws -> LogCondition {
@@ -77,13 +77,13 @@ struct LedgerLog {
 
     /// Copies the log, unless `maxCopies` copies exist. Only the owner may read the copy.
     ///
-    /// - Throws: `LedgerStorageError` if the log cannot be copied. Opening the ledger then would destroy the rest of
-    ///   the log.
+    /// - Throws: `LedgerStorageError` if the log cannot be copied. The ledger must then stay closed, because SQLite
+    ///   would overwrite the rest of the log.
     func copy() throws {
         guard let target = copyPaths.first(where: { access($0, F_OK) != 0 }) else { return }
         let partial = target + ".partial"
         do {
-            // Deletes the remains of an earlier try.
+            // Deletes the remains of an earlier attempt.
             unlink(partial)
             try copy(to: partial)
             guard rename(partial, target) == 0 else { throw failure("cannot be copied to \(target)") }

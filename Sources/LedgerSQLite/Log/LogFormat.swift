@@ -7,7 +7,8 @@ struct LogHeader: Sendable {
     let pageSize: Int
     /// Whether checksums are computed over big-endian words.
     let isBigEndian: Bool
-    /// A random value, renewed each time SQLite restarts the log. Each frame repeats the salts.
+    /// Two numbers that SQLite changes each time it restarts the log: the first is incremented, the second is random.
+    /// Each frame repeats the salts.
     let salts: UInt64
     let checksum: LogChecksum
 
@@ -101,9 +102,9 @@ struct LogFrame {
     /// The database size for which the checksum is valid; `nil` if no size fits, because more than this field is
     /// damaged.
     func databaseSizeThatFits(after previous: LogChecksum) -> UInt32? {
-        // Checksums are sums, so each additional page adds a fixed step to each half of the checksum. The two steps are
-        // neighbours in Fibonacci's sequence. At least one step is therefore odd, and an odd number has an inverse
-        // modulo 2^32.
+        // Checksums are sums, so each increase of the size by one adds a fixed step to each half of the checksum. The
+        // two steps are neighbours in Fibonacci's sequence. At least one step is therefore odd, and an odd number has
+        // an inverse modulo 2^32.
         let none = checksum(after: previous, databaseSize: 0)
         let one = checksum(after: previous, databaseSize: 1)
         let steps = (one.first &- none.first, one.second &- none.second)

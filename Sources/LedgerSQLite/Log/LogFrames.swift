@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reads the frames of a log in order: like SQLite's recovery, and further.
+/// Reads the frames of a log in order. SQLite's recovery ends at the first bad frame, but this reading continues.
 ///
 /// Behind the first bad frame, the checksum from the beginning of the log proves nothing. A later frame is genuine if
 /// it has the log's salts and continues the stored checksum of the previous frame. If the previous frame ends a
-/// transaction, the genuine frame begins a later transaction, so the earlier transaction was flushed.
+/// transaction, the genuine frame begins a later transaction, so the earlier transaction must have been flushed before.
 struct LogFrames {
     private let header: LogHeader
     private var count = 0

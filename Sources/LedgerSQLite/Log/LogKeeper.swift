@@ -9,8 +9,8 @@ import Synchronization
 final class LogKeeper: Sendable {
     private let schedule = Mutex(LogSchedule())
 
-    /// How long a try waits for reads that need the log, in milliseconds. Writes wait meanwhile. A read takes a few
-    /// milliseconds. A copy of the ledger takes too long for a write to wait.
+    /// How long a try waits for reads that need the log, in milliseconds. Writes wait meanwhile, so the time is long
+    /// enough for reads, which take a few milliseconds, but not for a copy of the whole ledger.
     static let timeout: Int32 = 100
 
     /// Notes that customers or events are being erased.
@@ -36,7 +36,7 @@ final class LogKeeper: Sendable {
 }
 
 extension LedgerChanges {
-    /// Whether names or documents of customers are erased.
+    /// Whether the changes erase customers, or chains with their documents.
     var isErasure: Bool { !erasedCustomers.isEmpty || !erasedChains.isEmpty }
 }
 
@@ -46,7 +46,8 @@ struct LogSchedule: Sendable {
     static let tick = DispatchTimeInterval.seconds(1)
 
     /// The number of ticks after an erasure until the log is moved into the file, even if writes never pause. Unless a
-    /// reader prevents the move, the move ends within a minute. Some seconds are left for late ticks and for the move.
+    /// reader prevents it, the move ends within a minute of the erasure: ten seconds are left for late ticks and for
+    /// the move itself.
     static let maxTicksAfterErasure = 50
 
     /// The number of ticks to wait after a reader prevented a try: a copy of the ledger takes longer than a tick.

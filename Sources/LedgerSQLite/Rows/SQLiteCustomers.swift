@@ -70,7 +70,7 @@ extension SQLiteLedgerSession {
         ) { try $0.next(Int64.self) } ?? 0
     }
 
-    /// SQLite creates the row of `sqlite_sequence` with the first customer.
+    /// SQLite creates the row of `sqlite_sequence` only with the first customer, so the row may still be missing here.
     func raiseLastCustomer(to number: Int64) throws {
         try run(
             """

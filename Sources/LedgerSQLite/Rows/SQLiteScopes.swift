@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 
 // Apps and scopes. Other tables refer to apps and scopes by number. Apps and scopes are never deleted, so their numbers
-// are cached.
+// can be cached.
 
 extension SQLiteLedgerSession {
     func app(_ bundleId: String) throws -> Int64? {

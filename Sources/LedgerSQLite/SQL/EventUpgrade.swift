@@ -6,7 +6,8 @@ import PurchaseLedger
 
 /// Upgrades the table of events: the former columns of an event's content become a body, see ``LedgerEvent``.
 ///
-/// The bodies are written in Swift, as by a decision, because the old columns contain escaped texts, see `StoredText`.
+/// The bodies are written by the same Swift code as those of new events, not in SQL, because the old columns contain
+/// escaped texts, see `StoredText`.
 enum EventUpgrade {
     /// The number of rows in memory at once.
     private static let batch = 1000

@@ -6,7 +6,7 @@ import PurchaseLedger
 /// become records. Each had a table or a column of its own.
 enum RecordUpgrade {
     /// A payload is a line of JSON followed by bytes: see `LinedPayload`. A job above the size limit of records is
-    /// dropped. Only a parked document can be so large, and no App Store signs such a document.
+    /// dropped. Only a parked document can be so large, and such a document is not from the App Store.
     static let statements = """
         INSERT INTO records (kind, owner, name, dueAt, payload)
         SELECT kind, scope, name, iif(kind IN (\(notes)), NULL, dueAt), iif(kind IN (\(notes), \(notices)), payload,

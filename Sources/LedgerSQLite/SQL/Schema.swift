@@ -2,17 +2,17 @@
 
 /// The tables of a new ledger.
 ///
-/// A change of the tables is made both here and in ``upgrade(_:)``, so that upgraded files have the same tables. A new
-/// column comes last, because SQLite appends new columns. A new field of a fact is a new column of `statements` and
-/// `residue`, or of `chains`, and is listed in ``StoredFields``.
+/// A change of the tables is made both here and in ``upgrade(_:)``, so that upgraded files get the same tables as new
+/// files. A new column comes last, because SQLite appends new columns. A new field of a fact is a new column of
+/// `statements` and `residue`, or of `chains`, and is listed in ``StoredFields``.
 enum Schema {
     static var tables: String {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods].joined(separator: "\n")
     }
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. A ledger may be
-    /// copied from PostgreSQL, where all apps share one sequence. `sharedSequence` is the last number of the shared
-    /// sequence. A cursor of any app may have this number.
+    /// copied from PostgreSQL, where all apps share one sequence. `sharedSequence` is then the last number of the
+    /// shared sequence, which a cursor of any app may have.
     private static let apps = """
         CREATE TABLE apps (
             id INTEGER PRIMARY KEY,
@@ -31,7 +31,7 @@ enum Schema {
 
     /// The epochs of each app's events. The newest epoch has the greatest `place`, and its `last` is null.
     ///
-    /// Cursors of a version without epochs are bare numbers, and belong to an epoch with an empty id.
+    /// Cursors issued by software older than epochs are bare numbers, and belong to an epoch with an empty id.
     private static let epochs = """
         CREATE TABLE epochs (
             app INTEGER NOT NULL REFERENCES apps,
@@ -48,7 +48,7 @@ enum Schema {
         "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
     ]
 
-    /// The id of a new epoch: 48 random bits, because no other ledger may have the same id.
+    /// The id of a new epoch: 48 random bits, so that no other ledger has the same id.
     static let newEpoch = "lower(hex(randomblob(6)))"
 
     /// The highest number that cursors of an app may have, in a query of `apps`.
@@ -62,9 +62,9 @@ enum Schema {
 
     /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
     /// changes both, and separate tables would cost two more page writes. Rare data of a chain is JSON in a column
-    /// (`predecessors`, `publishedRevoked`), or in a separate table (`times`, also JSON). Few chains have
-    /// `publishedAsOf`: only chains changed by time since their newest document was signed. `renewalProductId` affects
-    /// no decision, and is empty in new rows.
+    /// (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges` (`times`, also JSON).
+    /// `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the chain's state since its
+    /// newest document was signed. `renewalProductId` affects no decision, and is empty in new rows.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -116,14 +116,16 @@ enum Schema {
     /// A document is found by its signing date and the first 16 bytes of its digest. Collisions among documents of one
     /// instant are infeasible, and reading a document compares the whole digest. With the date first, new documents are
     /// at the end of the index. By digest alone, each new document would change a different page of a large index. The
-    /// date is therefore part of a document's name. If a later version read a different date from a document, the
-    /// lookup would miss the stored document. Blobs are few, and found by the first eight bytes of their digest.
+    /// date is therefore part of a document's name. Every later version of the software must read the same date from a
+    /// document, because otherwise the lookup would miss the stored document. Blobs are few, and found by the first
+    /// eight bytes of their digest.
     ///
     /// Nearly every document is about one chain or none. `mentions` contains the chains of a document that are not in
     /// `chain`.
     ///
-    /// A document without a wording is always kept, and so is a pinned document, even if other documents say the same.
-    /// With the chain first, the documents of a purchase are next to each other in the index of wordings.
+    /// A new document may replace a stored document of the same chain with the same `wording`, unless the stored
+    /// document is pinned. A document without a wording is never replaced. With the chain first, the documents of a
+    /// purchase are next to each other in the index of wordings.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,
@@ -160,8 +162,9 @@ enum Schema {
         """
 
     /// `statements` has a row per transaction and kind of document. The rows of a chain are adjacent, so that they are
-    /// read together. A chain's original transaction has the id of the chain, and is found by the index of `chains`.
-    /// `residue` has such rows for erased documents, without account, offer and price.
+    /// read together. A chain's original transaction has the id of the chain, so it is found by the index of `chains`,
+    /// and `statementsByTransaction` leaves it out. `residue` has such rows for erased documents, without account,
+    /// offer and price.
     private static var facts: String {
         """
         CREATE TABLE statements (
@@ -258,7 +261,7 @@ enum Schema {
         """
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `entries` is a
-    /// JSON array, or null if the record has no entries. `recordEntries` finds records by an entry.
+    /// JSON array, or null if the record has no entries. `recordEntries` serves to find the records with an entry.
     static let records = """
         CREATE TABLE records (
             number INTEGER PRIMARY KEY,

@@ -3,11 +3,12 @@
 import GRDB
 import PurchaseLedger
 
-// The versions of a file's tables: the current version of new ledgers, and the older version that can be upgraded.
+// The versions of a file's tables: the current version of new ledgers, and the older version that can be upgraded. GRDB
+// stores the names of the migration steps that a file has taken.
 
 extension Schema {
-    /// A step name that every ledger keeps. Without this name, the previous version would take the file for a foreign
-    /// database.
+    /// A step name that every ledger keeps. Without it, the previous version of this software would take the file for a
+    /// database of other software, instead of reporting a newer ledger.
     private static let mark = "016 tables"
 
     /// The step names that identify a file as a ledger of any version.
@@ -43,13 +44,13 @@ extension Schema {
         try EventUpgrade.run(connection)
     }
 
-    /// Requires that a database is a readable ledger. Every way to open a file passes here.
+    /// Requires that a database is a readable ledger. Called each time a file is opened.
     ///
     /// - Parameters:
     ///   - orNone: Whether a database without any tables is accepted.
-    ///   - orHalf: Whether half a copy is accepted.
+    ///   - orHalf: Whether an unfinished copy is accepted.
     /// - Throws: `LedgerStorageError`: `damaged` if the database is no ledger, or of an unreadable version;
-    ///   `unfinishedCopy` if the ledger is half a copy.
+    ///   `unfinishedCopy` if the ledger is an unfinished copy.
     static func requireLedger(_ connection: Database, orNone: Bool = false, orHalf: Bool = false) throws {
         let applied = try migrator.appliedIdentifiers(connection)
         guard applied.isDisjoint(with: marks) else {

@@ -81,7 +81,7 @@ struct TableScan<Item: Sendable> {
             }
             return found
         } catch let error as LedgerStorageError where error.code == .damaged {
-            // Many rows may be damaged for one reason.
+            // Many rows may be damaged for the same reason, which is reported once.
             if page.damage.last != error.message { page.damage.append(error.message) }
             return nil
         }
