@@ -121,7 +121,7 @@ extension PostgresSettings {
 
 extension PostgresSettings {
     /// Whether at least one host of the address does not answer, or does not accept connections yet because it is
-    /// starting. False if every host answers, even if it refuses the role, and if the settings are invalid or unsafe.
+    /// starting. False if every host answers, even with a refusal, and also if the settings are invalid or unsafe.
     public func isAway(clock: ContinuousClock) async -> Bool {
         // Connecting blocks, for example while the system looks up a name, and so needs its own thread.
         await withCheckedContinuation { continuation in

@@ -18,8 +18,8 @@ enum DatabaseIdentity {
 
     static let statement = PostgresStatement.once("SELECT \(text), pg_backend_pid()::bigint")
 
-    /// A statement that fails unless the database still has the identity. Otherwise the statement casts the identity to
-    /// a number, which always fails with 22P02.
+    /// A statement that fails unless the database still has the identity. If the identity has changed, the statement
+    /// casts it to a number, which always fails with 22P02.
     static func check(_ identity: String) -> PostgresStatement {
         PostgresStatement("SELECT CASE WHEN \(text) = $1 THEN 0 ELSE \(text)::bigint END", [.text(identity)])
     }

@@ -230,7 +230,7 @@ extension PostgresConnection {
     }
 
     /// The failure to connect. If the database could not prove its identity, the second line of libpq's message
-    /// suggests not to ask for the proof, so that line is removed.
+    /// suggests doing without the proof, so that line is removed.
     private static func failure(of connection: OpaquePointer, at status: ConnStatusType) -> PostgresFailure {
         let message = text(PQerrorMessage(connection))
         let isUntrusted = status == CONNECTION_SSL_STARTUP && ["SSL", "certificate"].contains { message.contains($0) }

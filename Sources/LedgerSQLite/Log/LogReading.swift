@@ -16,8 +16,8 @@ extension LogCondition {
             self = .whole
             return
         }
-        // SQLite flushes the header before it writes the first frame. If frames follow an invalid header, it was
-        // therefore damaged later, not interrupted.
+        // SQLite flushes the header before it writes the first frame. If frames follow an invalid header, the header
+        // was therefore damaged later, not left incomplete by an interruption.
         guard let header = header.withUnsafeBytes({ LogHeader($0) }) else {
             self = .damaged(LogDamage(frame: nil, transactions: 0))
             return
