@@ -81,7 +81,7 @@ struct CommitPlan {
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
             // The statements to displace a document, or to move documents on a single node, select their rows in SQL.
-            // So their records need not be loaded.
+            // Therefore their records need not be loaded.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))

@@ -32,8 +32,8 @@ enum Dependency: Hashable {
     case location(DocumentLocation)
 }
 
-/// The records loaded, without Citus from a single state of the database. If a requested record is missing here, it did
-/// not exist.
+/// The loaded records. Without Citus, they are from a single state of the database. A requested record that is missing
+/// here did not exist.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
     /// The chains that may contain each transaction: only their records show which one does.

@@ -7,7 +7,7 @@ import PurchaseLedger
 
 extension LoadedRecords {
     /// The dependencies of the loaded records: chains of transactions and customers, owners, parts of documents, and
-    /// documents elsewhere on Citus.
+    /// with Citus the documents outside their chain's home.
     func dependencies(of queries: [LedgerQuery]) -> ReadSet {
         var found = ReadSet()
         for query in queries {

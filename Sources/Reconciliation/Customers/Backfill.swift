@@ -15,7 +15,7 @@ public struct Backfill: Sendable {
     private static let width = 8
     /// The maximum number of waits for the rate limit per history. Each wait takes up to an hour.
     private static let maxWaits = 3
-    /// The number of histories in a row that fail in an outage of the App Store before the backfill ends.
+    /// The number of histories in a row without an answer after which the backfill assumes an outage, and ends.
     static let maxFailures = 20
 
     private let reconcilers: [Environment: Reconciler]

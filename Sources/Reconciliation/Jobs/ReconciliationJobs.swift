@@ -40,7 +40,8 @@ extension Reconciler {
         }
         var history = kind(.notificationHistory, weight: 4, maxAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
-        // So after an outage the history is read again within an interval, the longest interval of all reconcilers.
+        // Limits the pause after failures, so that after an outage the history is read again within an interval, the
+        // longest interval of all reconcilers.
         history.maxRetry = interval
         history.maxWait = { _ in max(interval, .seconds(3600)) }
         var customer = kind(.customerHistory, weight: 3, maxAtOnce: 4) { try await $0.goOnWithHistory($1) }

@@ -19,8 +19,8 @@ public struct HistoryStretch: Codable, Hashable, Sendable {
 
 /// The stored position in the notification history of an app and environment.
 public struct HistoryCursor: Codable, Hashable, Sendable {
-    /// Every notification that the App Store showed before this instant was recorded or parked. The App Store did not
-    /// show the notifications in ``unread``.
+    /// Every notification of the history before this instant was recorded or parked, except in the stretch ``unread``,
+    /// which the App Store did not show.
     public internal(set) var through = Timestamp(milliseconds: 0)
     /// The length of the next window in milliseconds. It is halved if a window was too long to read, and doubled if a
     /// window of the full length had at most one page. If a window had several pages, the next is at most a day long.

@@ -4,8 +4,8 @@ import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// Parks documents from the App Store that fail verification: stores them, and verifies them again later. They may pass
-// with a newer version of this software, or after the operator has added a root.
+// Parks invalid documents from the App Store: stores them, and verifies them again later. They may pass with a newer
+// version of this software, or after the operator has added a root.
 
 extension Reconciler {
     /// The interval between two verifications of a parked document. A day is enough, because a parked document becomes

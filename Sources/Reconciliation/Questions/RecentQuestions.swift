@@ -9,8 +9,8 @@ final class RecentQuestions: Sendable {
     /// The time for which a question is recent.
     private let lifetime: Duration
     /// The maximum number of subscriptions in memory. At this number, entries that are no longer recent are removed
-    /// and, if that is not enough, all entries. With the default lifetime it is hardly ever reached: at Apple's limit
-    /// of 50 questions a second, 30 seconds have 1,500 questions.
+    /// and, if that is not enough, all entries. With the default lifetime, this number is hardly ever reached: at
+    /// Apple's limit of 50 questions a second, 30 seconds have 1,500 questions.
     private static let capacity = 10_000
 
     private let times = Mutex<[ChainKey: Timestamp]>([:])
