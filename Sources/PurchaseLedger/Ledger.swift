@@ -29,6 +29,9 @@ public struct Ledger: Sendable {
     /// Called after a commit that stores a record which is already due, such as a job to be done at once.
     package var onDue: @Sendable () -> Void = {}
 
+    /// Called after a commit with events, once for each of their apps.
+    package var onEvents: @Sendable (_ bundleId: String) -> Void = { _ in }
+
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
         self.storage = storage
         self.rules = rules
@@ -49,13 +52,14 @@ extension Ledger {
     ) async throws -> Output {
         let rules = rules
         do {
-            let (output, leavesDue) = try await storage.commit(query) { snapshot in
+            let (output, leavesDue, apps) = try await storage.commit(query) { snapshot in
                 var draft = LedgerDraft(snapshot, rules, at: now)
                 let output = decide(&draft)
-                return try draft.decision((output, draft.leavesDue))
+                return try draft.decision((output, draft.leavesDue, Set(draft.changes.events.map(\.scope.bundleId))))
             }
             onCommit(nil)
             if leavesDue { onDue() }
+            for app in apps { onEvents(app) }
             return output
         } catch let error as LedgerStorageError {
             // A refusal is no failure of the storage.
@@ -211,6 +215,12 @@ extension Ledger {
     }
 
     /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.
+    /// All ids of the customer with an id, in the order of their addition; empty if the customer is unknown.
+    package func ids(ofCustomer id: String, of bundleId: String) async throws -> [String] {
+        let id = CustomerID(id, of: bundleId)
+        return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.ids ?? []
+    }
+
     private func holder(
         _ id: String, of bundleId: String, in environments: Set<Environment>
     ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {

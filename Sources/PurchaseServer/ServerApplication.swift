@@ -194,7 +194,9 @@ public struct ServerApplication: Sendable {
             RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
             CustomerRoutes(authentication: authentication).routes,
             PurchaseRoutes(authentication: authentication).routes,
-            EventRoutes(authentication: authentication).routes,
+            EventRoutes(
+                authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock
+            ).routes,
             ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
             BackfillRoutes(authentication: authentication).routes,
             AppStoreRoutes(authentication: authentication).routes,

@@ -31,6 +31,7 @@ import Testing
         init(
             storage: any LedgerStorage = MemoryLedgerStorage(), policy: ClaimPolicy = .accountTokenWins,
             refused: Set<String> = [], proof: CustomerProof? = nil, clock: any Clock<Duration> = ContinuousClock(),
+            bounds: ServerBounds = ServerBounds(),
             _ change: (inout AppStoreVerifier) -> Void = { _ in }
         ) async throws {
             self.storage = storage
@@ -50,7 +51,8 @@ import Testing
             var logger = Logger(label: "test")
             logger.logLevel = .critical
             server = ServerApplication(
-                ledger: service, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, clock: clock, logger: logger)
+                ledger: service, bounds: bounds, requestSeed: 0xabc, now: { LedgerRoutesTests.now }, clock: clock,
+                logger: logger)
             var random = SeededRandom(seed: 1)
             var keys: [APIKey.Role: String] = [:]
             for role in APIKey.Role.allCases {

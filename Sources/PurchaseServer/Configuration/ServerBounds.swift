@@ -11,6 +11,9 @@ public struct ServerBounds: Sendable {
     /// The maximum number of open connections per client. A client is an IPv4 address or an IPv6 network of 64 bits.
     /// ``trustedProxies`` are exempt.
     public var connectionsPerPeer = 100
+    /// The maximum number of requests that wait for the next event (`GET /v1/events?wait=`). A waiting request is a
+    /// connection of some kilobytes, and each app with waiting requests costs a search per second.
+    public var followers = 200
     /// The trusted proxies. The bounds per client do not apply to a proxy itself, whose `X-Forwarded-For` field names
     /// the actual client. Loopback is always trusted.
     public var trustedProxies: [IPNetwork] = []
@@ -44,6 +47,9 @@ public struct ServerBounds: Sendable {
 
     /// The longest duration of a shutdown: as long as a running request may take, and 5 seconds for all other tasks.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
+
+    /// The longest wait for an event. The response then has five seconds of the request timeout.
+    package var maxWait: Duration { max(.zero, requestTimeout - .seconds(5)) }
 
     /// The maximum number of bytes of a short body or response. Short bodies and responses do not count toward the
     /// budget ``bodyBytesInFlight``, nor does the beginning of a long body up to this length. The thread of the

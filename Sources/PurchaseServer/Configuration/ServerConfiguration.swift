@@ -136,6 +136,7 @@ extension ServerConfiguration {
         Setting("maxConnectionsPerPeer", \.bounds.connectionsPerPeer, "a number from 1 to 100000") {
             number($0, in: 1...100_000)
         },
+        Setting("maxFollowers", \.bounds.followers, "a number from 0 to 100000") { number($0, in: 0...100_000) },
         Setting("trustedProxies", \.bounds.trustedProxies, "one or more addresses, or blocks such as 10.0.0.0/8") {
             text in
             let networks = list(text).map { IPNetwork($0) }

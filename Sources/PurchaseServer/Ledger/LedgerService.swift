@@ -34,6 +34,7 @@ public struct LedgerService: Sendable {
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
     let dueSignal = DueSignal()
+    let followers = EventFollowers()
 
     /// Creates a service without configured apps.
     public init(ledger: Ledger, verifier: AppStoreVerifier, clockJudge: ClockJudge? = nil) {
@@ -44,6 +45,7 @@ public struct LedgerService: Sendable {
         var ledger = ledger
         ledger.onCommit = { readiness.committed($0) }
         ledger.onDue = { [dueSignal] in dueSignal.noteDue() }
+        ledger.onEvents = { [followers] in followers.noteEvents(of: $0) }
         ledger.onNotices = { board.note($0) }
         if let clockJudge { ledger.onDocuments = { clockJudge.sawDocuments($0) } }
         self.clockJudge = clockJudge

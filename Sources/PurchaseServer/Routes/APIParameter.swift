@@ -17,6 +17,10 @@ package struct APIParameter: Hashable, Sendable {
     static let subscription = APIParameter("id", "the original transaction id of a subscription")
     static let environment = APIParameter(
         "environment", "`production`, `sandbox`, `xcode` or `localTesting`; production without it")
+    /// A filter of events.
+    static let eventEnvironment = APIParameter(
+        "environment",
+        "`production`, `sandbox`, `xcode` or `localTesting`: only events of this environment; all without it")
     /// For routes that can answer about several environments.
     package static let environments = APIParameter(
         "environment", "`production`, `sandbox`, `any`, `xcode` or `localTesting`; see [Environments](#environments)")

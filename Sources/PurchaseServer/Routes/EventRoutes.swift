@@ -1,45 +1,151 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
 import Hummingbird
 import PurchaseLedger
+import ServiceLifecycle
 
 /// The route `/v1/events`: the changes, page by page.
 struct EventRoutes: Sendable {
     let authentication: Authentication
+    let followers: EventFollowers
+    let bounds: ServerBounds
+    let clock: any Clock<Duration>
 
     /// The maximum number of events on a page.
     private static let pageLimit = 500
 
+    /// The maximum number of pages that a request with a filter reads: a fraction of a second's work.
+    private static let maxPages = 20
+
+    /// The greatest `wait` in seconds. Many proxies end an idle request after a minute.
+    private static let waitLimit = 60
+
     var routes: [APIRoute] {
         [
             authentication.route(
-                .get, "/v1/events", "returns a page of what changed, in all environments of the app", role: .server,
+                .get, "/v1/events", "returns a page of what changed", role: .server,
                 parameters: [
                     .init("after", "the cursor after which the page begins; the first event without it"),
                     .init("limit", "the most events on the page, from 1 to 500; 100 without it"),
+                    .init("wait", "the most seconds to wait for an event if there is none, from 0 to 60; 0 without it"),
+                    .init("kind", "only events of these kinds, separated by commas; all kinds without it"),
+                    .eventEnvironment,
+                    .init("customer", "only events of the customer with this id; all customers without it"),
                 ],
                 errors: [.invalidCursor, .cursorExpired]
-            ) { try Answer(EventPageBody(await events($0))) }
+            ) { try await answer($0) }
         ]
     }
 
-    private func events(_ request: AuthenticatedRequest) async throws -> EventPage {
-        let query = request.query
-        guard let limit = Self.limit(query["limit"] ?? "100") else {
-            throw Refusal.invalid("limit must be a whole number from 1 to \(Self.pageLimit).")
-        }
+    private func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
+        let limit = try number("limit", of: request, in: 1...Self.pageLimit) ?? 100
+        let wait = try number("wait", of: request, in: 0...Self.waitLimit) ?? 0
+        let filter = try await EventFilter(request)
         do {
-            return try await request.ledger.events(
-                of: request.scope.bundleId, after: query["after"].map(EventCursor.init(rawValue:)), limit: limit)
+            let (page, isAtEnd) = try await page(request, filter, limit)
+            guard isAtEnd, wait > 0 else { return try Answer(EventPageBody(page)) }
+            return try await answer(request, after: page.next, within: min(.seconds(wait), bounds.maxWait)) {
+                filter.matches(in: $0, limit: limit)
+            }
         } catch let error as EventCursorError {
             throw Refusal(error)
         }
     }
 
-    /// The number in a text; `nil` if the text is no number from 1 to 500. A plus sign, which `Int` would accept, is
-    /// refused.
-    private static func limit(_ text: String) -> Int? {
-        guard text.utf8.first != UInt8(ascii: "+") else { return nil }
-        return Int(text).flatMap { (1...pageLimit).contains($0) ? $0 : nil }
+    /// The first page with events that the filter lets through, or an empty page: at the end of the events, or after
+    /// as many pages as a request reads.
+    private func page(
+        _ request: AuthenticatedRequest, _ filter: EventFilter, _ limit: Int
+    ) async throws -> (page: EventPage, isAtEnd: Bool) {
+        var cursor = request.query["after"].map(EventCursor.init(rawValue:))
+        var matches: EventPage
+        var reads = 0
+        repeat {
+            let page = try await events(request, after: cursor, filter.isEmpty ? limit : Self.pageLimit)
+            guard !page.events.isEmpty else { return (page, true) }
+            matches = filter.matches(in: page, limit: limit)
+            cursor = page.next
+            reads += 1
+        } while matches.events.isEmpty && reads < Self.maxPages
+        return (matches, false)
+    }
+
+    private func events(
+        _ request: AuthenticatedRequest, after cursor: EventCursor?, _ limit: Int
+    ) async throws -> EventPage {
+        try await request.ledger.events(of: request.scope.bundleId, after: cursor, limit: limit)
+    }
+
+    /// Waits for the next event. A shutdown ends the wait.
+    private func answer(
+        _ request: AuthenticatedRequest, after cursor: EventCursor, within time: Duration,
+        _ select: @Sendable @escaping (EventPage) -> EventPage
+    ) async throws -> Answer<EventPageBody> {
+        let none = EventPageBody(EventPage(events: [], customerIds: [:], next: cursor))
+        let page = try await cancelWhenGracefulShutdown {
+            try await followers.page(
+                of: request.scope.bundleId, after: cursor, within: time, limit: bounds.followers, clock: clock,
+                search: { try await events(request, after: $0, Self.pageLimit) }, select)
+        }
+        if let page { return try Answer(EventPageBody(page)) }
+        return Answer(
+            json: try JSONWriter.bytes(encoding: none), headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
+    }
+
+    /// A whole number without a plus sign; `nil` if the request does not name the parameter.
+    private func number(
+        _ name: String, of request: AuthenticatedRequest, in range: ClosedRange<Int>
+    ) throws(Refusal) -> Int? {
+        guard let text = request.query[name] else { return nil }
+        guard text.utf8.first != UInt8(ascii: "+"), let number = Int(text), range.contains(number) else {
+            throw .invalid("\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return number
+    }
+}
+
+/// The filter of a request for events.
+struct EventFilter: Sendable {
+    /// The kinds; `nil` for all kinds.
+    private var kinds: Set<String>?
+    private var environment: RequestedEnvironment = .unnamed
+    /// The first id of the customer; `nil` for all customers.
+    private var customer: String?
+
+    init(_ request: AuthenticatedRequest) async throws {
+        if let text = request.query["kind"] { kinds = try Self.kinds(text) }
+        environment = request.environment
+        if let id = request.query["customer"] {
+            customer = try await request.ledger.ids(ofCustomer: id, of: request.scope.bundleId).first ?? id
+        }
+    }
+
+    private static func kinds(_ text: String) throws(Refusal) -> Set<String> {
+        let kinds = Set(text.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
+        let known = Set(LedgerEvent.Kind.allCases.map(\.rawValue))
+        if let unknown = kinds.subtracting(known).min() {
+            throw .invalid("kind has an unknown kind of event: “\(unknown.prefix(40))”.")
+        }
+        return kinds
+    }
+
+    /// Whether the filter lets all events through.
+    var isEmpty: Bool { kinds == nil && environment == .unnamed && customer == nil }
+
+    /// The first events of a page that the filter lets through. The following page begins after these events, or after
+    /// the page.
+    func matches(in page: EventPage, limit: Int) -> EventPage {
+        let matches = page.events.filter { includes($0, in: page) }
+        let events = Array(matches.prefix(limit))
+        let next = matches.count > limit ? events.last?.cursor ?? page.next : page.next
+        return EventPage(events: events, customerIds: page.customerIds, next: next)
+    }
+
+    private func includes(_ event: LedgerEvent, in page: EventPage) -> Bool {
+        if let kinds, !kinds.contains(event.kind.rawValue) { return false }
+        if case .one(let environment) = environment, event.scope.environment != environment { return false }
+        guard let customer else { return true }
+        return event.customer.flatMap { page.customerIds[$0] } == customer
     }
 }

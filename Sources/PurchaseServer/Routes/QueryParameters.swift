@@ -21,7 +21,7 @@ struct QueryParameters: Sendable {
                     String(part[..<end]), "has a % without two hexadecimal digits, or is not UTF-8", allowed)
             }
             guard allowed.contains(name) else {
-                throw Self.refusal(name, name == "environment" ? Self.noFilter : "is unknown", allowed)
+                throw Self.refusal(name, "is unknown", allowed)
             }
             guard values.updateValue(value, forKey: name) == nil else {
                 throw Self.refusal(name, "occurs twice", allowed)
@@ -30,10 +30,6 @@ struct QueryParameters: Sendable {
     }
 
     subscript(name: String) -> String? { values[name] }
-
-    /// The fault of `environment` in a request for events, where it is no filter. If the parameter were ignored, a
-    /// backend that expects only production events would deliver goods for sandbox purchases.
-    private static let noFilter = "is no filter here: events are of all environments, and each names its environment"
 
     /// The maximum length of a name in an error, in characters.
     private static let shown = 40
