@@ -27,6 +27,7 @@ struct Quittance: AsyncParsableCommand {
             Migrate.self, Check.self, Rebuild.self, BackfillCommand.self, Jobs.self, AppStoreCommand.self, Sign.self,
             Simulate.self, Demo.self,
             Watch.self,
+            Events.self,
             Products.self,
             CustomerCommand.self,
             ConfigTopic.self,

@@ -300,12 +300,14 @@ import Testing
                 """)
     }
 
+    private static let eventParameters = "after and limit and wait and kind and environment and customer"
+
     @Test(arguments: [
-        ("/v1/events", "limits=5", "“limits” is unknown", "after and limit and wait and kind and environment and customer"),
-        ("/v1/events", "limit=5&limit=6", "“limit” occurs twice", "after and limit and wait and kind and environment and customer"),
-        ("/v1/events", "limit=5&l%69mit=6", "“limit” occurs twice", "after and limit and wait and kind and environment and customer"),
-        ("/v1/events", "after=%zz", "“after” has a %", "after and limit and wait and kind and environment and customer"),
-        ("/v1/events", "%", "“%” has a %", "after and limit and wait and kind and environment and customer"),
+        ("/v1/events", "limits=5", "“limits” is unknown", eventParameters),
+        ("/v1/events", "limit=5&limit=6", "“limit” occurs twice", eventParameters),
+        ("/v1/events", "limit=5&l%69mit=6", "“limit” occurs twice", eventParameters),
+        ("/v1/events", "after=%zz", "“after” has a %", eventParameters),
+        ("/v1/events", "%", "“%” has a %", eventParameters),
         ("/v1/customers/anna", "environmnet=sandbox", "“environmnet” is unknown", "environment"),
         ("/v1/customers/anna", "Environment=sandbox", "“Environment” is unknown", "environment"),
         ("/v1/customers/anna", "environment=sandbox&environment=sandbox", "“environment” occurs twice", "environment"),

@@ -10,25 +10,28 @@ import Testing
 
 /// `quittance simulate` as a process beside `quittance serve`, as in the demo.
 @Suite(.timeLimit(.minutes(60))) struct SimulateCommandTests {
-    /// `quittance watch --json` as a process.
+    /// `quittance watch --json` or `quittance events --follow --json` as a process.
     private struct WatchProcess {
         private let process: TestProcess
         private let output: URL
 
         init(_ arguments: [String], _ key: String, in folder: URL) throws {
-            output = folder.appendingPathComponent("watch.txt")
+            output = folder.appendingPathComponent("\(arguments[0]).txt")
             process = try TestProcess(
-                [CommandLineTests.program.path, "watch"] + arguments, environment: ["QUITTANCE_KEY": key],
+                [CommandLineTests.program.path] + arguments, environment: ["QUITTANCE_KEY": key],
                 output: .file(output), error: .inherited)
+        }
+
+        /// The complete lines that were printed.
+        func lines() throws -> [String] {
+            // The last piece is an unfinished line, or empty.
+            try String(contentsOf: output, encoding: .utf8)
+                .split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
         }
 
         /// The reasons of the entitlements, in each line that was printed.
         func reasons() throws -> [[String]] {
-            // The last piece is an unfinished line, or empty.
-            let lines = try String(contentsOf: output, encoding: .utf8).split(
-                separator: "\n", omittingEmptySubsequences: false
-            ).dropLast()
-            return try lines.map { line in
+            try lines().map { line in
                 let entitlements = try JSONValue(parsing: line.utf8)["entitlements"]?.array ?? []
                 return entitlements.compactMap { $0["reason"]?.string }
             }
@@ -95,7 +98,11 @@ import Testing
                 try #require([200, 404].contains(status), "\(json.compactText)")
                 return json["entitlements"]?.array?.compactMap { $0["reason"]?.string } ?? []
             }
-            let watch = try WatchProcess([account, "--server", "http://127.0.0.1:\(port)", "--json"], key, in: folder)
+            let address = "http://127.0.0.1:\(port)"
+            let follow = try WatchProcess(["events", "--follow", "--json", "--server", address], key, in: folder)
+            defer { follow.terminate() }
+            let watch = try WatchProcess(
+                ["watch", account, "--server", "http://127.0.0.1:\(port)", "--json"], key, in: folder)
             defer { watch.terminate() }
             func become(_ expected: [String]) async throws {
                 while try await reasons() != expected { try await Task.sleep(for: .milliseconds(10)) }
@@ -123,6 +130,15 @@ import Testing
             let last = try CommandLineTests.run(
                 ["watch", account, "--server", "http://127.0.0.1:\(port)", "--key", key, "--once"])
             #expect(last.status == 0 && last.output.hasSuffix("Z  nothing\n"), "\(last)")
+
+            let events = try CommandLineTests.run(["events", "--json", "--server", address, "--key", key])
+            let lines = events.output.split(separator: "\n").map(String.init)
+            #expect(events.status == 0 && lines.count > 5, "\(events)")
+            while try follow.lines().count < lines.count { try await Task.sleep(for: .milliseconds(10)) }
+            #expect(try follow.lines().prefix(lines.count) == lines[...])
+            let renewed = try CommandLineTests.run(
+                ["events", "--kind", "subscription.started", "--customer", account, "--server", address, "--key", key])
+            #expect(renewed.output.split(separator: "\n").count == 1 && renewed.output.contains(account), "\(renewed)")
 
             let ready = try await quittance.send(.GET, "/health/ready").json
             #expect(ready["simulatorClock"]?.string == simulator.fact("control"))

@@ -135,7 +135,7 @@ extension Environment {
     }
 
     /// The name in the help: Apple's name, with the first letter in lower case.
-    private var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
+    var optionName: String { rawValue.prefix(1).lowercased() + rawValue.dropFirst() }
 }
 
 extension Timestamp {

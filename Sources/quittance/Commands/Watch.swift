@@ -2,12 +2,6 @@
 
 import AppStoreModel
 import ArgumentParser
-import AsyncHTTPClient
-import Foundation
-import NIOCore
-import NIOHTTP1
-import OutgoingHTTP
-import PurchaseServer
 
 /// `quittance watch`: prints a customer's entitlements after each change.
 struct Watch: AsyncParsableCommand {
@@ -28,11 +22,7 @@ struct Watch: AsyncParsableCommand {
     @Argument(help: "The customer: one of your app's ids.")
     var customer: String
 
-    @Option(help: "The address of the server.")
-    var server = "http://127.0.0.1:8080"
-
-    @Option(help: "An API key of the app. Default: the variable QUITTANCE_KEY, which other users cannot see.")
-    var key: String?
+    @OptionGroup var server: RunningServer
 
     @Option(
         help: "Ask about this environment alone: production, sandbox, xcode or localTesting.",
@@ -49,59 +39,15 @@ struct Watch: AsyncParsableCommand {
     /// server low.
     private static let interval = Duration.milliseconds(500)
 
-    /// The timeout of a request, until its answer has arrived.
-    private static let timeout = TimeAmount.seconds(10)
-
-    /// The maximum number of redirects. A proxy may redirect from http to https, or to a different host.
-    private static let redirects = 5
-
-    private static let client = HTTPClient.plain(timeout: timeout, redirects: redirects)
-
-    /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
-    private static let answerLimit = 16 << 20
-
-    func validate() throws {
-        guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false else {
-            throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
-        }
-    }
-
     func run() async throws {
-        let variable = ProcessInfo.processInfo.environment["QUITTANCE_KEY"]
-        guard let key = key ?? variable, !key.isEmpty else {
-            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes one.")
-        }
         var shown: WatchedCustomer?
         repeat {
-            let answer = try await answer(key)
+            let answer = WatchedCustomer(
+                try await server.get(["customers", customer], ["environment": environment?.optionName]))
             if answer != shown { try Terminal.print(json ? answer.json : answer.line) }
             shown = answer
             if !once { try await Task.sleep(for: Self.interval) }
         } while !once
-    }
-
-    private func answer(_ key: String) async throws -> WatchedCustomer {
-        var allowed = CharacterSet.urlPathAllowed
-        allowed.remove(charactersIn: "/;")
-        let id = customer.addingPercentEncoding(withAllowedCharacters: allowed) ?? customer
-        let query = environment.map { "?environment=\($0.rawValue.lowercased())" } ?? ""
-        var request = HTTPClientRequest(url: "\(server)/v1/customers/\(id)\(query)")
-        request.headers.add(name: "Authorization", value: "Bearer \(key)")
-        let (status, body) = try await response(to: request)
-        let json = JSONValue(readable: body.readableBytesView)
-        if status == .ok, let json { return WatchedCustomer(json) }
-        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
-        throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")
-    }
-
-    private func response(to request: HTTPClientRequest) async throws -> (HTTPResponseStatus, ByteBuffer) {
-        do {
-            let response = try await Self.client.execute(request, timeout: Self.timeout)
-            return (response.status, try await response.body.collect(upTo: Self.answerLimit))
-        } catch {
-            Terminal.printError("quittance: \(server) does not answer: \(reason(of: error))")
-            throw ExitCode(2)
-        }
     }
 }
 

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import NIOCore
+
+/// `quittance events`: prints the events of a running server.
+struct Events: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Print the events of an app, and follow them.",
+        usage: "quittance events [options]",
+        discussion: """
+            Asks a running server for the events of the key's app (GET /v1/events), the oldest first. Needs a server \
+            key. With --follow the command waits for further events, and ends with Ctrl-C.
+
+              quittance events --key qt_…
+              quittance events --follow --kind subscription.renewed,purchase.made
+              QUITTANCE_KEY=qt_… quittance events --follow --json \\
+                  --server https://purchases.example.com
+
+            Exit status: 0 after the last event; 1 if the server refuses a request; 2 if it does not answer.
+            """)
+
+    @OptionGroup var server: RunningServer
+
+    @Flag(help: "Wait for further events.")
+    var follow = false
+
+    @Option(help: "Begin after this cursor: an event's id. Default: with the first event.")
+    var after: String?
+
+    @Option(help: "Print only events of these kinds, separated by commas.")
+    var kind: String?
+
+    @Option(
+        help: "Print only events of this environment: production, sandbox, xcode or localTesting.",
+        transform: { try Environment.option($0, allowed: Environment.allCases) })
+    var environment: Environment?
+
+    @Option(help: "Print only events of this customer: one of your app's ids.")
+    var customer: String?
+
+    @Flag(help: "Print each event as a JSON document on one line.")
+    var json = false
+
+    /// The number of events in a request.
+    private static let pageLimit = 500
+
+    /// The time that the server waits for an event, in seconds.
+    private static let wait = 50
+
+    func run() async throws {
+        var cursor = after
+        var isAtEnd = false
+        repeat {
+            let wait = follow && isAtEnd ? Self.wait : 0
+            let page = try await server.get(
+                ["events"],
+                [
+                    "after": cursor, "limit": "\(Self.pageLimit)", "wait": wait > 0 ? "\(wait)" : nil, "kind": kind,
+                    "environment": environment?.optionName, "customer": customer,
+                ], wait: .seconds(Int64(wait)))
+            let events = page["items"]?.array ?? []
+            for event in events { try Terminal.print(json ? event.compactText : Self.line(event)) }
+            let next = page["nextCursor"]?.string
+            isAtEnd = events.isEmpty && next == cursor || next == nil
+            cursor = next ?? cursor
+        } while follow || !isAtEnd
+    }
+
+    /// The time, the customer, the kind, the purchase and its state, for people.
+    private static func line(_ event: JSONValue) -> String {
+        let time = event["recordedAt"]?.integer.map { Timestamp(milliseconds: $0).iso8601 } ?? ""
+        let state = event["after"]
+        let until = state?["until"]?.integer.map { "until \(Timestamp(milliseconds: $0).iso8601)" }
+        let parts = [
+            event["kind"]?.string, event["productId"]?.string, state?["status"]?.string, until,
+            event["detail"]?.string,
+        ]
+        let environment = event["environment"]?.string == "Production" ? nil : event["environment"]?.string
+        let customer = event["customer"]?.string ?? "-"
+        let text = (parts + [environment]).compactMap(\.self).joined(separator: "  ")
+        return "\(time.padded(to: 24))  \(customer)  \(text)".printable
+    }
+}

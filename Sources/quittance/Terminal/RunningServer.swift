@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import ArgumentParser
+import AsyncHTTPClient
+import Foundation
+import NIOCore
+import NIOHTTP1
+import OutgoingHTTP
+import PurchaseServer
+
+/// The options of commands that send requests to a running server.
+struct RunningServer: ParsableArguments {
+    @Option(help: "The address of the server.")
+    var server = "http://127.0.0.1:8080"
+
+    @Option(help: "An API key of the app. Default: the variable QUITTANCE_KEY, which other users cannot see.")
+    var key: String?
+
+    /// The timeout of a request, until its answer has arrived.
+    private static let timeout = TimeAmount.seconds(10)
+
+    /// The maximum number of redirects. A proxy may redirect from http to https, or to a different host.
+    private static let redirects = 5
+
+    /// The greatest wait of a request for events, as the server allows.
+    private static let maxWait = TimeAmount.seconds(60)
+
+    private static let client = HTTPClient.plain(timeout: timeout + maxWait, redirects: redirects)
+
+    /// The maximum size of an answer in bytes, enough for a customer with thousands of purchases.
+    private static let answerLimit = 16 << 20
+
+    func validate() throws {
+        guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false else {
+            throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
+        }
+    }
+
+    /// The answer to a GET request.
+    ///
+    /// - Parameters:
+    ///   - path: The segments of the path after `/v1`.
+    ///   - query: The parameters of the query, without those that are `nil`.
+    ///   - wait: The time that the server may wait before it answers.
+    /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer.
+    func get(
+        _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: TimeAmount = .zero
+    ) async throws -> JSONValue {
+        let variable = ProcessInfo.processInfo.environment["QUITTANCE_KEY"]
+        guard let key = key ?? variable, !key.isEmpty else {
+            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes one.")
+        }
+        var request = HTTPClientRequest(url: url(path, query))
+        request.headers.add(name: "Authorization", value: "Bearer \(key)")
+        let (status, body) = try await response(to: request, within: Self.timeout + wait)
+        let json = JSONValue(readable: body.readableBytesView)
+        if status == .ok, let json { return json }
+        let message = json?["error"]?["message"]?.string ?? "This is no Quittance server."
+        throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")
+    }
+
+    private func url(_ path: [String], _ query: KeyValuePairs<String, String?>) -> String {
+        var allowed = CharacterSet.urlPathAllowed
+        allowed.remove(charactersIn: "/;&+=?")
+        func encoded(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: allowed) ?? text }
+        let parameters = query.compactMap { name, value in value.map { "\(name)=\(encoded($0))" } }
+        return "\(server)/v1/\(path.map(encoded).joined(separator: "/"))"
+            + (parameters.isEmpty ? "" : "?\(parameters.joined(separator: "&"))")
+    }
+
+    private func response(
+        to request: HTTPClientRequest, within timeout: TimeAmount
+    ) async throws -> (HTTPResponseStatus, ByteBuffer) {
+        do {
+            let response = try await Self.client.execute(request, timeout: timeout)
+            return (response.status, try await response.body.collect(upTo: Self.answerLimit))
+        } catch {
+            Terminal.printError("quittance: \(server) does not answer: \(reason(of: error))")
+            throw ExitCode(2)
+        }
+    }
+}
