@@ -256,13 +256,17 @@ private final class Lines: Sendable {
         ("a\"b", #""a\"b""#), ("\\n", #""\\n""#), ("a\nlevel=error", #""a\nlevel=error""#),
         ("\u{1b}[31m", #""\u{1b}[31m""#), ("\r", #""\u{d}""#),
         ("\u{2028}\u{202e}\u{85}\u{0}", #""\u{2028}\u{202e}\u{85}\u{0}""#), ("é", #""é""#), ("\r\n", #""\u{d}\n""#),
+        ("\u{7f}\u{9b}31m", #""\u{7f}\u{9b}31m""#), ("\u{e0001}", #""\u{e0001}""#),
     ])
     func `any value stays one field of one line`(value: String, text: String) throws {
         let expected = "time=2023-11-14T22:13:20.001Z level=info message=\"two words\" value=\(text)"
         #expect(Self.line(.text, .string(value)) == expected)
-        let json = try JSONValue(parsing: Self.line(.json, .string(value)).utf8)
-        #expect(json["value"]?.string == value)
-        #expect(!Self.line(.json, .string(value)).contains("\n"))
+        let line = Self.line(.json, .string(value))
+        #expect(try JSONValue(parsing: line.utf8)["value"]?.string == value)
+        // Nothing in either format acts on a terminal.
+        for scalar in (line + text).unicodeScalars {
+            #expect(![.control, .format, .lineSeparator].contains(scalar.properties.generalCategory), "\(line)")
+        }
     }
 
     @Test func `numbers are numbers in JSON, and metadata cannot replace a fixed member`() throws {

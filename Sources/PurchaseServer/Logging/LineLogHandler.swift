@@ -15,8 +15,7 @@ public enum LogFormat: String, CaseIterable, Sendable {
 /// Writes each log event as one line, with the time in UTC.
 ///
 /// Line breaks and control characters are escaped, since values may come from a request. Otherwise a value could begin
-/// a new line, or control a terminal. With ``LogFormat/json``, only the control characters below U+0020 are escaped, as
-/// JSON requires.
+/// a new line, or control a terminal.
 package struct LineLogHandler: LogHandler {
     package var logLevel = Logger.Level.info
     package var metadata: Logger.Metadata = [:]
@@ -82,7 +81,15 @@ extension LineLogHandler {
                 }
             }
         }
-        return String(decoding: json.bytes, as: UTF8.self)
+        let text = String(decoding: json.bytes, as: UTF8.self)
+        guard !json.bytes.allSatisfy({ (0x20...0x7e).contains($0) }) else { return text }
+        // JSON itself requires escapes only below U+0020.
+        return text.unicodeScalars.map { isHidden($0) ? $0.utf16.map(unicodeEscape).joined() : String($0) }.joined()
+    }
+
+    private static func unicodeEscape(_ unit: UInt16) -> String {
+        let digits = String(unit, radix: 16)
+        return "\\u\(String(repeating: "0", count: 4 - digits.count))\(digits)"
     }
 
     /// Whether a byte is printable ASCII and needs no quotes.
@@ -101,12 +108,15 @@ extension LineLogHandler {
         switch scalar {
         case "\"", "\\": return "\\\(scalar)"
         case "\n": return "\\n"
-        default: break
+        default: return isHidden(scalar) ? "\\u{\(String(scalar.value, radix: 16))}" : String(scalar)
         }
+    }
+
+    /// Whether a character may act on a terminal, or is invisible.
+    private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator, .unassigned, .privateUse:
-            return "\\u{\(String(scalar.value, radix: 16))}"
-        default: return String(scalar)
+        case .control, .format, .lineSeparator, .paragraphSeparator, .unassigned, .privateUse: true
+        default: false
         }
     }
 }
