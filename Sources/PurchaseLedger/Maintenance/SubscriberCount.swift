@@ -21,6 +21,7 @@ extension Ledger {
         repeat {
             // The same page size as in ``check(by:onDocuments:)``.
             let page = try await storage.chains(.all, after: cursor, limit: 500)
+            if let damage = page.damage.first { throw LedgerStorageError(.damaged, damage) }
             let keys = Set(page.items.filter { $0.scope == scope })
             // A migrated chain is counted under the name of its successor.
             let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.chain))).chains.values
