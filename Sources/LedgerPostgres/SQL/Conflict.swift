@@ -6,8 +6,8 @@
 /// argument. The function always raises the error.
 ///
 /// The argument must depend on the rows. PostgreSQL would evaluate a call with a constant or a parameter while
-/// planning, and every statement would fail. The function is immutable, because Citus accepts only immutable functions
-/// in `CASE` and in `ON CONFLICT DO UPDATE SET`.
+/// planning, and the statement would always fail. The function is immutable, because Citus accepts only immutable
+/// functions in `CASE` and in `ON CONFLICT DO UPDATE SET`.
 enum Conflict {
     /// The SQLSTATE. Neither the SQL standard nor PostgreSQL uses the class `QT`.
     static let state = "QT001"

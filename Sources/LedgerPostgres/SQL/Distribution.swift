@@ -60,8 +60,9 @@ enum Distribution {
         try await requests.read(statement).map { try $0.next(Int.self) }.first ?? 0
     }
 
-    /// The first table of each group is explicitly colocated with no other table. If Citus 13 chose the colocation
-    /// itself, it would compare collations wrongly. The views for people are dropped, because Citus cannot plan them.
+    /// The first table of each of the two lists, ``together`` and ``distributed``, is explicitly colocated with no
+    /// other table. If Citus 13 chose the colocation itself, it would compare collations wrongly. The views for people
+    /// are dropped, because Citus cannot plan them.
     static let statements =
         ["SET LOCAL statement_timeout = 0", Citus.sequential, "SELECT \(Conflict.distribution)::text"]
         + PeopleViews.drop + additions + [fillAdditions]
@@ -96,7 +97,7 @@ enum Distribution {
     ]
 
     /// Fills in the columns of ``additions`` for documents about several chains, and for documents outside their
-    /// chain's home. Each such document takes a few look-ups, but there are few of them. Detached documents are
+    /// chain's home. Each such document takes a few look-ups, but such documents are few. Detached documents are
     /// skipped.
     private static let fillAdditions = """
         DO $$ DECLARE

@@ -114,9 +114,9 @@ struct Migrator {
         }
     }
 
-    /// Creates the schema and its version, in the transaction of the tables. A lock makes concurrent servers wait for
-    /// each other, and all but the first fail with a ``Conflict``. Without the lock, they could fail because the name
-    /// of the schema or of a table is taken, which is no conflict and is not retried.
+    /// Creates the schema and its version, in the transaction that creates the tables. A lock makes concurrent servers
+    /// wait for each other, and all but the first fail with a ``Conflict``. Without the lock, they could fail because
+    /// the name of the schema or of a table is taken, which is no conflict and is not retried.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // A random constant. Other software is unlikely to use the same lock number.
         var texts = [

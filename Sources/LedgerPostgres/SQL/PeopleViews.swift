@@ -2,12 +2,12 @@
 
 import PurchaseLedger
 
-/// The views for users of `psql`. Their names and columns stay, even if a new version changes the tables.
-/// `docs/postgresql.md` describes the columns.
+/// The views for users of `psql`. Their names and columns stay, even if a new version of the software changes the
+/// tables. `docs/postgresql.md` describes the columns.
 ///
 /// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
-/// columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of its size. They add no index entry,
-/// because no index contains them: an update of a chain can be a heap-only update as long as it keeps `next_change` and
+/// columns add some 60 bytes, a fiftieth, to the write-ahead log of each renewal. They add no index entry, because no
+/// index contains them: an update of a chain can be a heap-only update as long as it keeps `next_change` and
 /// `published_as_of`.
 enum PeopleViews {
     /// The columns of a chain for the views. Apart from the views, only the check and repair of holdings reads one of
@@ -42,14 +42,14 @@ enum PeopleViews {
 
     static let create = [holders, purchases, owners, feed, periods]
 
-    /// A row for each id of a customer and each chain that the customer ever owned.
+    /// A row for each pair of a customer's id and a chain that the customer ever owned.
     private static let holders = """
         CREATE VIEW quittance.holders AS
         SELECT customers.home AS id, customers.ids[1] AS customer, customers.number, holdings.scope, holdings.chain
         FROM quittance.customers JOIN quittance.holdings ON holdings.home = customers.number::text
         """
 
-    /// If a query has a condition on the owner's id, PostgreSQL can start with the row of this id. The comparison is
+    /// If a query has a condition on the owner's id, PostgreSQL can start with the row of this id. The condition is
     /// never true for NULL, so the planner turns the outer join into an inner join, whose order it may choose.
     private static let firstOwner = """
         LEFT JOIN quittance.holders ON holders.number = chains.owner AND holders.chain = chains.home
@@ -93,8 +93,8 @@ enum PeopleViews {
     ///
     /// A body that is no JSON is stored behind a byte 0, and shows no members. In JSON an escape may stand for NUL or
     /// for half of a surrogate pair. A PostgreSQL text can contain neither, so reading any member of such a body would
-    /// fail, and the query with it. The view shows U+FFFD in place of each. `OFFSET 0` keeps PostgreSQL from repeating
-    /// the conversion for each column.
+    /// fail, and the query with it. The view shows U+FFFD in place of each such escape. `OFFSET 0` keeps PostgreSQL
+    /// from repeating the conversion for each column.
     static let feed = feed(
         "content",
         from: #"""

@@ -54,8 +54,8 @@ enum Quarters {
             """
     }
 
-    /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If documents were
-    /// ever detached from the ledger, past quarters are skipped too, because it may be their tables that were detached.
+    /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If
+    /// `keeps_documents` is false, past quarters are skipped too, because their tables may have been detached.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {
@@ -83,7 +83,7 @@ enum Quarters {
     }
 
     /// The quarters to report as missing a table, from the results of ``search(at:)``. As in ``add(at:)``, past
-    /// quarters do not count if documents were ever detached, and no quarter counts if the ledger has no quarters.
+    /// quarters do not count if `keeps_documents` is false, and no quarter counts if `has_quarters` is false.
     static func missing(_ answers: [PostgresRows]) throws -> [Missing] {
         let retention = try answers[0].map { (keeps: try $0.next(Bool.self), has: try $0.next(Bool.self)) }.first
         guard let retention, retention.has else { return [] }

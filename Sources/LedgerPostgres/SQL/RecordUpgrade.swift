@@ -17,8 +17,8 @@ enum RecordUpgrade {
         "PERFORM create_distributed_table('quittance.records', 'home', colocate_with => 'quittance.chains');")
 
     /// The payload of most kinds becomes a line of JSON followed by bytes, see `LinedPayload`. A job whose payload
-    /// exceeds the limit is dropped. Nothing of value is lost: only a parked document can be so large, and no App Store
-    /// signed it.
+    /// exceeds the limit is dropped. Nothing of value is lost: only a parked document can be so large, and such a
+    /// document was not signed by the App Store.
     private static let jobs = """
         INSERT INTO quittance.records (kind, owner, home, name, version, due_at, payload)
         SELECT kind, scope, home, home, version, CASE WHEN kind NOT IN (\(notes)) THEN due_at END,

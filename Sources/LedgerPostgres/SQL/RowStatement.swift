@@ -21,8 +21,8 @@ struct RowStatement: Sendable {
         self.columns = columns
     }
 
-    /// The largest number of rows with a text of their own: a notification with its tokens has three documents. There
-    /// are no texts for more rows, because each connection must prepare each text.
+    /// The largest number of rows with a text of their own: a notification with its tokens has three documents. Larger
+    /// numbers of rows have no text of their own, because each connection must prepare each text.
     private static let maxList = 3
 
     /// A statement that reads the rows as a table.

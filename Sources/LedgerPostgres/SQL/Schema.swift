@@ -44,8 +44,8 @@ enum Schema {
     /// the report depended on the clock. It is NULL unless time alone, for example an expiry, has changed the state
     /// since the newest document was signed. Few chains have a value, so `chains_ahead` is small.
     ///
-    /// `state` is binary. Therefore both tables have columns for people, see ``PeopleViews``. A renewal adds a row to
-    /// `transactions` in any case, so these columns cost no further row.
+    /// `state` is binary. Therefore `chains` and `transactions` have columns for people, see ``PeopleViews``. A renewal
+    /// adds a row to `transactions` in any case, so these columns cost no further row.
     private static let chains = [
         """
         CREATE TABLE quittance.chains (
@@ -117,8 +117,8 @@ enum Schema {
     /// from before the ledger's first quarter have a table too, `documents_before`.
     ///
     /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
-    /// again. `has_quarters` is false if all documents are in `documents_rest`, because the ledger had documents before
-    /// the software supported quarters.
+    /// again. `has_quarters` is false in a ledger that had documents before the software supported quarters. All its
+    /// documents are in `documents_rest`.
     private static let retention = [
         """
         CREATE TABLE quittance.retention (
@@ -231,7 +231,7 @@ enum Schema {
     /// Tables that mainly get new rows are vacuumed after a fiftieth of new rows too, see ``inserts``. An index-only
     /// scan then finds most pages marked as visible to all transactions, and rows are frozen in small portions. The
     /// table of events is also analyzed after a fiftieth of new rows, because statistics say nothing about events added
-    /// since.
+    /// after the last analysis.
     private static let often = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000"
 
     /// The thresholds of autovacuum for new rows, see ``often``.

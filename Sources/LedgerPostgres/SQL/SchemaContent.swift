@@ -11,9 +11,9 @@ enum SchemaContent: Equatable {
     /// Tables, views, sequences or functions of other software.
     case others
 
-    /// The name of the ledger's schema. If the settings name a schema, this is the schema. Otherwise a ledger is
-    /// searched for, first in the usual schema and then in the schemas of `search_path`, in which older versions
-    /// created their ledgers. Without any ledger, the result is the usual schema.
+    /// The name of the ledger's schema. If the settings name a schema, the result is this schema. Otherwise a ledger is
+    /// searched for, first in the usual schema and then in the schemas of `search_path`, in which older versions of the
+    /// software created their ledgers. Without any ledger, the result is the usual schema.
     ///
     /// - Parameter settings: The settings of the connection.
     /// - Throws: `PostgresFailure`.
@@ -56,7 +56,7 @@ enum SchemaContent: Equatable {
         var isLedger: Bool
     }
 
-    /// The columns by which a ledger is recognized. They exist in every version.
+    /// The columns by which a ledger is recognized. They exist in every version of the tables.
     private static let columns = [
         "schema_version.id", "schema_version.version", "chains.version", "customers.number", "documents.signed_date",
         "outbox.recorded_at", "counter.last", "scopes.app",

@@ -8,8 +8,8 @@ enum SchemaUpgrade {
     /// The version that can be upgraded. Ledgers of other older versions are refused.
     static let source = 19
 
-    /// The statements that follow the advance of the version. `schema_version` is altered last, because this locks out
-    /// starting servers, which read it.
+    /// The statements that follow the advance of the version. `schema_version` is altered last, because altering it
+    /// locks out starting servers, which read it.
     static let statements =
         [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements
         + EventUpgrade.statements + [marker]
@@ -21,7 +21,8 @@ enum SchemaUpgrade {
     }()
 
     /// The table `forms` recorded whether servers of still earlier versions were running. Such servers used
-    /// `customers.chains`, which triggers copied into `holdings`, and they could not read packed documents.
+    /// `customers.chains`, whose content was copied into `holdings` by triggers, and they could not read packed
+    /// documents.
     private static let forms = [
         "DROP FUNCTION quittance.hold() CASCADE",
         "ALTER TABLE quittance.customers DROP COLUMN chains",
@@ -30,7 +31,7 @@ enum SchemaUpgrade {
 
     private static let conflictOnNodes = Citus.ifDistributed("PERFORM \(Conflict.distribution);")
 
-    /// Ledgers created before the marker was introduced have been given one since. The column can therefore be
-    /// required.
+    /// Ledgers created before the marker was introduced have been given one since. The column therefore no longer needs
+    /// to permit NULL.
     private static let marker = "ALTER TABLE quittance.schema_version ALTER ledger SET NOT NULL"
 }

@@ -48,7 +48,7 @@ struct ScopeNumbers: Sendable {
             """, [.text(scope.bundleId), scope.environment.parameter])
     }
 
-    /// Adds the numbers in the rows of ``find(_:)``. Environments unknown to this version are skipped.
+    /// Adds the numbers in the rows of ``find(_:)``. Environments unknown to this version of the software are skipped.
     mutating func learn(_ rows: PostgresRows) throws {
         _ = try rows.map { row in
             let app = try row.next(Int64.self)
