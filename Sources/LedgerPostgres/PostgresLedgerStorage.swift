@@ -9,7 +9,7 @@ import Synchronization
 /// A decision usually takes two round trips. The first loads its read set from a single state of the database. The
 /// second commits its changes. No row is locked in between. If a concurrent commit has changed a loaded record, the
 /// second round trip commits nothing, and the storage loads the records and decides again. Citus has no single state of
-/// all nodes. There, only this check detects that the loaded records do not belong together.
+/// all nodes. On Citus only the second round trip detects that the loaded records do not belong together.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
     let requests: RepeatedRequests
@@ -34,8 +34,9 @@ public final class PostgresLedgerStorage: LedgerStorage {
 
     private static let proofs: Int64 = 64
 
-    /// Values cached from the database, valid during an epoch. In the next epoch the database may be a former standby.
-    /// If the standby had missed the last commits, it can give the cached numbers to other apps and customers.
+    /// Values cached from the database, valid during an epoch of the connection pool, see ``ConnectionOpener/epoch``.
+    /// In the next epoch the database may be a former standby. If the standby had missed the last commits, it can give
+    /// the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
@@ -101,7 +102,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses the order of hosts, the versions of records, and the pauses after conflicts.
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
-    ///   upgraded. `readOnly` if the ledger is missing or older and `upgrades` is false, or if the tables must be
+    ///   upgraded. `readOnly` if `upgrades` is false and the ledger is missing or older, or if the tables must be
     ///   created, changed or distributed and this role or Citus node may not do so. `unfinishedCopy` if the ledger is
     ///   an unfinished copy and `continuesCopy` is false. `unavailable` if the database cannot be reached or is
     ///   unsuitable, or if the settings are unsafe.
@@ -420,8 +421,8 @@ extension PostgresLedgerStorage {
     }
 
     /// Waits until the required synchronous standbys have the loaded records, for a decision without changes. A write
-    /// serves this purpose, because its commit waits for the standbys. On Citus each home named in the queries is
-    /// written. Elsewhere the storage writes only if the database requires a synchronous standby.
+    /// serves this purpose, because its commit waits for the standbys. On Citus the storage writes a row at each home
+    /// named in the queries. Elsewhere the storage writes only if the database requires a synchronous standby.
     ///
     /// - Parameter queries: The queries of the loaded records.
     private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {

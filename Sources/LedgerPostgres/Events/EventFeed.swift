@@ -35,7 +35,8 @@ final class EventFeed: Sendable {
         /// round began.
         var isRunning = false
         var isNeeded = false
-        /// The first transaction that may have left events in the outbox, and the epoch in which this was learned.
+        /// The first transaction that may have left events in the outbox, and the epoch of the connection pool during
+        /// which the server learned this.
         var first: (transaction: Int64, epoch: Int) = (0, 0)
         /// The reason why the last reader's events could not be numbered.
         var failure: String?
@@ -125,8 +126,8 @@ extension EventFeed {
 
     /// Numbers events if Citus distributes the tables.
     ///
-    /// - Returns: Whether more events may be waiting. This includes the case that another server has changed the
-    ///   counter first, so that this server could not number the events.
+    /// - Returns: Whether more events may be waiting. This includes the case that this server could not number the
+    ///   events, because another server has changed the counter first or the connection was lost.
     private func numberOnNodes() async throws -> Bool {
         // The counter is read first. If a concurrent server numbers events afterwards, it changes the counter, and the
         // commit below fails.
@@ -141,8 +142,8 @@ extension EventFeed {
             try? await clock.sleep(for: .milliseconds(5))
             return true
         }
-        // If the removal fails, these events stay in the outbox. The next server to number events leaves their numbers
-        // as they are, and removes them.
+        // If the removal fails, these events stay in the outbox. The next server to number events keeps the numbers of
+        // these events, and removes the events from the outbox.
         try await requests.send(.transaction(EventSequencer.remove(answers[1])))
         return answers[1].rows.count == EventSequencer.nodeBatch
     }
@@ -193,7 +194,8 @@ extension EventFeed {
     /// A page of events with numbers.
     struct NumberedPage {
         var page: EventPage
-        /// Whether committed events that have no number yet may belong on the page.
+        /// Whether the page may lack committed events that wait for their numbers. False on a standby or a read-only
+        /// database, which gives no numbers.
         var mayBeIncomplete: Bool
         /// Whether a synchronous standby may lack events of the page, and must confirm that it has them.
         var needsConfirmation: Bool
@@ -205,7 +207,7 @@ extension EventFeed {
     ///
     /// - Parameters:
     ///   - app: The number of the app, see ``ScopeNumbers``.
-    ///   - epoch: The epoch of the reads.
+    ///   - epoch: The epoch of the connection pool for the reads.
     /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
     func page(
         of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
@@ -239,7 +241,7 @@ extension EventFeed {
             EventSearch.erased(app), EventSearch.last,
             EventSearch.page(app, after: cursor?.number, limit: limit, joins: !isDistributed),
             isDistributed ? EventSequencer.assumed : EventSequencer.waiting(since: firstTransaction(in: epoch)),
-            // The epochs are read after the page, and so include the epochs of all its events.
+            // The epochs of the app's events are read after the page, so no event of the page lacks its epoch.
             EventSearch.epochs(app),
         ]
         let answers = try await requests.read(statements, during: epoch)
@@ -249,12 +251,12 @@ extension EventFeed {
         let waiting = try WaitingEvents(answers[3])
         if let transaction = waiting.emptyBefore {
             noteEmpty(before: transaction, in: epoch)
-            // No event waits. If this server failed to number events before, another server has numbered them since.
+            // No event waits. If this server failed to number events before, those events have been numbered since.
             state.withLock { $0.failure = nil }
         }
         let epochs = EventEpochs(try answers[4].map { EventEpoch(id: try $0.next(), last: try $0.next()) })
-        // Throws if the cursor is above the last number. On Citus the last erased number may be greater than the last
-        // number, because the two are read without a common snapshot.
+        // Throws if the cursor is above the last number given. On Citus the number of the last erased event may be
+        // greater than the last number given, because the two are read without a common snapshot.
         let first = try epochs.start(after: cursor, erased: erased, last: max(erased, last))
         let found = try EventSearch.found(answers[2], of: bundleId, epochs)
         var page = EventPage(found, after: epochs.cursor(first))
@@ -264,7 +266,7 @@ extension EventFeed {
             needsConfirmation: waiting.needConfirmation)
     }
 
-    /// The first id of each customer that still exists.
+    /// The first id of each customer. Erased customers are left out.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }
         let rows = try await requests.read(EventSearch.firstIds(of: customers.map(\.number)))
@@ -276,7 +278,7 @@ extension EventFeed {
             })
     }
 
-    /// Numbers the waiting events, and then begins a new epoch of each app.
+    /// Numbers the waiting events, and then begins a new epoch of each app's events.
     func beginEpoch() async throws {
         try await number()
         let lock = [lockLimit, EventSequencer.lock]
@@ -292,8 +294,8 @@ extension EventFeed {
     ///
     /// - Returns: The number of erased events.
     func erase(before instant: Timestamp, limit: Int) async throws -> Int {
-        // On Citus a numbered event may still be in the outbox. It is removed first, because it would get a new number
-        // after its erasure.
+        // On Citus a numbered event may still be in the outbox. It is first removed from the outbox. Otherwise it would
+        // be numbered again after its erasure.
         try await number()
         var erased = 0
         let apps = try await requests.read(PostgresStatement("SELECT id FROM quittance.apps ORDER BY id"))

@@ -28,8 +28,8 @@ enum EventSource: Int64 {
     case chain = 0
     /// No chain. The `home` is empty.
     case noChain = 1
-    /// A chain, for an event copied from a different ledger. The `version` in the key is the event's number in the
-    /// source ledger, so no later event of the chain gets the same key.
+    /// A chain, for an event copied from a different ledger. The `version` in the key is then the event's number in the
+    /// copied ledger. Copied events have a source of their own, so no later event of the chain gets the same key.
     case copiedChain = 2
     /// No chain, for an event copied from a different ledger.
     case copiedNoChain = 3
@@ -159,13 +159,13 @@ enum EventSequencer {
     private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
 
     /// The condition for events that may be new. The second range excludes nothing, but lowers PostgreSQL's estimate:
-    /// with two ranges and no statistics it is a single row, and PostgreSQL reads the index in its order. For an
-    /// estimate of two rows, PostgreSQL would read the rows in a different way and sort them, and the index would stay
-    /// full of entries of dead rows.
+    /// with two ranges and no statistics the estimate is a single row, and PostgreSQL reads the rows in the order of
+    /// the index. For an estimate of two rows, PostgreSQL would read the rows in a different way and sort them, and the
+    /// index would stay full of entries of dead rows.
     private static let isNew =
         "added BETWEEN $1 AND \(Int64.max) AND recorded_at BETWEEN \(Int64.min) AND \(Int64.max)"
 
-    /// Numbers the first events in the outbox, at most ``batch``. Returns how many events were numbered.
+    /// Numbers the oldest events in the outbox, at most ``batch``. Returns how many events were numbered.
     ///
     /// - Parameter first: The first transaction that may have left events in the outbox, see ``waiting(since:)``.
     static func move(since first: Int64) -> PostgresStatement { PostgresStatement(moveText, [.integer(first)]) }
@@ -383,12 +383,13 @@ enum EventSearch {
     }
 
     /// The size of the largest page in the HTTP API, a constant in the SQL. If the only limit were a parameter, a
-    /// cached plan would assume that the page has a tenth of the app's events, and PostgreSQL would sort all of them.
+    /// cached plan would assume that the page has a tenth of the app's events, and PostgreSQL would sort all events of
+    /// the app.
     private static let usualLimit = 500
 
-    /// The first id of an event's customer. All rows of a customer have the same ids, so any row will do, but `min`
-    /// makes PostgreSQL use the index. For `LIMIT 1`, a plan made while the table is empty would scan the whole table,
-    /// and PostgreSQL would keep this plan.
+    /// The first id of an event's customer. All rows of a customer have the same ids, so any row will do. `min` makes
+    /// PostgreSQL use the index. With `LIMIT 1` instead, a plan made while the table is empty would scan the whole
+    /// table, and PostgreSQL would keep this plan.
     private static let firstId = "(SELECT min(ids[1]) FROM quittance.customers WHERE customers.number = customer)"
 
     /// Scalar subqueries take the place of joins, because for a join PostgreSQL might first read and sort all events.

@@ -35,8 +35,7 @@ enum EventUpgrade {
     }
 
     /// Replaces the view `feed` if it exists and reads the ledger's events. On Citus the view does not exist, and an
-    /// operator may have made a different view of the same name, which stays. The replaced view keeps its columns and
-    /// grants.
+    /// operator may have made a different view of the same name, which stays. The view's columns and grants stay.
     private static func view(_ definition: String) -> String {
         """
         DO $$ BEGIN
