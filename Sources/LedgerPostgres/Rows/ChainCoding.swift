@@ -6,8 +6,8 @@ import PurchaseLedger
 /// The binary form of a `ChainRecord` without its key.
 ///
 /// The first byte identifies the form. The fields of the record follow, each with its number in ``FieldNumbers``, and
-/// then the record's lists. Absent fields take no bytes. A later version may add fields, and lists at the end, but must
-/// not change the number of a field.
+/// then the record's lists. Absent fields take no bytes. A later version of the software may add fields, and lists at
+/// the end, but must not change the number of a field.
 enum ChainCoding {
     private static let form: UInt8 = 1
 

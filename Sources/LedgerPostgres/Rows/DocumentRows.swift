@@ -87,7 +87,7 @@ extension LoadPlan {
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds the stored documents that have one of the given wordings about one of the given chains.
+    /// Finds, for each key, the stored documents about its chain that have its wording.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -133,7 +133,8 @@ extension LoadPlan {
 
 extension Evidence {
     /// The home of the document's row. The home is part of the primary key, which keeps a document from being stored
-    /// twice. The document alone must therefore determine the home, and all versions must compute the same home.
+    /// twice. The document alone must therefore determine the home, and all versions of the software must compute the
+    /// same home.
     var home: String { chains.first?.name ?? "\(id)" }
 }
 

@@ -2,9 +2,9 @@
 
 import PurchaseLedger
 
-// Encodes lists of stored fields in binary. A field begins with a count that combines the field's number with the type
-// of its value, and the value follows. Null fields are omitted. A zero ends the list. Counts and integers are written
-// in groups of seven bits, the lowest group first.
+// Encodes lists of stored fields in binary. A field begins with its head, an unsigned integer that combines the field's
+// number with the type of its value. The value follows. Null fields are omitted. A zero ends the list. Heads, counts
+// and integers are written seven bits at a time, the lowest bits first.
 
 /// The numbers that stand for the names of fields in the binary form.
 enum FieldNumbers {

@@ -78,7 +78,7 @@ extension PostgresRow {
         return ChainKey(try next(), in: scope)
     }
 
-    /// The chain in the row, with the customer who ever owned it; `nil` if the row is a customer's own row.
+    /// The chain in the row, with a present or former owner; `nil` if the row is a customer's own row.
     fileprivate func heldChain(
         _ bundleId: String
     ) throws -> (customer: Customer, key: ChainKey, stored: Versioned<ChainRecord>)? {

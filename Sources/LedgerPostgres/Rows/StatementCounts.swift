@@ -3,12 +3,12 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// Estimates the number of statements in chains from the lengths of their stored states. PostgreSQL knows the length
-// without reading the state.
+// Estimates the number of transaction statements in chains from the lengths of the chains' stored states. PostgreSQL
+// knows the length without reading the state.
 
 extension PostgresLedgerStorage {
-    /// The divisor of the estimate. A genuine statement takes some 250 bytes in a state, and half as many without its
-    /// optional members. The smaller size is the divisor, so the estimate errs on the high side.
+    /// The divisor of the estimate. A genuine transaction statement takes some 250 bytes in a state, and half as many
+    /// without its optional members. The smaller size is the divisor, so the estimate errs on the high side.
     private static let statementBytes: Int64 = 128
 
     private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
@@ -22,7 +22,7 @@ extension PostgresLedgerStorage {
     private static let size =
         "SELECT coalesce(sum(octet_length(state)), 0)::bigint FROM quittance.chains WHERE scope = $1 AND home"
 
-    /// The approximate number of statements in chains, see `LedgerStorage`.
+    /// The approximate number of transaction statements in chains, see `LedgerStorage`.
     public func statementCount(_ query: LedgerQuery) async throws -> Int {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -77,8 +77,8 @@ extension PostgresLedgerStorage {
         return chains.union(found)
     }
 
-    /// Statements that find the chains that customers of an app ever owned. On Citus the customers' numbers are looked
-    /// up first.
+    /// SQL statements that find the chains ever owned by customers of an app. On Citus the customers' numbers are
+    /// looked up first.
     private func holdings(
         _ ids: [String], _ app: PostgresValue, _ environments: PostgresValue, in epoch: Int
     ) async throws -> [PostgresStatement] {
@@ -88,7 +88,7 @@ extension PostgresLedgerStorage {
         return numbers.sorted().map { PostgresStatement(LoadPlan.holdings, [.text("\($0)"), environments]) }
     }
 
-    /// Statements about keys of a single scope or app. On Citus each key has its own statement, because only a
+    /// SQL statements about keys of a single scope or app. On Citus each key has its own SQL statement, because only a
     /// statement about a single key is fast there.
     private func statements(_ sql: String, _ keys: [String], _ parameters: [PostgresValue]) -> [PostgresStatement] {
         let groups = isDistributed ? keys.map { [$0] } : [keys]
