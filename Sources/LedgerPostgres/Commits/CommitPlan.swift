@@ -80,8 +80,8 @@ struct CommitPlan {
             // All rows of a customer change together.
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
-            // The statements to displace a document, or to move documents on a single node, select their rows in SQL.
-            // Therefore their records need not be loaded.
+            // The statement to displace a document selects its row in SQL, and so does, without Citus, the statement to
+            // move documents. Therefore these documents need not be loaded.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))

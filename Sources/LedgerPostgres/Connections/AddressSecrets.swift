@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Removes passwords and other secrets from messages. libpq quotes any part of an address that it cannot parse, and
-/// PostgreSQL quotes unknown names. If an `@` or `/` in a password is not escaped, the rest of the password is taken
-/// for a host, a port or a name, and so may appear in a message.
+/// Removes passwords and other secrets from messages. In their errors, libpq quotes any part of an address that it
+/// cannot parse, and PostgreSQL quotes names that do not exist. If an `@` or `/` in a password is not escaped, the rest
+/// of the password is taken for a host, a port or a name, and so may appear in a message.
 struct AddressSecrets: Sendable {
     private let passwords: [String]
     private let others: [String]
 
-    /// The parameters whose values messages may repeat. Without the values, an operator could not find the mistake.
+    /// The parameters whose values may be repeated in messages. Without these values, an operator could not find the
+    /// mistake.
     private static let shown: Set = [
         "host", "hostaddr", "port", "user", "dbname", "application_name", "fallback_application_name", "sslrootcert",
         "sslcert", "sslkey", "sslcrl", "passfile", "service", "client_encoding", "connect_timeout",
@@ -22,7 +23,7 @@ struct AddressSecrets: Sendable {
         others = given.filter { !Self.shown.contains($0.key) && !$0.value.isEmpty }.map(\.value)
     }
 
-    /// The message, with an ellipsis for each password and for each quoted value that must stay secret.
+    /// The message, with an ellipsis in place of each password and of each quoted value that must stay secret.
     func remove(from message: String) -> String {
         let message = others.reduce(message) { $0.replacing("\"\($1)\"", with: "\"…\"") }
         return passwords.reduce(message) { $0.replacing($1, with: "…") }
@@ -51,9 +52,9 @@ extension AddressSecrets {
     private static let escape =
         "In a user or a password, @ is written %40, : %3A, / %2F, ? %3F and % %25; or leave it to PGPASSWORD"
 
-    /// Whether libpq's error about a parameter of a URI may be shown. The error quotes the parameter's name, which may
-    /// be the end of a password with an unescaped question mark. An `@` after the question mark is a sign of this
-    /// mistake.
+    /// Whether libpq's error about a parameter of a URI may be shown. The error quotes the parameter's name. If a
+    /// question mark in a password is not escaped, the supposed name may be the end of the password. An `@` after the
+    /// question mark is a sign of this mistake.
     static func mayName(parametersOf uri: String) -> Bool {
         !(uri.firstIndex(of: "?").map { uri[$0...] } ?? "").contains("@")
     }

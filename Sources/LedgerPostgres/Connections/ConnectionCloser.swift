@@ -20,7 +20,7 @@ final class ConnectionCloser: Sendable {
     static let limit = Duration.seconds(10)
 
     /// The maximum time for which an abandoned connection still counts as open while its session is being ended. If the
-    /// primary has vanished, its sessions cannot be ended, and with a longer time servers would connect to the next
+    /// primary has vanished, its sessions cannot be ended, and with a longer time servers would connect to the new
     /// primary too late.
     static let placeLimit = Duration.seconds(1)
 

@@ -184,7 +184,7 @@ extension ConnectionLoop {
     }
 
     /// The maximum time to wait, in milliseconds; -1 if unlimited. The wait ends at the first deadline of a request in
-    /// flight, at the first timeout in the queue while connections are busy, and as soon as a connection may be opened
+    /// flight, when a waiting request times out while connections are busy, and as soon as a connection may be opened
     /// again.
     private func maxWait(_ sent: [InFlight]) -> Int32 {
         if sent.contains(where: \.pooled.connection.hasFailed) { return 0 }
@@ -254,8 +254,8 @@ extension ConnectionLoop {
             for waiting in batch where waiting.request.epoch ?? pooled.epoch != pooled.epoch {
                 waiting.completion(.failure(.outdated))
             }
-            // The limit of the first request is the limit of the whole batch. If it passes, only the first unanswered
-            // request fails, and the later requests are sent again.
+            // The limit of the first request is the limit of the whole batch. After this time, only the first
+            // unanswered request fails, and the later requests are sent again.
             guard let first = requests.first else {
                 state.withLock { $0.idle.append(pooled) }
                 continue

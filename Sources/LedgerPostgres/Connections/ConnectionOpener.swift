@@ -123,7 +123,7 @@ final class ConnectionOpener: Sendable {
     /// The session of the last opened connection; `nil` before the first connection.
     var session: DatabaseSession? { state.withLock { $0.session } }
 
-    /// Ends the epoch after a connection has ended, because older connections have probably ended too.
+    /// Ends the epoch after a connection has ended, because the other connections of the epoch have probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
     /// A counter that increases when a connection ends, and when a new connection leads to a different database than

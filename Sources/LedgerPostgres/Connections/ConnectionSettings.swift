@@ -16,13 +16,13 @@ public struct PostgresSettings: Sendable {
     /// Whether waiting commits and loads are batched. Batched loads share statements, and batched commits share a
     /// transaction.
     public var sharesStatements = true
-    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for the
-    /// schema of a ledger created by a version without schemas.
+    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for a
+    /// ledger that an older version of this library created in a schema of `search_path`.
     public var schema: String?
     /// The timeout of a request to the database. The default is longer than any request takes, and shorter than a
-    /// client of the server waits. If a limit is set, each statement and each wait for a lock may take nine tenths of
-    /// it, even in a batch, and so delay all other requests. Therefore only a program that has the database to itself,
-    /// such as a copy, should set it.
+    /// client of the server waits. If this property is set, each statement and each wait for a lock may take nine
+    /// tenths of the timeout, even in a batch, and so delay all other requests. Therefore only a program that has the
+    /// database to itself, such as a copy, should set the property.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }

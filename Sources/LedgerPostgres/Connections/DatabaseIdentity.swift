@@ -2,8 +2,8 @@
 
 import PurchaseLedger
 
-/// The identity of a database: the cluster, its timeline, and the database. A failover begins a new timeline, so a
-/// promoted standby has a different identity.
+/// The identity of a database: the cluster, its timeline, and the number of the database in the cluster. A failover
+/// begins a new timeline, so a promoted standby has a different identity.
 ///
 /// If a primary vanishes without closing its connections, they still look alive. Meanwhile a new connection leads to
 /// the new primary, which may lack the last commits. The different identity reveals the failover.
@@ -69,8 +69,8 @@ enum DatabaseIdentity {
 extension PostgresLimits {
     /// Sets the timeouts of a session, except timeouts that the operator has set to shorter values.
     ///
-    /// The statement takes effect only in the server process whose number libpq received, and so not behind a pooler,
-    /// because a pooler would later give the session, with its timeouts, to other clients.
+    /// Behind a pooler the statement does nothing: it requires the server process whose number libpq received.
+    /// Otherwise the pooler would later hand the session, timeouts included, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """

@@ -2,7 +2,7 @@
 
 /// The requests sent in a pipeline, and their results so far.
 struct Exchange {
-    /// A statement or sync whose result is awaited.
+    /// A statement, or a synchronization point of the pipeline (a sync), whose result is awaited.
     enum Expected {
         case prepared(String)
         /// A statement of the request with the given index.
@@ -33,7 +33,7 @@ struct Exchange {
 
     var current: Expected? { index < expected.count ? expected[index] : nil }
 
-    /// - Returns: False if no result has arrived since the previous end. The connection is then broken, and a caller
+    /// - Returns: False if no result has arrived since the previous call. The connection is then broken, and a caller
     ///   that continued would loop for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }

@@ -20,8 +20,8 @@ struct PostgresLimits: Sendable {
     /// For a reader's wait until a concurrent server has numbered events. That server locks the counter for a few
     /// milliseconds. After the timeout, the reader gets only events that already have numbers.
     var counter = Duration.seconds(1)
-    /// The age of a batch up to which its commits or loads are retried alone after a timeout. If the batch is older,
-    /// they fail.
+    /// The age of a batch up to which, after a timeout, each of its commits or loads is retried alone. In an older
+    /// batch, all commits or loads fail.
     var group = Duration.seconds(5)
     /// For a reading statement of a single commit or load after the timeout of its batch. By default, ``group`` and
     /// this timeout add up to ``request``.

@@ -110,7 +110,7 @@ struct PostgresRequest: Sendable {
 
     private mutating func arrange() { statements = isBlock ? [begin] + first + own + [.commit] : own }
 
-    /// The request with a check before the caller's statements, if the request belongs to an epoch.
+    /// The request with a check before the caller's statements. A request that belongs to no epoch stays unchanged.
     func checking(_ check: PostgresStatement?) -> PostgresRequest {
         guard epoch != nil, let check, first.last?.sql != check.sql else { return self }
         var request = self
@@ -119,7 +119,7 @@ struct PostgresRequest: Sendable {
         return request
     }
 
-    /// The request bound to an epoch, because it contains numbers given in the epoch.
+    /// The request, to be sent only in the given epoch, for example because it contains numbers read in this epoch.
     func during(_ epoch: Int) -> PostgresRequest {
         var request = self
         request.epoch = epoch

@@ -12,7 +12,7 @@ enum PostgresValue: Hashable, Sendable {
     case text(String)
     case bytes([UInt8])
     case texts([String])
-    /// An array with the values of a column. Only parameters have this form.
+    /// An array, with the type of its elements. Only parameters have this form.
     case list(ColumnType, [PostgresValue])
 
     init(_ stored: StoredValue) {

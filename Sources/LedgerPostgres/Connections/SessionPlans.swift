@@ -3,11 +3,11 @@
 /// Planner settings of a session.
 ///
 /// A plan made for an empty table scans the whole table, and stays cached until statistics are gathered. In a
-/// fast-growing ledger, each look-up would then take time in proportion to the table. Every statement has an index, so
+/// fast-growing ledger, each look-up would then take time in proportion to the table. Every look-up has an index, so
 /// the planner is told to use indexes even for a table that seems small.
 enum SessionPlans {
-    /// The statement takes effect only in the server process whose number libpq received, and so not behind a pooler,
-    /// because a pooler would later give the session, with its settings, to other clients.
+    /// Behind a pooler the statement does nothing: it requires the server process whose number libpq received.
+    /// Otherwise the pooler would later hand the session, settings included, to other clients.
     ///
     /// Without sequential scans, the planner overestimates the cost of reading a whole table, such as `apps`. The high
     /// cost would make PostgreSQL compile the statement, which takes much longer than running it. Therefore `jit` is

@@ -8,7 +8,8 @@ struct LoadPlan {
     typealias Reader = (_ rows: PostgresRows, _ loaded: inout LoadedRecords) throws -> Void
 
     let scopes: ScopeNumbers
-    /// The known homes of documents, if Citus distributes the tables; otherwise `nil`.
+    /// The known homes of documents (see ``PurchaseLedger/Evidence/home``), if Citus distributes the tables; otherwise
+    /// `nil`.
     let homes: [Provenance: String]?
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []

@@ -36,7 +36,7 @@ enum Dependency: Hashable {
 /// here did not exist.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
-    /// The chains that may contain each transaction: only their records show which one does.
+    /// The chains that may contain each transaction: only the records of these chains show which chain does.
     var candidates: [TransactionKey: Set<ChainKey>] = [:]
     /// Customers by id. Every id of a customer has a row with the whole record.
     var customers: [CustomerID: Versioned<CustomerRecord>] = [:]

@@ -4,8 +4,8 @@ public import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-// The reads and writes of the storage outside decisions: scans, high-water marks, events, the clock, and the tables of
-// quarters.
+// What the storage reads and writes apart from a ledger decision: scans, high-water marks, events, the clock, and the
+// tables of quarters.
 
 extension PostgresLedgerStorage {
     public func chains(
@@ -96,7 +96,7 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Numbers all waiting events first.
+    /// Before the marks are read, numbers all events that still wait for a number.
     public func marks() async throws -> HighWaterMarks {
         try await translated {
             try await self.feed.number()
@@ -157,8 +157,8 @@ extension PostgresLedgerStorage {
 // MARK: - Events
 
 extension PostgresLedgerStorage {
-    /// Waits until a required synchronous standby has the events of the page. Otherwise a failover could lose events
-    /// that a follower has already read, and give their numbers to other events.
+    /// Waits until a required synchronous standby has the events of the page. Without the wait, a failover could lose
+    /// events that a client has already read, and reuse their numbers for other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -182,7 +182,7 @@ extension PostgresLedgerStorage {
 extension PostgresLedgerStorage {
     /// Adds the missing tables of quarters. An attempt fails silently if the role does not own the tables, if a
     /// concurrent server adds the same tables or holds a lock, or if the node is not Citus's coordinator. The next call
-    /// tries again, and until then ``condition`` names the missing tables.
+    /// tries again. Until then ``condition`` names the missing tables, at most two of them.
     public func prepare(at now: Timestamp) async {
         // After a failure the next call tries again.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))

@@ -19,7 +19,7 @@ extension PostgresLedgerStorage {
                 report.warnings.append(
                     "The database does not say which one it is: run quittance restore --new-epoch after each failover")
             }
-            // The database refuses the query if the role lacks the right. The report then has no identity.
+            // If the role may not read the identity, the database refuses the query, and the report has no identity.
             let identity = DatabaseIdentity.read(try? await self.requests.read(DatabaseIdentity.statement))?.identity
             report.identity = identity.map { "\($0) \(self.requests.pool.schema)" }
             return report
