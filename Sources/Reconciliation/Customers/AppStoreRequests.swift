@@ -5,8 +5,8 @@ public import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// Sends a backend's requests about its customers to the App Store. The signed documents in an answer are recorded.
-// After a change, the customer's history is read again.
+// Sends a backend's requests about its customers to the App Store. The signed documents in an answer are recorded,
+// except by `transactionIds(ofOrder:within:)`. After a change, the customer's history is read again.
 
 /// The transactions in the App Store's answers, which are now in the ledger.
 public struct FoundTransactions: Sendable {

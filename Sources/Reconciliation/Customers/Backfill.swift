@@ -13,7 +13,7 @@ public struct Backfill: Sendable {
     /// The number of concurrent histories. Eight suffice for 50 requests a second if an answer takes a seventh of a
     /// second.
     private static let width = 8
-    /// The maximum number of waits for the rate limit per history. Each wait takes up to an hour.
+    /// The maximum number of times that a history waits for the rate limit. Each wait takes up to an hour.
     private static let maxWaits = 3
     /// The number of histories in a row without an answer after which the backfill assumes an outage, and ends.
     static let maxFailures = 20
@@ -52,7 +52,7 @@ public struct Backfill: Sendable {
     public enum Outcome: Sendable {
         /// The ledger has the history, except for invalid documents.
         case taken(HistoryReport)
-        /// An earlier history had these transactions, so no request was made.
+        /// An earlier history had these transactions, so this line recorded no document.
         case covered
         /// The App Store did not answer, refused the question, or sent a document that may be valid later: a
         /// description of the error.

@@ -134,7 +134,7 @@ struct HistoryReading {
 struct HistoryIsBeingRead: Error {
     /// The number of the other reading.
     let reading: SeenTransactions.Reading
-    /// The report of this reading until the error.
+    /// The report of the reading that throws the error, up to then.
     let report: HistoryReport
 }
 

@@ -12,8 +12,8 @@ final class SeenTransactions: Sendable {
     /// The number of a reading of a history.
     typealias Reading = Int
 
-    /// The maximum number of transactions in memory, which take some 70 MB. At this number the memory is cleared. Each
-    /// cleared transaction then costs a request if a later line names it.
+    /// The maximum number of transactions in memory, which take some 70 MB. At this number all transactions are
+    /// forgotten. Each forgotten transaction then costs a request if a later line names it.
     private static let capacity = 500_000
 
     fileprivate struct State {
@@ -41,8 +41,8 @@ final class SeenTransactions: Sendable {
     /// Ends a reading.
     ///
     /// - Parameters:
-    ///   - error: The error that ended the reading early. Its transactions then count as unseen. `nil` after a complete
-    ///     reading.
+    ///   - error: The error that ended the reading early. The reading's transactions then count as unseen. `nil` after
+    ///     a complete reading.
     ///   - other: The reading of the same history that takes over the transactions. If the other reading has ended
     ///     meanwhile, the transactions count as unseen.
     func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {

@@ -20,8 +20,8 @@ extension Reconciler {
     ///
     /// - Parameter limit: The time limit. Requests begin in its first half, and each may take as long as the second
     ///   half.
-    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, and no job
-    ///   repeats it; `LedgerStorageError`.
+    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, which no job
+    ///   then repeats; `LedgerStorageError`.
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)

@@ -99,7 +99,7 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// The jobs of the app and environment that would fail too.
+    /// The jobs of the same app and environment that would fail in the same way.
     fileprivate var extent: JobFailure.Extent {
         switch code {
         case .credentials, .rateLimited: .all

@@ -27,8 +27,8 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
     public internal(set) var window = usualWindow
     /// The time of the last reading that reached the end of the history, by this server's clock; `nil` for never.
     public internal(set) var succeededAt: Timestamp?
-    /// The stretch before ``through`` that the App Store did not show, from the start of the first such part to the end
-    /// of the last; `nil` for none. The server requests the stretch again once a day until it is too old.
+    /// The stretch before ``through`` that the App Store did not show; `nil` for none. If there are several, from the
+    /// start of the first to the end of the last. The server requests the stretch again once a day until it is too old.
     public internal(set) var unread: HistoryStretch?
     /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
@@ -68,9 +68,9 @@ extension HistoryCursor {
     /// late, because Apple first sent them that late.
     static let lookBack = Duration.seconds(3 * 86_400)
 
-    /// If the App Store refuses a start date within this time as too far in the past, the refusal is not believed at
-    /// first, because no limit of Apple's is so short. If it is a mistake, or the answer of a server in Apple's place,
-    /// it costs a retry, but no notification is skipped.
+    /// If the App Store refuses a start date as too far in the past although it is less than this time ago, the refusal
+    /// is not believed at first, because no limit of Apple's is so short. A mistaken refusal, or the answer of a server
+    /// in Apple's place, then costs a retry, but no notification is skipped.
     static let certainPast = lookBack
     /// The number of consecutive refusals after which such a refusal is believed. Otherwise an unknown rule of Apple's
     /// could make the server repeat a request for ever.
@@ -138,7 +138,7 @@ extension HistoryCursor {
         lookedAgainAt = now
     }
 
-    /// Replaces the first re-read stretch by its rest.
+    /// Replaces the first stretch to re-read with its rest.
     mutating func replaceFirst(by rest: HistoryStretch?) {
         let stretches = [rest].compactMap(\.self) + (again ?? []).dropFirst()
         again = stretches.isEmpty ? nil : stretches
@@ -196,7 +196,7 @@ extension HistoryCursor {
             window = max(Self.minWindow, window / 2)
             return (stretch, nil)
         // Even the first page failed, so no pagination token can have expired. The error reveals nothing about this
-        // minute, which is read later.
+        // window, by now a minute long, which is read later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)

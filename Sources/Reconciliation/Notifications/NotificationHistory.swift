@@ -11,7 +11,7 @@ extension Reconciler {
     /// Reads the history up to now, window by window, and stores the cursor after each window. Notifications that
     /// arrive meanwhile are left to the next reading. Otherwise a window of some milliseconds would always remain.
     ///
-    /// Once a day, the last days are re-read afterwards. This re-reading is interrupted when the next reading is due.
+    /// After the new part, once a day, the last few days are read again, until the next reading is due.
     func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
@@ -39,7 +39,8 @@ extension Reconciler {
             if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals) }
             if let error { throw error }
             cursor.through = result.isRead ? request.endDate : rest?.start ?? stretch.end
-            // A later start date is stored only after the App Store has accepted it.
+            // If the App Store refuses the start date, a later one is tried. It is stored only once the App Store has
+            // accepted it, or if nothing is left to try.
             guard result.isRead || rest == nil else { continue }
             if let time = appStoreTime() { cursor.through = min(cursor.through, time) }
             if let unread = cursor.unread, unread != said { onUnread(job.next(at: now(), unread.sentence)) }
@@ -81,8 +82,8 @@ extension Reconciler {
         }
     }
 
-    /// Stores the window's length and the number of refusals after a refusal. The position stays until the App Store
-    /// has accepted a later start date.
+    /// After a refusal, stores the window's length and the number of refusals so far. The position stays until the App
+    /// Store has accepted a later start date.
     private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
         var stored = HistoryCursor(of: job)
         stored.window = window
@@ -118,7 +119,7 @@ extension Reconciler {
     private static let suspiciousCount = 20
 }
 
-/// The error for a page without a valid document: a sentence.
+/// The error for a full page without a valid document. Its description is a sentence.
 struct UnusablePage: Error, CustomStringConvertible {
     let description: String
 }

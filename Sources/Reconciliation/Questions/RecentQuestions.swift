@@ -15,8 +15,8 @@ final class RecentQuestions: Sendable {
 
     private let times = Mutex<[ChainKey: Timestamp]>([:])
 
-    /// - Parameter lifetime: The time for which a question is recent. Within the default, the App Store's answer hardly
-    ///   changes.
+    /// - Parameter lifetime: The time for which a question is recent. Within the default of 30 seconds, the App Store's
+    ///   answer hardly changes.
     init(lifetime: Duration = .seconds(30)) {
         self.lifetime = lifetime
     }
