@@ -54,8 +54,8 @@ public enum SQLiteLedgerBackup {
         }
     }
 
-    /// Checks a copy as ``SQLiteLedgerStorage/faults()`` does, and compares its number of documents. `Ledger.check`
-    /// verifies the signatures.
+    /// Checks a copy as ``SQLiteLedgerStorage/faults()`` does, and compares its number of documents with `documents`.
+    /// The signatures are left to `Ledger.check`.
     ///
     /// - Returns: A sentence per fault.
     /// - Throws: `LedgerStorageError` if the copy cannot be opened.

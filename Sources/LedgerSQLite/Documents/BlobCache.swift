@@ -2,8 +2,9 @@
 
 import AppStoreModel
 
-/// The row numbers of the blobs added last. A notification and its inner tokens have the same header, and the tokens
-/// are stored before the notification. The cache avoids hashing, looking up and decoding these blobs a second time.
+/// The row numbers of the blobs added last: documents, or parts that documents share. A notification and its inner
+/// tokens have the same header, and the tokens are stored before the notification. The cache avoids hashing, looking up
+/// and decoding these blobs a second time.
 struct BlobCache: Sendable {
     private static let limit = 8
 

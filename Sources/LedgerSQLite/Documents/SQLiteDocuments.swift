@@ -87,9 +87,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Reads the table from its end. An index of kinds would cost an additional page write per document. The outer
-    /// query has no ORDER BY, because SQLite would then read and sort all rows of the inner query before the first is
-    /// returned.
+    /// Reads the table from its end. An index of kinds would cost an additional page write per document. With an ORDER
+    /// BY in the outer query, SQLite would read and sort all rows of the inner query before it returned the first.
     private func newest(
         of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
     ) throws -> [StoredDocument] {

@@ -13,7 +13,8 @@ struct LedgerLog {
     private let ledger: String
     private var log: String { ledger + "-wal" }
 
-    /// The maximum number of copies. The first copies are kept, because they hold the most. A log has about 64 MiB.
+    /// The maximum number of copies. The first copies are kept, because they hold the most of the lost transactions. A
+    /// log has about 64 MiB.
     private static let maxCopies = 3
 
     init(ofLedger path: String) {

@@ -15,7 +15,7 @@ enum LogCondition: Hashable, Sendable {
     case damaged(LogDamage)
 }
 
-/// The position of the damage in a log, and the number of transactions behind the damage.
+/// The position of the damage in a log, and the number of transactions from the damage on.
 struct LogDamage: Hashable, Sendable {
     /// The index of the first frame SQLite does not accept, from 0 on; `nil` if the header is damaged.
     var frame: Int?

@@ -2,19 +2,21 @@
 
 /// Reads the frames of a log in order. SQLite's recovery ends at the first bad frame, but this reading continues.
 ///
-/// Behind the first bad frame, the checksum from the beginning of the log proves nothing. A later frame is genuine if
-/// it has the log's salts and continues the stored checksum of the previous frame. If the previous frame ends a
-/// transaction, the genuine frame begins a later transaction, so the earlier transaction must have been flushed before.
+/// After the first bad frame, the running checksum, computed from the start of the log, proves nothing. A later frame
+/// is genuine if it has the log's salts and continues the stored checksum of the previous frame. If the previous frame
+/// ends a transaction, a genuine frame begins the next one. SQLite had then already flushed the transaction that ended,
+/// so the log is damaged, not merely interrupted.
 struct LogFrames {
     private let header: LogHeader
     private var count = 0
     /// The stored checksum of the last frame.
     private var stored: LogChecksum
-    /// Whether the last frame is genuine and ends a transaction. True at first, because no transaction is incomplete.
+    /// Whether the last frame ends a transaction. Only genuine frames count, and the first bad frame if its content
+    /// shows such an end. True at first, because no transaction is incomplete.
     private var isCommitted = true
     /// The size of the database after the last commit before the first bad frame; `nil` if there was no commit.
     private var databaseSize: UInt32?
-    /// The number of frames since the last commit.
+    /// The number of frames since the last commit, up to the first bad frame.
     private var framesSinceCommit: UInt32 = 0
     private var firstBad: BadFrame?
 
@@ -74,8 +76,9 @@ struct LogFrames {
         if hasChecksum { return frame.databaseSize > 0 }
         let isStored = frame.salts == header.salts && frame.databaseSize > 0
         guard let size = frame.databaseSizeThatFits(after: stored), (size > 0) != isStored else { return isStored }
-        // Either the size is damaged, or a high bit of the page: the checksum is too weak to distinguish the cases. A
-        // database grows at most by the pages of a transaction, and does not shrink.
+        // Either the size field is damaged, or a high bit in the page's content. The checksum is too weak to tell
+        // which. The size that fits is believed only if the transaction can have led to it: the database grows at most
+        // by the transaction's pages, and does not shrink.
         guard size > 0, let databaseSize else { return false }
         return size >= databaseSize && size - databaseSize <= framesSinceCommit
     }

@@ -9,8 +9,8 @@ import Synchronization
 final class LogKeeper: Sendable {
     private let schedule = Mutex(LogSchedule())
 
-    /// How long a try waits for reads that need the log, in milliseconds. Writes wait meanwhile, so the time is long
-    /// enough for reads, which take a few milliseconds, but not for a copy of the whole ledger.
+    /// How long a checkpoint waits for reads that need the log, in milliseconds. Writes wait meanwhile, so the time is
+    /// long enough for reads, which take a few milliseconds, but not for a copy of the whole ledger.
     static let timeout: Int32 = 100
 
     /// Notes that customers or events are being erased.
@@ -50,7 +50,8 @@ struct LogSchedule: Sendable {
     /// the move itself.
     static let maxTicksAfterErasure = 50
 
-    /// The number of ticks to wait after a reader prevented a try: a copy of the ledger takes longer than a tick.
+    /// The number of ticks to wait after a reader prevented a checkpoint: a copy of the ledger takes longer than a
+    /// tick.
     static let ticksAfterFailure = 10
 
     private var isAsked = false
@@ -77,7 +78,7 @@ struct LogSchedule: Sendable {
         return pause == 0 && (commits == 0 || ticksSinceErasure ?? 0 >= Self.maxTicksAfterErasure)
     }
 
-    /// Notes the outcome of a try.
+    /// Notes the outcome of a checkpoint.
     ///
     /// - Parameter isEmpty: Whether the log is empty, or a further try is useless until the next commit.
     /// - Returns: Whether ticks continue.

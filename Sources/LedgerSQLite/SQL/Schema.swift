@@ -53,8 +53,8 @@ enum Schema {
 
     /// The highest number that cursors of an app may have, in a query of `apps`.
     ///
-    /// If all apps shared one sequence, a cursor may have a higher number than the app's last event. Such a cursor must
-    /// stay valid, and the app's next event must get a higher number than the cursor.
+    /// In a ledger copied from PostgreSQL, a cursor may have a higher number than the app's last event. Such a cursor
+    /// must stay valid, and the app's next event must get a higher number than the cursor.
     static let lastEvent = """
         max(erasedEvents, (SELECT max(sharedSequence) FROM apps),
             coalesce((SELECT max(sequence) FROM events WHERE app = apps.id), 0))

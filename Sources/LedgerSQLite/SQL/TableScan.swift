@@ -9,7 +9,7 @@ import PurchaseLedger
 struct TableScan<Item: Sendable> {
     typealias Row = (number: Int64, item: Item)
 
-    /// The maximum number of single lookups: more than the number of rows in a page of the file.
+    /// The maximum number of single lookups: more than the number of rows in a page of the file (not of the scan).
     private static var lookups: Int64 { 1000 }
 
     private let rows: (_ after: Int64, _ limit: Int) throws -> [Row]
