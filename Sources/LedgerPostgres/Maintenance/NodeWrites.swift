@@ -89,7 +89,8 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     /// Waits until the synchronous standbys of some nodes have the loaded records. The confirmation is valid only in
-    /// the connection pool's epoch of the load, because after a failover the new primary may lack the records.
+    /// the epoch of the connection pool in which the records were loaded, because after a failover the new primary may
+    /// lack the records.
     ///
     /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision, or a server that
     /// receives the same document again, sees the changes and has nothing left to write, although a standby may lack

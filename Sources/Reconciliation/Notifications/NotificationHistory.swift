@@ -11,7 +11,7 @@ extension Reconciler {
     /// Reads the history up to now, window by window, and stores the cursor after each window. Notifications that
     /// arrive meanwhile are left to the next reading. Otherwise a window of some milliseconds would always remain.
     ///
-    /// After the new part, once a day, the last few days are read again, until the next reading is due.
+    /// After these windows, once a day, the last few days are read again, until the next reading is due.
     func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
