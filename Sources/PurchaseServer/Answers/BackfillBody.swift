@@ -4,7 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import Reconciliation
 
-/// The JSON of a customer's history as far as the server has read it.
+/// The JSON of the result of a backfill: of a whole history, or of the job that reads the rest of the history.
 struct BackfillBody: Encodable, Sendable {
     /// Whether the whole history is in the ledger.
     var complete: Bool

@@ -19,7 +19,7 @@ struct CountedHoldings {
     }
 
     /// An entitlement per name, in order of the names. If several environments have an active entitlement of the same
-    /// name, the first environment counts.
+    /// name, the entitlement of the first environment is included.
     var entitlements: [(entitlement: Entitlement, environment: Environment)] {
         var first: [String: (Entitlement, Environment)] = [:]
         for (environment, holdings) in counted {

@@ -38,8 +38,8 @@ struct CustomerBody: Encodable, Sendable {
 
     /// - Parameters:
     ///   - answers: The customer by environment; empty if the ledger does not know the customer.
-    ///   - role: The role of the API key. A client key gets neither the customer's other ids and consent nor the
-    ///     `evidence` of purchases.
+    ///   - role: The role of the API key. A client key gets neither the customer's other ids, nor the consent, nor the
+    ///     `evidence` and `claimants` of purchases.
     init(
         _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], _ rule: EnvironmentRule, of bundleId: String,
         at now: Timestamp, for role: APIKey.Role
@@ -193,8 +193,8 @@ struct SubmissionBody: Encodable, Sendable {
     var keptByOthers: [String]
     /// The purchases in `keptByOthers` that moved too often: further claims to them are refused for now.
     var tooManyClaims: [RefusedClaim]
-    /// The number of customers that presented a submitted purchase; absent if no submitted purchase had several. The
-    /// greatest number counts if several purchases had; see ``PurchaseStanding/claimants``. For a server key only.
+    /// The number of customers that presented the submitted purchase, if greater than one; of several submitted
+    /// purchases, the greatest number. For a server key only. See ``PurchaseStanding/claimants``.
     var claimants: Int?
     /// The customer after the submission.
     var customer: CustomerBody

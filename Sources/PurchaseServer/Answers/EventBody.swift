@@ -52,8 +52,8 @@ struct EventBody: Encodable, Sendable {
     }
 
     /// A stored body as a JSON object without white space around its braces. The result is empty if the body is not a
-    /// JSON object, or repeats a member of ``EventBody``. A parser may reject a page with a duplicate name, and its
-    /// client could then read no later event.
+    /// JSON object, or repeats a member of ``EventBody``. Otherwise the client's parser might reject the whole page
+    /// because of a duplicate name, and the client could read no later event.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let json = JSONValue(readable: body), let members = json.members else { return [] }
         guard members.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }

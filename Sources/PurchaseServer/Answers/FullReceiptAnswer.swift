@@ -33,7 +33,7 @@ struct FullReceiptAnswer: Sendable {
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
     }
 
-    /// The reason to make the answer again: a newer receipt has purchases of further chains, whose rows were not
+    /// The reason to make the answer again: a newer receipt has purchases of further chains. Their rows were not
     /// counted when memory was reserved for the answer.
     struct Uncounted: Error {
         var chains: Set<ChainKey>
@@ -41,13 +41,14 @@ struct FullReceiptAnswer: Sendable {
 
     /// Adds `latest_receipt_info`, `pending_renewal_info` and `latest_receipt`.
     ///
-    /// The rows are made from facts, so that the server must read only few documents: the newest receipt, and the
-    /// newest renewal info of each subscription. The renewal info is read because facts lack its product and its offer,
-    /// and do not record whether it mentions billing retry.
+    /// The rows are made from facts. The server therefore reads only few documents: the newest receipt, and the newest
+    /// renewal info of each subscription. The renewal info is read because the facts have neither its product nor its
+    /// offer, nor whether it mentions billing retry.
     ///
     /// - Parameters:
     ///   - latestOnly: Whether to add only the newest transaction of each subscription (`exclude-old-transactions`).
-    ///   - counted: The chains of a newer receipt whose rows were counted; empty on the first attempt.
+    ///   - counted: The further chains of a newer receipt, counted when memory was reserved; empty on the first
+    ///     attempt.
     /// - Throws: ``LedgerStorageError``, or ``VerifyReceiptStatus``, `accountNotFound`, if the operator refuses a
     ///   purchase that only a newer receipt has.
     func complete(
@@ -90,7 +91,7 @@ extension Chain {
     /// For each transaction, the newest receipt that has it.
     fileprivate var receipts: [Provenance] { transactions.values.compactMap(\.receipt?.provenance) }
 
-    /// The chain's key, and its keys before it was migrated.
+    /// The chain's key, and the keys of the chains that were migrated to it.
     fileprivate var names: Set<ChainKey> { Set(predecessors.map { ChainKey($0, in: key.scope) } + [key]) }
 }
 

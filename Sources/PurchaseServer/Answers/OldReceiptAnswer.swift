@@ -14,8 +14,7 @@ struct OldReceiptAnswer: Sendable {
     let receipt: VerifiedTransactionReceipt
     let environment: Environment
 
-    /// Whether the receipt is for an auto-renewable subscription: among old receipts, only those of such subscriptions
-    /// have an expiry date.
+    /// Whether the receipt is for an auto-renewable subscription. No other old receipts have an expiry date.
     var isSubscription: Bool { receipt.payload.expiresDate != nil }
 
     /// - Throws: ``VerifyReceiptStatus``: `sandboxReceipt` or `productionReceipt` if the ledger knows the transaction
@@ -32,7 +31,7 @@ struct OldReceiptAnswer: Sendable {
         return response(chain, catalogue, at: now)
     }
 
-    /// The approximate number of statements that the answer loads.
+    /// The approximate number of transaction statements that the ledger must load for the answer.
     func rows(in ledger: Ledger) async throws -> Int {
         guard let transactionId = receipt.payload.transactionId else { return 0 }
         let scopes = [Environment.production, .sandbox].map { LedgerScope(bundleId: receipt.bundleId, environment: $0) }

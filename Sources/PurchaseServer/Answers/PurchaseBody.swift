@@ -9,8 +9,8 @@ struct PurchaseStanding: Sendable {
     var environment: Environment
     /// True if the configuration refuses the purchase, otherwise `nil`.
     var refused: Bool?
-    /// The number of customers that presented the purchase: the first, and those of the last 30 days, at most 16. `nil`
-    /// if at most one customer did, or if the answer omits the number.
+    /// The number of customers that presented the purchase: the first customer, and the customers of the last 30 days,
+    /// at most 16. `nil` if at most one customer presented the purchase, or if the answer omits the number.
     var claimants: Int?
 
     init(isRefused: Bool, in environment: Environment) {

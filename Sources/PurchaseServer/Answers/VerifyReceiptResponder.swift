@@ -12,7 +12,7 @@ import ReceiptCoding
 /// Answers verifyReceipt requests for one environment: from the receipt, and from the ledger if there is one.
 ///
 /// Like Apple's endpoint, the responder accepts receipts of any app, and the caller compares `bundle_id`. The ledger
-/// records only the receipts of its own apps, and only their responses contain data from the ledger.
+/// records only the receipts of its own apps, and only the responses to these receipts contain data from the ledger.
 struct VerifyReceiptResponder: Sendable {
     private let environment: AppStoreModel.Environment
     private let service: LedgerService?

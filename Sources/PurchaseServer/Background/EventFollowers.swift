@@ -5,10 +5,11 @@ import Synchronization
 
 /// The requests that wait for an app's next event.
 ///
-/// A commit of this server wakes the followers of its app at once. The events of other servers and of commands are found
-/// by a search per second for all followers of an app. Followers at the same cursor share each search and its page.
+/// A commit of this server wakes the followers of its app at once. The events of other servers and of commands are
+/// found by a search per second at each cursor where followers wait. Followers at the same cursor share the search and
+/// its page.
 final class EventFollowers: Sendable {
-    /// The time between two searches without a commit of this server.
+    /// The time between two searches at a cursor, if no commit of this server causes an earlier search.
     private static let interval = Duration.seconds(1)
 
     private let state = Mutex(State())
@@ -36,7 +37,7 @@ final class EventFollowers: Sendable {
 
         /// The value of ``App/commits`` at the start of the search.
         fileprivate var commits: Int
-        /// The time until the search is repeated without a commit.
+        /// The time until the search is repeated even without a commit.
         fileprivate var rest: Interval
         fileprivate var page: Task<EventPage, any Error>
     }
@@ -60,8 +61,8 @@ final class EventFollowers: Sendable {
     ///   - search: Reads the events of the app after a cursor.
     ///   - select: Returns the part of a page that ends the wait. If the part has no events, the wait continues at its
     ///     `next`.
-    /// - Returns: The selected events; a page without events at the end of the wait, or if the task was cancelled; `nil`
-    ///   if too many requests wait.
+    /// - Returns: The selected events; a page without events at the end of the wait, or if the task was cancelled;
+    ///   `nil` if too many requests wait.
     func page(
         of bundleId: String, after cursor: EventCursor, within time: Duration, limit: Int,
         clock: any Clock<Duration>, search: @escaping Search.Read, _ select: (EventPage) -> EventPage
@@ -105,7 +106,7 @@ extension EventFollowers {
 
     private func commits(of bundleId: String) -> Int { state.withLock { $0.apps[bundleId]?.commits ?? 0 } }
 
-    /// Waits for a commit after the first `commits`, or for a time.
+    /// Waits until the app has had more than `commits` commits with events, at most for `time`.
     ///
     /// - Returns: False if the task was cancelled during the wait.
     private func isWoken(

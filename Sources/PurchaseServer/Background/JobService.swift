@@ -16,8 +16,8 @@ package struct JobService: Service {
     /// The time between two searches for jobs postponed by a fast clock.
     private static let pullBackInterval = Duration.seconds(3600)
 
-    /// If the clock is set back by more than this, the search begins at once. A clock that was fast by less has
-    /// postponed no job for long.
+    /// If the clock is set back by more than this duration, the search for postponed jobs begins at once. A clock that
+    /// was fast by less has postponed no job for long.
     private static let clockStep = Duration.seconds(60)
 
     /// The most chains in one commit.

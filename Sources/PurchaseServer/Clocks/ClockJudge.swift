@@ -4,8 +4,8 @@ public import AppStoreModel
 package import PurchaseLedger
 import Synchronization
 
-/// Judges whether the wall clock may be fast, to protect irreversible actions. One is the erasure of old events. The
-/// other is the dating of tombstones: documents signed before the tombstone of an erased purchase no longer count, so a
+/// Judges whether the wall clock may be fast, to protect two irreversible actions: the erasure of old events, and the
+/// dating of tombstones. Documents signed before the date of an erased purchase's tombstone no longer count, so a
 /// tombstone with a date in the future would suppress later documents too.
 ///
 /// A machine's clock can be hours fast after a boot, or after a virtual machine resumes. Changes that a fast clock
@@ -41,11 +41,11 @@ public final class ClockJudge: Sendable {
         var doubt: Doubt?
         /// Whether a document or a different clock has confirmed the clock.
         var isShown = false
-        /// The wall clock's time when it was last known or assumed to be correct, and the time since then by the
-        /// monotonic clock.
+        /// The wall clock's time at the moment at which it was last known or assumed to be correct, and the duration
+        /// since then by the monotonic clock.
         var start: Timestamp
         var age: @Sendable () -> Duration
-        /// The last time from the App Store's clock, and the time since then.
+        /// The time in the App Store's last answer with a time, and the duration since then.
         var shown: (time: Timestamp, age: @Sendable () -> Duration)?
     }
 
@@ -73,8 +73,7 @@ extension ClockJudge {
     /// wrong when the server started.
     package var isConfirmed: Bool { judged { $0.doubt == nil && ($0.isShown || $0.age() >= Self.silence) } }
 
-    /// The time as computed from the last time of the App Store's clock; `nil` if no answer of the App Store had a
-    /// time.
+    /// The present time, computed from the App Store's last answer with a time; `nil` if there was no such answer.
     package var appStoreTime: Timestamp? {
         state.withLock { state in state.shown.map { $0.time.advanced(by: $0.age()) } }
     }
