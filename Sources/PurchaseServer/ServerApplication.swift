@@ -23,7 +23,7 @@ public struct ServerApplication: Sendable {
     /// Returns the current time.
     public var now: @Sendable () -> Timestamp
 
-    /// Returns the time of the machine, if ``now`` is a simulator's.
+    /// Returns the time of the machine even if ``now`` returns a simulator's time. `nil` stands for ``now``.
     public var wall: (@Sendable () -> Timestamp)?
 
     /// Measures intervals and durations. Only the deadlines of connections use the clock of their event loop.

@@ -176,8 +176,8 @@ extension ConfigurationMember {
         return ConfigurationError(text, offset: offset, (reference.isEmpty ? "" : reference + ": ") + message)
     }
 
-    /// The offset of an item of an array or object: of the first array or object that begins at `start` or later. The
-    /// text is valid JSON, so counting the brackets and commas outside strings is enough.
+    /// The offset of an item in the first array or object that begins at `start` or later. The text is valid JSON, so
+    /// counting the brackets and commas outside strings is enough.
     private func offset(ofItem index: Int, from start: Int) -> Int {
         var depth = 0
         var rest = index

@@ -12,7 +12,7 @@ public struct ServerBounds: Sendable {
     /// ``trustedProxies`` are exempt.
     public var connectionsPerPeer = 100
     /// The maximum number of requests that wait for the next event (`GET /v1/events?wait=`). A waiting request is a
-    /// connection of some kilobytes, and each app with waiting requests costs a search per second.
+    /// connection of some kilobytes, and each cursor at which requests wait costs a search per second.
     public var followers = 200
     /// The trusted proxies. The bounds per client do not apply to a proxy itself, whose `X-Forwarded-For` field names
     /// the actual client. Loopback is always trusted.
@@ -48,7 +48,7 @@ public struct ServerBounds: Sendable {
     /// The longest duration of a shutdown: as long as a running request may take, and 5 seconds for all other tasks.
     package var shutdown: Duration { requestTimeout + .seconds(5) }
 
-    /// The longest wait for an event. The response then has five seconds of the request timeout.
+    /// The longest wait for an event. The last five seconds of the request timeout are left for the response.
     package var maxWait: Duration { max(.zero, requestTimeout - .seconds(5)) }
 
     /// The maximum number of bytes of a short body or response. Short bodies and responses do not count toward the
@@ -97,7 +97,7 @@ public struct ServerBounds: Sendable {
 }
 
 extension ServerBounds {
-    /// The bounds of the port for health. One monitor may use all of its connections.
+    /// The bounds of the port for health. A single monitor may use all connections of the port.
     var ofHealth: ServerBounds {
         var bounds = self
         bounds.connections = Self.healthConnections

@@ -329,8 +329,8 @@ extension ServerConfiguration {
     package var keyWarnings: [String] { apps.compactMap { $0.inAppPurchaseKey?.nameWarning } }
 
     /// Checks that a server with a simulator's roots trusts no other roots. Documents of a simulator must not count
-    /// beside Apple's. For the same reason only such a server takes the simulator's time: a wrong time could make
-    /// expired certificates and subscriptions valid.
+    /// beside Apple's. Only such a server may take the simulator's time, because a wrong time could make expired
+    /// certificates and subscriptions valid.
     ///
     /// - Parameter trusted: The roots from ``roots``, with Apple's roots if the server also trusts them.
     /// - Throws: ``ConfigurationError`` if the server trusts a simulator's root beside other roots, or if

@@ -18,7 +18,7 @@ final class FullServer: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Self.response)), promise: nil)
         context.close(mode: .output, promise: nil)
         // The connection stays open for a moment, so that the client can read the response before a reset. The server
-        // does the same after each response to an unread body.
+        // does the same after each response to a request whose body is unread.
         closing = context.eventLoop.assumeIsolated().scheduleTask(in: TimeAmount(ServerBounds.closingTime)) {
             context.close(promise: nil)
         }

@@ -3,8 +3,8 @@
 package import NIOCore
 import Synchronization
 
-/// Handles long bodies and long answers by fair queueing. The number handled at once is one less than the number of
-/// cores, but at least one. Their threads are not the threads of connections.
+/// Handles long bodies and long answers by fair queueing, on threads that are not the threads of connections. The
+/// number handled at the same time is one less than the number of cores, but at least one.
 ///
 /// The bodies run in the order in which they would finish if all shared the threads equally. A receipt therefore
 /// overtakes much longer bodies, and no body starves. All bodies of a client together get the share of one body.
@@ -31,7 +31,7 @@ package final class LongBodyQueue: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - threads: The maximum number of bodies handled at once.
+    ///   - threads: The maximum number of bodies handled at the same time.
     ///   - limit: The maximum number of waiting bodies.
     package init(threads: Int = max(1, System.coreCount - 1), limit: Int = ServerBounds.waitingBodies) {
         self.threads = threads

@@ -81,8 +81,8 @@ final class RequestRules: ChannelInboundHandler {
         } else {
             head.uri = Self.routed(head.uri)
         }
-        // The server ignores a request to upgrade (RFC 9110 section 7.8). The connection must end after it, because the
-        // parser stops there.
+        // The server ignores a request to upgrade (RFC 9110 section 7.8). The connection must end after such a request,
+        // because the parser reads no further request.
         if !head.isKeepAlive || head.version != .http1_1 || head.headers.contains(name: "upgrade") {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
         }

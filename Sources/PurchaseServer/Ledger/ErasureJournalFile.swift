@@ -79,8 +79,8 @@ private final class OpenFile: Sendable {
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose another erasureJournal")
         }
-        // `open` applies the umask, and does not change the mode of an existing file. This call sets the mode in both
-        // cases.
+        // `open` applies the umask to the mode of a new file, and does not change the mode of an existing file. This
+        // call sets the mode in both cases.
         fchmod(descriptor, 0o600)
         guard flock(descriptor, LOCK_EX | LOCK_NB) != 0 else { return }
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
@@ -170,7 +170,7 @@ package struct ErasureSection: Hashable, Sendable {
         }
     }
 
-    /// The text of a file with the lines of both files.
+    /// The text of a file with the journals of both texts. A journal that both texts have gets the lines of both.
     ///
     /// - Parameter text: The text whose last journal remains the last journal of the result.
     package static func merge(_ other: String, into text: String) -> String {

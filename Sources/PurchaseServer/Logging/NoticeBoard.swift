@@ -43,7 +43,7 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// Takes the due notices, each with the number of its documents since its last line.
+    /// Takes the due notices, each with the number of its occurrences since its last log line.
     package func takeDue(at now: Timestamp) -> [(notice: Notice, count: Int)] {
         state.withLock { state in
             // A notice without a new occurrence within the interval is removed.
@@ -58,8 +58,8 @@ package final class NoticeBoard: Sendable {
         }
     }
 
-    /// The notices that this process logged in the last 30 days. They include notices of answers to clients, which the
-    /// ledger does not store.
+    /// The notices that this process logged in the last 30 days. They include notices of answers to clients; the ledger
+    /// stores only notices of documents.
     func logged(at now: Timestamp) -> [Notice] {
         state.withLock { state in
             state.logged = state.logged.filter { now < $1.advanced(by: Notice.lifetime) }
@@ -70,7 +70,7 @@ package final class NoticeBoard: Sendable {
     /// The current notices, as sentences for the operator; `nil` if there are none.
     var concern: String? { state.withLock { $0.concern } }
 
-    /// Replaces the sentence.
+    /// Replaces the sentences of ``concern``.
     ///
     /// - Parameter notices: All notices of the last 30 days that still hold.
     func show(_ notices: [Notice]) {
@@ -111,7 +111,8 @@ extension Notice {
     /// The subject and its environment, for people.
     fileprivate var name: String { "\(publicSubject) (\(scope.environment.rawValue))" }
 
-    /// The product id, or the original transaction id as Apple's documents have it, without the ledger's suffix.
+    /// The product id, or the original transaction id as Apple's documents have it: without the `@` and the time that
+    /// the ledger appends to it in Xcode and LocalTesting.
     private var publicSubject: String {
         kind == .contestedPurchase ? ChainKey(subject, in: scope).originalTransactionId : subject
     }
@@ -126,7 +127,7 @@ extension Notice {
 
     /// The fields of the log line.
     ///
-    /// - Parameter count: The number of documents with the notice since the last line.
+    /// - Parameter count: The number of the notice's occurrences since its last log line.
     func metadata(_ count: Int) -> Logger.Metadata {
         [
             kind == .unknownProduct ? "productId" : "originalTransactionId": .string(publicSubject),

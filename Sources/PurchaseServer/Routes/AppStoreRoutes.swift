@@ -116,8 +116,8 @@ extension Refusal {
 
 // MARK: - Bodies in Apple's form, from a backend
 
-/// A body for the App Store. Members unknown to Apple's type are refused, because a misspelt member would be missing
-/// from the request.
+/// A body for the App Store. A body with a member unknown to Apple's type is refused: the member may be misspelt, and
+/// the request would lack the intended member.
 private protocol AskedBody: Decodable {
     var unknownMembers: UnknownMembers { get }
 }

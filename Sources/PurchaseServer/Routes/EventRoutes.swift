@@ -110,7 +110,7 @@ struct EventFilter: Sendable {
     /// The kinds; `nil` for all kinds.
     private var kinds: Set<String>?
     private var environment: RequestedEnvironment = .unnamed
-    /// The first id of the customer; `nil` for all customers.
+    /// The first of the customer's ids, as in ``EventPage/customerIds``; `nil` for all customers.
     private var customer: String?
 
     init(_ request: AuthenticatedRequest) async throws {
@@ -130,11 +130,11 @@ struct EventFilter: Sendable {
         return kinds
     }
 
-    /// Whether the filter lets all events through.
+    /// Whether the request has no filter.
     var isEmpty: Bool { kinds == nil && environment == .unnamed && customer == nil }
 
-    /// The first events of a page that the filter lets through. The following page begins after these events, or after
-    /// the page.
+    /// The first events of a page that the filter lets through. The answer's next page begins after these events if the
+    /// rest of the page also has matches, otherwise after the page.
     func matches(in page: EventPage, limit: Int) -> EventPage {
         let matches = page.events.filter { includes($0, in: page) }
         let events = Array(matches.prefix(limit))

@@ -29,7 +29,7 @@ struct PurchaseRoutes: Sendable {
         ]
     }
 
-    /// A subscription with its newest periods, or with the periods before the last page.
+    /// A subscription with its newest periods or, with a cursor, the periods before the page that gave the cursor.
     private func subscription(_ request: AuthenticatedRequest) async throws -> Answer<SubscriptionHistoryBody>? {
         let id = try request.parameter("id")
         let keys = request.scopes.map { ChainKey(id, in: $0) }

@@ -39,8 +39,8 @@ struct EnvironmentRule: Sendable {
     /// The normalized ids of the customers whose sandbox purchases count with ``SandboxAccess/listed``.
     let sandboxCustomers: Set<String>
 
-    /// The environments to load. These are all environments that may count, and also others, because the answer names
-    /// those in which the customer has entitlements that do not count.
+    /// The environments to load: all environments that may count, and others, because the answer also names the
+    /// environments that do not count but in which the customer has entitlements.
     var loaded: Set<Environment> {
         switch requested {
         case .unnamed: configured.union(RequestedEnvironment.appStore)

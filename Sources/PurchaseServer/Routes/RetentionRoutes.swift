@@ -13,8 +13,9 @@ struct RetentionRoutes: Sendable {
     /// the queue. A genuine request has some 5 KB.
     private static let bodyLimit = 64 << 10
 
-    /// The longest time for verification. The App Store waits 700 ms, and then shows its own default message.
-    /// Verification gets less than half of this time, and the rest is for the network and the signature.
+    /// The longest time for verification. The App Store waits 700 ms, and then shows the default message that was set
+    /// through its API, if there is one. Verification gets less than half of these 700 ms, and the rest is for the
+    /// network and the signature.
     private static let deadline = Duration.milliseconds(300)
 
     /// The greatest difference between a request's signing date and now for which the server signs an offer. The App
@@ -57,7 +58,8 @@ struct RetentionRoutes: Sendable {
     /// Answers `{"signedPayload": …}`.
     ///
     /// - Throws: ``VerificationError`` if the request is not genuine, or not for an app and environment of this server;
-    ///   ``Refusal`` if there is no message. The App Store then shows its own default message.
+    ///   ``Refusal`` if there is no message. After either error, the App Store shows the default message that was set
+    ///   through its API, if there is one.
     private func answer(to body: [UInt8]) async throws -> RealtimeResponseBody {
         let payload = try Refusal.signedPayload(in: body)
         switch await verified(payload) {
@@ -153,9 +155,9 @@ struct RetentionRoutes: Sendable {
 }
 
 extension Refusal {
-    /// The refusal of a request for which the configuration has no message. Apple documents no answer for this case.
-    /// After any failure, however, the App Store shows the default message that was set through its API, if there is
-    /// one.
+    /// The refusal of a request for which the configuration has no message. Apple documents no answer for this case. It
+    /// is therefore treated like a failure, after which the App Store shows the default message that was set through
+    /// its API, if there is one.
     fileprivate static let noRetentionMessage = Refusal(
         .noRetentionMessage, "The configuration has no message for this request.")
 }
