@@ -58,7 +58,7 @@ struct Backup: ParsableCommand {
             let faults = try SQLiteLedgerBackup.faults(copy.path, documents: documents)
             guard faults.isEmpty else { throw failure(faults) }
             // The journal is installed before the ledger's copy. Otherwise an interruption could leave a backup without
-            // its journal, and its restoration would bring deleted customers back.
+            // its journal, and a restore of this backup would bring deleted customers back.
             try copyErasures(composition.erasureJournalPath)
             try copy.install(as: target, replacing: force)
             try Terminal.print("\(counted(documents, "document")) copied to \(target) and verified.")

@@ -83,8 +83,8 @@ struct Copy: AsyncParsableCommand {
 }
 
 extension LedgerLocation {
-    /// Whether both locations are the same file, even by different paths. Two different addresses of one database are
-    /// detected only once both are open.
+    /// Whether both locations are the same file, even by different paths. Whether two different addresses lead to the
+    /// same database is known only once both databases are open.
     fileprivate func isSameFile(as other: LedgerLocation) -> Bool {
         guard case .sqlite(let path) = self, case .sqlite(let otherPath) = other else { return self == other }
         let files = [path, otherPath].map { URL(fileURLWithPath: $0).resolvingSymlinksInPath().path }

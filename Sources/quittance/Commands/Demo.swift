@@ -89,8 +89,7 @@ struct Demo: AsyncParsableCommand {
         let isTemporary = kept == nil
         let removeFiles: @Sendable () -> Void = {
             guard isTemporary else { return }
-            // If a second signal ends the server, it may still add a file during the removal, so the removal is
-            // repeated.
+            // After a second signal, the server may still add a file during the removal, so the removal is repeated.
             for _ in 0..<Self.removals where FileManager.default.fileExists(atPath: folder) {
                 // If the folder stays nevertheless, it is among the system's temporary files.
                 try? FileManager.default.removeItem(atPath: folder)
@@ -99,7 +98,7 @@ struct Demo: AsyncParsableCommand {
         defer { removeFiles() }
         let party = DemoParty(
             simulator: simulator, simulatorServer: server,
-            // The ledger knows the customers of earlier runs, so each run has a new one.
+            // The ledger knows the customers of earlier runs, so each run has a new customer.
             customer: run == 0 ? "anna" : "anna\(run + 1)", folder: folder, isTemporary: isTemporary, port: port,
             logger: logger, removeFiles: removeFiles)
         do {

@@ -43,7 +43,7 @@ struct Events: AsyncParsableCommand {
     @Flag(help: "Print each event as a JSON document on one line.")
     var json = false
 
-    /// The number of events in a request.
+    /// The maximum number of events per request.
     private static let pageLimit = 500
 
     /// The time that the server waits for an event, in seconds.

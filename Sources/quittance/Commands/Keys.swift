@@ -46,7 +46,7 @@ struct Keys: AsyncParsableCommand {
         private static let maxNameLength = 100
 
         func validate() throws {
-            // With control characters, two keys could look the same in the list.
+            // Names with control characters could make two keys look the same in the list.
             let isBlank = name.allSatisfy(\.isWhitespace)
             guard !isBlank, name.count <= Self.maxNameLength, name == name.printable else {
                 throw ValidationError(

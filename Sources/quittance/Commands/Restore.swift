@@ -150,9 +150,9 @@ struct Restore: AsyncParsableCommand {
         ])
     }
 
-    /// Adds the epochs of the replaced ledger to the restored ledger, so that the replaced ledger's cursors stay known.
-    /// Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot be opened,
-    /// followers whose cursors it issued since the backup begin again.
+    /// Adds the epochs of the replaced ledger's events to the restored ledger, so that cursors of the replaced ledger
+    /// stay known. Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot
+    /// be opened, clients of events with a cursor issued since the backup may have to read all events again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]

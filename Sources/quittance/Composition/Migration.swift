@@ -19,12 +19,12 @@ struct Migration: Sendable {
 
 extension Composition {
     #if PostgreSQL
-    /// Creates or upgrades the ledger of a database, as the owner of its tables.
+    /// Creates or upgrades the ledger in a database. The role that connects must own the ledger's tables.
     ///
     /// - Parameter role: A role that gets the rights of a server; `nil` for none.
     /// - Returns: The completed steps, the warnings, and what the ledger still lacks.
-    /// - Throws: Exit status 1 if the ledger cannot be opened; `LedgerStorageError`. `ValidationError` if the ledger is
-    ///   not in a database.
+    /// - Throws: `ValidationError` if the configuration does not name a PostgreSQL database; exit status 1 if the
+    ///   ledger cannot be opened; `LedgerStorageError`.
     func migrate(servingAs role: String?) async throws -> Migration {
         guard case .postgresql(let uri) = configuration.database else {
             throw ValidationError("The command is for a database: pass --database postgresql://…; serve makes files.")

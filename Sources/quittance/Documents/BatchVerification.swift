@@ -79,7 +79,7 @@ private struct AnswerPrinter {
     private var shown = 0
     private let showsProgress = Terminal.isErrorInteractive && !Terminal.isInteractive
 
-    /// The number of documents between two counts. They take about a tenth of a second.
+    /// The number of documents between two counts. So many documents take about a tenth of a second.
     private static let step = 2_000
 
     mutating func print(_ answer: BatchAnswer) throws {

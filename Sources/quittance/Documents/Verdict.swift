@@ -153,8 +153,8 @@ enum Verdict {
 }
 
 extension Verified {
-    /// Whether the verifier compared the app, because the document names its app. A retention request has no bundle id,
-    /// but in production it has the app's Apple ID.
+    /// Whether the document names its app. If it does, the verifier compared the app. A retention request has no bundle
+    /// id, but in production it has the app's Apple ID.
     fileprivate var namesApp: Bool { bundleId != nil || kind == .retentionRequest && environment == .production }
 }
 

@@ -4,8 +4,8 @@ import Foundation
 import Logging
 import PurchaseServer
 
-/// The number of files that a server may open in addition to its connections: the ledger, event queues, connections to
-/// OCSP responders.
+/// The number of files that a server may open in addition to its connections: the ledger, the kernel's queues of I/O
+/// events, connections to OCSP responders.
 private let otherFiles = 200
 
 /// Raises this process's limit of open files, as far as the system allows. Otherwise file descriptors would run out

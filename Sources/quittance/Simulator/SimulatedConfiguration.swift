@@ -24,8 +24,8 @@ struct SimulatedConfiguration {
     private static let levels = 1...10_000
 
     /// The file's configuration, updated for this simulator. The values that the simulator determines are replaced,
-    /// such as addresses, roots and the API key. Missing products are added. All other members stay, because people may
-    /// have written them.
+    /// such as addresses, roots and the API key. A missing `database` and missing products are added. All other members
+    /// stay, because people may have written them.
     ///
     /// - Parameter file: The document in the file; `nil` if there is no file.
     func updating(_ file: JSONValue?) -> JSONValue {
@@ -86,11 +86,11 @@ struct SimulatedConfiguration {
 }
 
 extension JSONValue {
-    /// Whether an existing member of an object is kept or replaced.
+    /// Whether an assignment keeps or replaces an existing member of an object.
     fileprivate enum Presence { case keep, set }
 
-    /// A member of an object. Setting replaces an existing member in its place if the presence is `set`, and appends a
-    /// missing member.
+    /// A member of an object. An assignment always appends a missing member. It replaces an existing member, in its
+    /// place, only with `set`.
     fileprivate subscript(_ name: String, _ presence: Presence) -> JSONValue? {
         get { self[name] }
         set {

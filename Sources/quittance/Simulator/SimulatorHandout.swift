@@ -109,8 +109,8 @@ struct SimulatorHandout {
     private static let variablesFile = "simulator.env"
     private static let valuesFile = "simulator.json"
 
-    /// The file of the previous run's API key. Its name comes from the key id among the values that the run wrote,
-    /// because the files of Apple's keys have names of the same form and must not be touched.
+    /// The file of the previous run's API key. Its name is derived from the key id among the values that the run wrote.
+    /// A search for names of this form would also find the files of Apple's keys, which must not be touched.
     private static func lastKeyFile(in folder: URL) -> URL? {
         guard let id = values(in: folder)?["keyId"]?.string, !id.contains("/") else { return nil }
         return folder.appendingPathComponent("SubscriptionKey_\(id).p8")

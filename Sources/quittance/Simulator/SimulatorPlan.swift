@@ -8,8 +8,9 @@ import Logging
 /// The settings of a command's simulator.
 struct SimulatorPlan {
     var catalogue: StoreCatalogue
-    /// Determines the identifiers and the API key. With a seed, the keys of the certificates are the published ones. If
-    /// `nil`, each run has new identifiers, and the keys are those in the folder or new ones.
+    /// Determines the identifiers and the API key. With a seed, the certificates and their keys are the public ones of
+    /// `StoreAuthority.fixture()`. If `nil`, each run has new identifiers, and the keys are those in the folder or new
+    /// ones.
     var seed: UInt64?
     /// The first time; `nil` for the machine's time or, if it is later, the earliest time that the folder allows.
     var start: Timestamp?

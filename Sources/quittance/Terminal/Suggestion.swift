@@ -21,7 +21,7 @@ enum Suggestion {
         throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
 
-    /// The parser's message, with the command's nearest option after an unknown option.
+    /// The parser's message. If it reports an unknown option, the result suggests the command's nearest option.
     static func namingOption(in message: String, for words: [String], of root: any ParsableCommand.Type) -> String {
         guard let found = message.firstMatch(of: /Unknown option '(--[^']+)'(?:\. Did you mean '[^']+'\?)?/),
             let command = path(words, from: root).commands.last,
