@@ -2,8 +2,8 @@
 
 /// A wire value whose vocabulary Apple may extend without notice.
 ///
-/// `Known` lists the words known to this version. Any other value is kept exactly as received. Decoding never fails
-/// because of a new word, and encoding never loses the word.
+/// `Known` lists the words known to this version of the library. Any other value is kept exactly as received. Decoding
+/// never fails because of a new word, and encoding never loses the word.
 ///
 /// ```swift
 /// switch transaction.type?.known {

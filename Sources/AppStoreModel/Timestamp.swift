@@ -26,7 +26,7 @@ extension Timestamp: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64
-        // Any other value is read as a fraction below, or fails there.
+        // A value that is not a whole number is read as a fraction below, or fails there.
         if let whole = try? container.decode(Int64.self) {
             number = whole
         } else {
@@ -61,7 +61,7 @@ extension Timestamp {
     }
 
     /// The time from this instant to `other`. It is negative if `other` is earlier. If the difference overflows, the
-    /// result is the longest duration of that sign that fits into 64 bits of milliseconds.
+    /// result has its sign, and the greatest length that fits into 64 bits of milliseconds.
     package func duration(to other: Timestamp) -> Duration {
         let (difference, overflow) = other.milliseconds.subtractingReportingOverflow(milliseconds)
         return .milliseconds(overflow ? (other < self ? .min : .max) : difference)
@@ -87,8 +87,8 @@ extension Timestamp {
         Timestamp(milliseconds: milliseconds + Int64(days) * 86_400_000)
     }
 
-    /// The same time and day of the month, `months` months later. If the month is too short, the result is its last
-    /// day.
+    /// The same time and day of the month, `months` months later. If that later month is too short, the result is its
+    /// last day.
     package func adding(months: Int) -> Timestamp {
         var date = CalendarDate(milliseconds: milliseconds)
         let month = date.year * 12 + date.month - 1 + months
@@ -106,7 +106,7 @@ extension Timestamp {
     ///
     /// The form is `YYYY-MM-DDTHH:MM:SS`, an optional fraction of up to nine digits, then `Z`, `+HHMM` or `+HH:MM`. An
     /// offset may also begin with `-`. The fraction is truncated to milliseconds. Returns `nil` for any other text, for
-    /// a date outside the calendar, and for an instant outside the years 0 to 9999.
+    /// a date or time that does not exist, such as 30 February, and for an instant outside the years 0 to 9999.
     public init?(iso8601 text: ArraySlice<UInt8>) {
         var digits = DateDigits(text)
         guard let year = digits.number(4), digits.take("-"), let month = digits.number(2), digits.take("-"),

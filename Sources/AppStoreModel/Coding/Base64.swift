@@ -67,7 +67,7 @@ package enum Base64 {
     private static let standard = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     private static let url = table("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
-    /// Marks a character outside the alphabet. Three decoded bytes use only bits 0 to 23.
+    /// Marks a character outside the alphabet with bit 24, because three decoded bytes use only bits 0 to 23.
     private static let notInAlphabet: UInt32 = 1 << 24
 
     /// Four tables, one for each position in a block of four characters. Each table holds the six bits of every
@@ -94,9 +94,9 @@ package enum Base64 {
         return (bytes, UInt8(truncatingIfNeeded: last >> (max(0, rest - 1) * 8)))
     }
 
-    /// Decodes blocks of four characters to three bytes each. Two measures together cut the time to a third of that of
-    /// a plain loop: buffers, which have no bounds checks in a release build, and a table for each position in a block.
-    /// Speed matters, because a notification has 14,000 characters.
+    /// Decodes blocks of four characters to three bytes each. Two measures together make this loop three times as fast
+    /// as a plain loop: buffers, which have no bounds checks in a release build, and a table for each position in a
+    /// block. Speed matters, because a notification has 14,000 characters.
     private static func decode(blocks text: ArraySlice<UInt8>, _ table: [UInt32]) -> [UInt8]? {
         let count = text.count / 4
         var found: UInt32 = 0

@@ -2,8 +2,8 @@
 
 // Decodes `Decodable` payloads from a `JSONValue`, and keeps the members for which the payload has no property.
 
-/// The unread members of an object: the members unknown to this version, and in signed payloads also the members of an
-/// unexpected type that affect no decision.
+/// The unread members of an object: the members unknown to this version of the library, and in signed payloads also the
+/// members of an unexpected type that affect no decision.
 ///
 /// A payload with a property of this type keeps Apple's later additions. The `Codable` conformance of the payload can
 /// still be synthesised: ``JSONValue/decode(_:)`` fills the property, and ``JSONValue/init(encoding:omittingUnknown:)``
@@ -47,7 +47,7 @@ extension UnknownMembers: Codable {
 // payload decoded by Foundation has none.
 
 extension KeyedDecodingContainer {
-    /// The members without a name in `Key`.
+    /// The members without a case in `Key`.
     public func decode(_ type: UnknownMembers.Type, forKey key: Key) throws -> UnknownMembers {
         try decodeIfPresent(type, forKey: key) ?? UnknownMembers()
     }
@@ -70,7 +70,7 @@ extension KeyedDecodingContainer {
     }
 
     func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
-        // Any other value than a whole number is decoded below.
+        // Any value but a whole number within the calendar is decoded or refused below.
         if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }
@@ -325,7 +325,8 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
         } catch {
             guard table.isLenient(key.stringValue) else { throw error }
         }
-        // If the second attempt fails too, its error is of no use: the value is left unread.
+        // The second attempt reads a number in a text. If this attempt fails too, its error is of no use: the value is
+        // left unread.
         if let number = value.numberInText,
             let read = try? JSONValueDecoder(number, at: key, in: table.decoder).decode(type)
         {
@@ -443,7 +444,7 @@ private struct Elements: UnkeyedDecodingContainer {
 }
 
 extension JSONValue: Decodable {
-    /// Decodes from any decoder. Only ``decode(_:)`` keeps the order of members and every digit.
+    /// Decodes from any decoder. Only the decoder of ``decode(_:)`` keeps the order of members and every digit.
     public init(from decoder: any Decoder) throws {
         if let decoder = decoder as? JSONValueDecoder {
             self = decoder.value

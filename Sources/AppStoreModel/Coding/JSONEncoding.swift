@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes `Encodable` values as JSON text in one pass. If a `JSONValue` were built first, that would take half of the
-// time spent on a short answer.
+// Encodes `Encodable` values as JSON text in one pass. Building a `JSONValue` first would take as long as all other
+// work on a short answer.
 
 extension JSONWriter {
     /// Encodes a value as compact JSON: its members in the order of encoding, then the unknown members.
     ///
     /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
-    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container after a write
-    ///   to the enclosing container, which closes the nested one.
+    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container that an
+    ///   earlier write to its enclosing container has closed.
     package static func bytes(encoding value: some Encodable, omittingUnknown: Bool = false) throws -> [UInt8] {
         let output = EncodedOutput(omitsUnknown: omittingUnknown)
         try output.encode(value, in: 0)
@@ -26,8 +26,8 @@ extension JSONValue {
     /// Encodes a payload as a document: its members in the order of declaration, then the unknown members.
     ///
     /// - Parameter omittingUnknown: Whether to leave out unknown members at every level.
-    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container after a write
-    ///   to the enclosing container, which closes the nested one.
+    /// - Throws: `EncodingError` for a number without a JSON form, and for a write to a nested container that an
+    ///   earlier write to its enclosing container has closed.
     public init(encoding payload: some Encodable, omittingUnknown: Bool = false) throws {
         let json = try JSONWriter.bytes(encoding: payload, omittingUnknown: omittingUnknown)
         do {
@@ -295,7 +295,8 @@ package struct WrittenMembers: Encodable, Sendable {
 }
 
 extension JSONValue: Encodable {
-    /// Encodes to any encoder. Only ``init(encoding:omittingUnknown:)`` keeps the order of members and every digit.
+    /// Encodes to any encoder. Only the encoder of ``init(encoding:omittingUnknown:)`` keeps the order of members and
+    /// every digit.
     public func encode(to encoder: any Encoder) throws {
         if let encoder = encoder as? JSONTextEncoder {
             encoder.output.json.value(self)

@@ -107,7 +107,7 @@ extension FieldMapping where Legacy == LatestReceiptInfo, Modern == JWSTransacti
             isSubscription: new.expiresDate != nil)
     }
 
-    /// Sets the fields with values derived from other fields.
+    /// Sets the fields whose values follow from other fields.
     @Sendable private static func derived(_ old: LatestReceiptInfo, _ new: inout JWSTransactionDecodedPayload) {
         if old.expiresDate != nil { new.type = Open(.autoRenewableSubscription) }
         if let id = old.transactionId, id == old.originalTransactionId { new.transactionReason = Open(.purchase) }

@@ -91,10 +91,10 @@ extension Conversion<DecodedPurchases> {
 extension DecodedPurchases {
     /// Converts the payloads to a verifyReceipt answer.
     ///
-    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out: it would
-    /// list the purchases of a receipt, and there is no receipt. Without a subscription, the App Store sends no
-    /// `latest_receipt_info`, so all transactions are in `in_app`, with only the members that the App Store writes
-    /// there.
+    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out, because
+    /// there is no receipt whose purchases it could list. Otherwise all transactions are in `in_app`, because the App
+    /// Store sends no `latest_receipt_info` without a subscription. They then have only the members that the App Store
+    /// writes in `in_app`.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = appTransaction.map(Receipt.init) ?? Receipt()

@@ -150,7 +150,7 @@ extension JSONValue {
         looseInteger.map(Timestamp.init(milliseconds:)).flatMap { Timestamp.calendar.contains($0) ? $0 : nil }
     }
 
-    /// A boolean, 0 or 1, or a text of these values.
+    /// The boolean, if the value is a boolean, 0 or 1, or the text of one of these.
     fileprivate var looseBool: Bool? {
         if case .bool(let bool) = self { return bool }
         return switch (string ?? literal)?.lowercased() {

@@ -29,7 +29,7 @@ public struct Receipt: LegacyObject {
     public var originalApplicationVersion: String?
     /// `preorder_date`. Only for an app ordered before its release.
     public var preorderDate: Timestamp?
-    /// `expiration_date`. Only in Volume Purchase Program receipts with an expiration date.
+    /// `expiration_date`. Only in Volume Purchase Program receipts; missing if the receipt never expires.
     public var expirationDate: Timestamp?
     /// `in_app`: the purchases in the receipt's order, which is not chronological. Empty if there are no purchases.
     public var inApp: [LatestReceiptInfo]?
@@ -66,7 +66,7 @@ public enum ReceiptType: String, CaseIterable, Sendable {
     case productionVPPSandbox = "ProductionVPPSandbox"
     case xcode = "Xcode"
 
-    /// The environment of such receipts.
+    /// The environment of receipts of this kind.
     public var environment: Environment {
         switch self {
         case .production, .productionVPP: .production

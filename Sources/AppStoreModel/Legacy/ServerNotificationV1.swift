@@ -142,7 +142,7 @@ public enum NotificationTypeV1: String, CaseIterable, Sendable {
     case didChangeRenewalStatus = "DID_CHANGE_RENEWAL_STATUS"
     /// Apple refunded a subscription.
     case cancel = "CANCEL"
-    /// Apple refunded any other product.
+    /// Apple refunded a product other than a subscription.
     case refund = "REFUND"
     /// Family Sharing ended.
     case revoke = "REVOKE"

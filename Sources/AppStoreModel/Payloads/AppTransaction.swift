@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// A customer's download of the app, as signed by the App Store. A device receives it as Apple's `AppTransaction`. The
-/// App Store Server API (1.17) returns it as `JWSAppTransactionDecodedPayload`, without the members marked “devices
-/// only”.
+/// App Store Server API, since version 1.17, returns it as `JWSAppTransactionDecodedPayload`, without the members
+/// marked “devices only”.
 public struct AppTransaction: Codable, Hashable, Sendable {
     /// The environment. Always present.
     public var receiptType: Open<Environment>?
@@ -30,7 +30,7 @@ public struct AppTransaction: Codable, Hashable, Sendable {
     public var appTransactionId: String?
     /// The platform of the app's first purchase.
     public var originalPlatform: Open<PurchasePlatform>?
-    /// The kind of App Store (1.22, sandbox so far): `CONSUMER`.
+    /// The kind of App Store: `CONSUMER`. Since version 1.22 of the App Store Server API, sandbox so far.
     public var storeType: String?
     /// The time of the device's request. Seen from Xcode only.
     public var requestDate: Timestamp?

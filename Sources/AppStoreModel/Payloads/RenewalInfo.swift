@@ -122,8 +122,8 @@ public struct RenewalCommitmentInfo: Codable, Hashable, Sendable {
 
 /// The prices of a multi-seat subscription's next period: Apple's `multiSeatInfo` of renewal info.
 public struct RenewalMultiSeatInfo: Codable, Hashable, Sendable {
-    /// The prices by number of seats, exactly as Apple sends them, because Apple has not yet published the members of a
-    /// tier.
+    /// The price tiers by number of seats. Each tier is exactly as Apple sends it, because Apple has not yet published
+    /// the members of a tier.
     public var renewalPriceTiers: [JSONValue]?
     /// Members unknown to this version.
     public var unknownMembers = UnknownMembers()

@@ -39,7 +39,7 @@ package struct SignedClaims: Hashable, Sendable {
         }
     }
 
-    /// The candidates for the subject of a notification, in the order in which Apple's libraries look for them.
+    /// The objects of a notification that may name its app, in the order in which Apple's libraries look for them.
     package static func subjects(of notification: JSONValue) -> [(name: String, value: JSONValue)] {
         ["data", "summary", "externalPurchaseToken", "appData"].compactMap { name in
             notification[name].flatMap { $0 == .null ? nil : (name, $0) }

@@ -40,7 +40,7 @@ extension SignedKind {
         case .transaction: [["transactionId", "originalTransactionId", "bundleId"]]
         case .renewalInfo: [["autoRenewStatus", "originalTransactionId"]]
         case .appTransaction: [["receiptType", "receiptCreationDate"]]
-        // A type alone is not enough, because requests for the history of notifications also have a type.
+        // `notificationType` alone is not enough, because requests for the notification history have it too.
         case .notification:
             [
                 ["notificationType", "notificationUUID"], ["notificationType", "data"],
@@ -64,7 +64,8 @@ extension SignedKind {
     }
 
     /// Whether a payload has a date, an environment and only members of renewal info. The rule is strict because
-    /// renewal info names no app: a payload of a different kind would pass without a check of its app.
+    /// renewal info names no app: a payload of a different kind, taken for renewal info, would pass without a check of
+    /// its app.
     private static func isRenewalInfoOnly(_ payload: JSONValue) -> Bool {
         // If decoding as renewal info fails, the payload is of a different kind.
         payload.has(["environment", "signedDate"])

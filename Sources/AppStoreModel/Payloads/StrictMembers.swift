@@ -107,7 +107,8 @@ extension DecodedRealtimeRequestBody: LenientPayload {
 
 // MARK: - Advanced Commerce API
 
-// Descriptors and offers have no lenient members, since requests to the API contain both types too.
+// Descriptors and offers have no lenient members, because both types also occur in requests, whose members are all
+// strict.
 
 extension AdvancedCommerceTransactionInfo: LenientPayload {
     static let strictMembers: Set = ["requestReferenceId"]

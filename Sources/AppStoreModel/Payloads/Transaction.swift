@@ -185,8 +185,8 @@ public struct TransactionCommitmentInfo: Codable, Hashable, Sendable {
 public struct TransactionMultiSeatInfo: Codable, Hashable, Sendable {
     /// The party that invites members: `APPLE` or `DEVELOPER`.
     public var invitationManagement: String?
-    /// The prices by number of seats, exactly as Apple sends them, because Apple has not yet published the members of a
-    /// tier.
+    /// The price tiers by number of seats. Each tier is exactly as Apple sends it, because Apple has not yet published
+    /// the members of a tier.
     public var priceTiers: [JSONValue]?
     /// The number of revoked seats. If the period has only this transaction, ``JWSTransactionDecodedPayload/quantity``
     /// minus this number is the number of seats in force. Apple does not document how several transactions of a period

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. The number in brackets
-// is the version that introduced the type or property.
+// Requests and answers of the App Store Server API, in the order of Apple's list of endpoints. A number in brackets is
+// the version of the API that introduced the type or property.
 
 /// The answer of Get Transaction Info (1.8): Apple's `TransactionInfoResponse`.
 public struct TransactionInfoResponse: Codable, Hashable, Sendable {
@@ -117,7 +117,7 @@ public struct UpdateAppAccountTokenRequest: Codable, Hashable, Sendable {
 
 /// The answer of Look Up Order ID (1.1): Apple's `OrderLookupResponse`. Production only.
 public struct OrderLookupResponse: Codable, Hashable, Sendable {
-    /// Apple's `OrderLookupStatus`: whether the order id is valid, 0 if it is.
+    /// Apple's `OrderLookupStatus`: 0 if the order id is valid.
     public var status: Int?
     /// JWS strings, each with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactions: [String]?
