@@ -74,8 +74,8 @@ public struct AppIdentity: Hashable, Sendable {
     public var bundleId: String
 
     /// The app's Apple ID, compared with the Apple ID in production documents. If the value is `nil`, an Apple ID in a
-    /// document is not checked. Retention requests are then refused in production, because they name their app in no
-    /// other way.
+    /// document is not checked. Retention requests from production are then refused, because only the Apple ID tells
+    /// which app they are about.
     public var appAppleId: Int64?
 
     /// Creates the identity of an app.
@@ -86,7 +86,8 @@ public struct AppIdentity: Hashable, Sendable {
 }
 
 extension AppStoreVerifier {
-    /// Checks that the app named by a genuine document is accepted, and then that its environment is.
+    /// Checks that the app named by a genuine document is accepted, and then that the named environment is accepted
+    /// too.
     ///
     /// - Returns: The environment.
     func requireAccepted(
@@ -116,7 +117,8 @@ extension AppStoreVerifier {
     }
 
     /// Checks that the app named by a genuine document is accepted. Renewal info and retention requests have no bundle
-    /// id. Of these, only retention requests from production are checked, by their Apple ID; the others pass.
+    /// id. A retention request from production is checked by its Apple ID. Renewal info, and retention requests from
+    /// elsewhere, pass unchecked.
     func requireApp(_ claims: SignedClaims, _ kind: SignedKind) throws(VerificationError) {
         let found = claims.bundleId ?? "no bundle id in this kind of document"
         guard case .only(let accepted) = apps else { return passed(.app, "any app", found: found) }
@@ -142,7 +144,7 @@ extension AppStoreVerifier {
                 throw VerificationError(.otherApp, "The document \(found), accepted is \(expected).")
             }
         }
-        // Only production documents are compared: in sandbox, the Apple ID is missing or is not the app's.
+        // The Apple ID is compared only in production documents: in sandbox, it is missing or is not the app's.
         guard claims.environment?.known == .production, claims.appAppleId != nil || kind.namesAppleId else { return }
         // A retention request names its app only by the Apple ID, so it never matches an accepted app without an Apple
         // ID.

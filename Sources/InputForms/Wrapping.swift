@@ -101,7 +101,7 @@ struct Wrapping: Sendable {
         text.begins(with: "Bearer ") || text.begins(with: "bearer ") ? Array(text.dropFirst(7)) : nil
     }
 
-    /// The most fields of a form before the field with the document. Real forms have only a few fields.
+    /// The most fields of a form body before the field with the document. Real form bodies have only a few fields.
     private static let fields = 16
 
     private static func formBody(_ text: ArraySlice<UInt8>) -> [UInt8]? {

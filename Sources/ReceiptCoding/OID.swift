@@ -32,8 +32,8 @@ extension OID: CustomStringConvertible {
         var arcs: [String] = []
         var arc: UInt64 = 0
         for byte in bytes {
-            // Nine groups of seven bits fit. No identifier in use has a longer arc. For a longer arc the bytes are
-            // shown.
+            // Nine groups of seven bits fit into `arc`. No identifier in use has a longer arc. For a longer arc the
+            // bytes are shown.
             guard arc >> 56 == 0 else { return "OID with bytes \(bytes)" }
             arc = arc << 7 | UInt64(byte & 0x7f)
             guard byte & 0x80 == 0 else { continue }

@@ -16,7 +16,8 @@ public struct ResponseBodyV2: Codable, Hashable, Sendable {
 /// An event, as signed by the App Store: Apple's `responseBodyV2DecodedPayload`.
 ///
 /// The type decides which member is present: `data`, `summary`, `externalPurchaseToken`, `appData` or `unclaimInfo`.
-/// 2.23 in this file is the version of Apple's App Store Server Notifications that introduced the type or property.
+/// The number 2.23 in this file is the version of Apple's “App Store Server Notifications” that introduced the type,
+/// property or case.
 public struct ResponseBodyV2DecodedPayload: Codable, Hashable, Sendable {
     /// The kind of event. Always present.
     public var notificationType: Open<NotificationTypeV2>?

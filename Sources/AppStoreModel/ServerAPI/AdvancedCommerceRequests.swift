@@ -112,7 +112,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
     }
 }
 
-/// Changes prices: `subscription/changePrice`. Send it at least 24 hours before the renewal.
+/// Changes prices: `subscription/changePrice`. Send the request at least 24 hours before the renewal.
 public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo

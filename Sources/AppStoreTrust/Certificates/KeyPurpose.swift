@@ -15,7 +15,7 @@ enum KeyPurpose {
 extension Certificate.Extensions {
     /// The value of an extension; `nil` if the extension is missing or unreadable.
     func readable<Value>(_ value: (Self) throws -> Value?) -> Value? {
-        // An unreadable extension counts as missing here, because it must not permit more than a missing one.
+        // An unreadable extension counts as missing here, so that it permits no more than a missing one.
         try? value(self)
     }
 

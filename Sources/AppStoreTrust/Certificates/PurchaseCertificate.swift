@@ -8,8 +8,8 @@ import X509
 /// The certificate of a transaction receipt's signer.
 ///
 /// The signers of version 2 receipts have RSA keys of 1024 bits, which swift-certificates does not read. This type
-/// therefore reads the few fields needed for verification itself (RFC 5280 section 4.1). The certificate of the issuer
-/// has an ordinary key, so swift-certificates reads it and verifies its chain.
+/// therefore has its own reader for the few fields needed for verification (RFC 5280 section 4.1). The certificate of
+/// the issuer has an ordinary key, so swift-certificates reads it and verifies its chain.
 struct PurchaseCertificate {
     let issuer: DistinguishedName
     let subject: DistinguishedName

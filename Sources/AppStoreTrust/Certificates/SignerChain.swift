@@ -99,8 +99,8 @@ package final class SignerChain: Sendable {
     }
 
     /// Checks that the signer may sign for `environment`. A self-signed signer may sign only for Xcode and
-    /// LocalTesting. It proves no purchase, because the developer who configured Xcode's certificate as a root also has
-    /// its key.
+    /// LocalTesting. Its signature proves no purchase, because the developer who configured Xcode's certificate as a
+    /// root also has its key.
     func requireAuthority(over environment: Environment) throws(VerificationError) {
         guard isSelfSigned, environment != .xcode, environment != .localTesting else { return }
         throw VerificationError(

@@ -203,7 +203,7 @@ private struct SignedToken {
             throw VerificationError(
                 .unsupportedAlgorithm, "The signer's key is not on the curve P-256, as ES256 needs.")
         }
-        // The library refuses a signature only because of its length.
+        // Only a signature of the wrong length is refused here.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature) else {
             throw VerificationError(.invalidSignature, "The signature has \(jws.signature.count) bytes, ES256 has 64.")
         }

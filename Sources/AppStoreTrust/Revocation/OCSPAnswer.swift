@@ -25,9 +25,8 @@ extension OCSPAnswer {
     /// document would be too many.
     private static let undatedLife: Int64 = 60 * 60 * 1000
 
-    /// A week, in milliseconds. A good answer may be at most this old when it arrives, and any answer is used for at
-    /// most this long afterwards. Revocations must be noticed even if a responder's answers claim to be valid for
-    /// years.
+    /// A week, in milliseconds. A good answer may be at most this old when it arrives, and is used for at most this
+    /// long afterwards. Revocations must be noticed even if a responder's answers claim to be valid for years.
     private static let maxLife: Int64 = 7 * 24 * 60 * 60 * 1000
 
     /// Reads the answer from a statement in a response with a valid signature.

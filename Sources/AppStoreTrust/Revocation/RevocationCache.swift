@@ -31,7 +31,8 @@ struct RevocationCache {
         var answer: OCSPAnswer?
         /// The pending request.
         var inquiry: RevocationInquiry?
-        /// When the last request was sent, and why it failed. `nil` if there was none, or if it brought a newer answer.
+        /// When the last ended request was sent, and why it failed. `nil` if no request has ended yet, or if the last
+        /// one brought a newer answer.
         var failure: (sent: Timestamp, reason: String)?
     }
 
