@@ -17,7 +17,8 @@ public struct Occurrence: Hashable, Sendable {
     /// The content of the event's notification.
     public let subject: Subject
 
-    /// The content of a notification. Signed payloads lack their `signedDate`.
+    /// The content of a notification. The payloads do not have their `signedDate` yet: signing sets it to
+    /// ``Occurrence/date``.
     public enum Subject: Hashable, Sendable {
         /// A purchase other than a subscription.
         case purchase(JWSTransactionDecodedPayload)

@@ -4,9 +4,10 @@ public import AppStoreModel
 
 /// A subscription as the App Store knows it: its transactions, its next renewal and its state.
 ///
-/// The payloads are the signed payloads, but without their `signedDate`. The functions in `SubscriptionEvents.swift`
-/// are the events in the life of a subscription. Such a function changes the payloads as Apple does and returns the
-/// type of Apple's notification, or throws if the event is not possible in the present state.
+/// The payloads have all members that the App Store signs, except `signedDate`. The functions in
+/// `SubscriptionEvents.swift` are the events in the life of a subscription. Such a function changes the payloads as
+/// Apple does and returns the type of Apple's notification, or throws if the event is not possible in the present
+/// state.
 public struct SubscriptionChain: Hashable, Sendable {
     /// The state of a subscription.
     public enum State: Hashable, Sendable {
@@ -36,18 +37,19 @@ public struct SubscriptionChain: Hashable, Sendable {
     /// The number of renewals since the customer's last purchase. The sandbox ends a subscription after twelve
     /// renewals.
     var renewals = 0
-    /// The higher price of the present product that awaits the customer's consent, in milliunits.
+    /// The higher price that awaits the customer's consent, for the present product, in milliunits.
     var askedPrice: Int64?
     /// The price increase status of the present product. Renewal info shows the status unless a different product is
     /// next.
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// The price of the present product that the customer agreed to, in milliunits.
+    /// The price that the customer agreed to for the present product, in milliunits.
     var agreedPrice: Int64?
     /// The offer that continues at the next renewals, and the number of its remaining payments.
     var runningOffer: RunningOffer?
     /// The offer that begins at the next renewal.
     var nextOffer: StoreOffer?
-    /// The reason for a planned end with the present period, regardless of payments.
+    /// The reason why the subscription must end with the present period, even if the customer can pay; `nil` if no
+    /// end is planned.
     var plannedEnd: ExpirationIntent?
     /// The commitment that the customer pays monthly.
     var commitment: Commitment?

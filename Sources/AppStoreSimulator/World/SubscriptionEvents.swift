@@ -90,8 +90,8 @@ extension SubscriptionChain {
     }
 
     /// The customer turns renewal off: DID_CHANGE_RENEWAL_STATUS, AUTO_RENEW_DISABLED. In the grace and retry periods
-    /// the subscription ends at once. A commitment continues to its last month. After the end, only the notification
-    /// follows.
+    /// the subscription ends at once. A commitment continues to its last month. If the subscription has already ended,
+    /// the notification is the only effect.
     mutating func cancel() throws(ImpossibleEvent) -> NotificationTopic {
         let isOff = !isRenewing || commitment?.isRenewing == false
         guard state != .active || !isOff else { throw impossible("cancel") }
@@ -129,8 +129,8 @@ extension SubscriptionChain {
     }
 
     /// The customer moves to a different plan with the next renewal: DID_CHANGE_RENEWAL_PREF, DOWNGRADE. If the
-    /// customer withdraws a pending change, the subtype is absent. With an offer: OFFER_REDEEMED, without a subtype for
-    /// the present plan.
+    /// customer withdraws a pending change, the subtype is absent. With an offer: OFFER_REDEEMED, DOWNGRADE; if the
+    /// offer is for the present plan, the subtype is absent.
     ///
     /// A commitment changes its plan when the commitment ends.
     mutating func changeNextPlan(to sale: Sale) throws(ImpossibleEvent) -> NotificationTopic {
@@ -192,7 +192,7 @@ extension SubscriptionChain {
         return NotificationTopic(.renewalExtended)
     }
 
-    /// The app sets its account of the customer after the purchase; see Set App Account Token.
+    /// After the purchase, the app sets the token of the customer's account in the app; see Set App Account Token.
     mutating func setAppAccountToken(_ token: String) {
         for index in transactions.indices { transactions[index].appAccountToken = token }
         renewal.appAccountToken = token

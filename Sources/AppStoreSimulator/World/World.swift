@@ -53,7 +53,7 @@ public struct World: Sendable {
     /// Creates an empty world.
     ///
     /// - Parameters:
-    ///   - seed: Determines all identifiers.
+    ///   - seed: Determines all identifiers, together with `run`.
     ///   - run: The number of earlier worlds with this seed. Each world has its own identifiers, so that a single
     ///     ledger can keep the documents of all of them.
     ///   - now: The first time of the clock.
@@ -84,8 +84,8 @@ extension World {
 
     /// A customer's transactions in the order of their last changes, each with the number of the change.
     ///
-    /// A change is any difference in the payload, such as by a purchase, an upgrade, an extension, a refund or its
-    /// reversal. Numbers ascend over the whole world and are never reused.
+    /// A purchase, an upgrade, an extension, a refund or its reversal is a change, and so is every other update of the
+    /// payload. Numbers ascend over the whole world and are never reused.
     public func history(of name: String) -> [(change: UInt64, transaction: JWSTransactionDecodedPayload)] {
         let bought = (customers[name]?.purchases ?? []).compactMap { purchases[$0] }
         let all = subscriptions(of: name).flatMap { subscriptions[$0]?.transactions ?? [] } + bought

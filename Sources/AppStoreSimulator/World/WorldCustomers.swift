@@ -61,7 +61,7 @@ extension World {
         customers[name]?.storefront = storefront
     }
 
-    /// The app sets its account of the customer after a purchase, as with Set App Account Token.
+    /// After a purchase, the app sets the token of the customer's account in the app, as with Set App Account Token.
     ///
     /// - Parameters:
     ///   - token: A UUID.

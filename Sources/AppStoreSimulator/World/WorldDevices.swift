@@ -7,7 +7,8 @@ import Crypto
 // bind a document to the device.
 
 extension World {
-    /// A transaction in the form that StoreKit gives its customer's device, before signing; `nil` if the id is unknown.
+    /// A transaction in the form in which StoreKit gives it to the customer's device, before signing; `nil` if the id
+    /// is unknown.
     ///
     /// Each call gives a new nonce.
     public mutating func transactionOnDevice(_ id: String) -> JWSTransactionDecodedPayload? {
@@ -18,8 +19,8 @@ extension World {
         return transaction
     }
 
-    /// The customer's download of the app in the form that StoreKit gives the device, before signing; `nil` if the
-    /// world has no such customer.
+    /// The app transaction of the customer in the form in which StoreKit gives it to the device, before signing; `nil`
+    /// if the world has no such customer.
     ///
     /// Each call gives a new nonce.
     public mutating func appTransactionOnDevice(of name: String) -> AppTransaction? {

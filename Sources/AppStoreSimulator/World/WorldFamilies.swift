@@ -7,7 +7,7 @@ import AppStoreModel
 extension World {
     /// Makes customers a family. Each member shares the others' purchases of shareable products.
     ///
-    /// - Parameter names: Customers of one environment without a family.
+    /// - Parameter names: Customers without a family, all in the same environment.
     public mutating func makeFamily(of names: [String]) throws(ImpossibleEvent) {
         let environments = Set(try names.map { name throws(ImpossibleEvent) in try customer(name).environment })
         guard environments.count == 1, names.allSatisfy({ customers[$0]?.family.isEmpty == true }) else {
@@ -164,7 +164,7 @@ extension World {
             in: customers[member]?.environment ?? .production)
     }
 
-    /// The family's transactions of a purchase, each with its member.
+    /// The transactions that family members got for a purchase, each with the member's name.
     func shares(of id: String) -> [(id: String, member: String)] {
         sharedPurchases.filter { $0.value == id }.keys.sorted().compactMap { share in
             customer(ofTransaction: share).map { (share, $0.name) }

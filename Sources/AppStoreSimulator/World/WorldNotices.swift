@@ -46,8 +46,8 @@ extension World {
         return id
     }
 
-    /// The number of a token's monthly reminders after the first reminder. The bound ensures that the world runs out of
-    /// events.
+    /// The number of a token's monthly reminders after the first reminder. Without a bound, the world would always have
+    /// a next event.
     private static let reminders = 12
 
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {

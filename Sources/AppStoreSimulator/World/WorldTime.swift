@@ -84,7 +84,7 @@ extension World {
         }
     }
 
-    /// The reason for a subscription's end. `nil` if the subscription should renew: the charge must have failed.
+    /// The reason for a subscription's end; `nil` if nothing but a failed charge can have kept it from renewing.
     private func intent(of chain: SubscriptionChain) -> ExpirationIntent? {
         if let planned = chain.plannedEnd { return planned }
         if hasRenewedEnough(chain) { return .other }
