@@ -6,7 +6,8 @@ import AppStoreModel
 // subscriptions, with each kind of offer.
 
 extension StoreCatalogue {
-    /// A catalogue of two subscriptions in one group with a trial and offers, coins, and a lifetime purchase.
+    /// A catalogue of four products: coins, a lifetime purchase, and two subscriptions in one group. The subscriptions
+    /// have a trial, and one of them has offers.
     public static func example(bundleId: String, appAppleId: Int64) -> StoreCatalogue {
         var catalogue = StoreCatalogue(bundleId: bundleId, appAppleId: appAppleId)
         catalogue.graceDays = .sixteen

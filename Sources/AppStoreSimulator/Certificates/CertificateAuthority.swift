@@ -10,11 +10,12 @@ package import X509
 /// The authority contains no key or certificate of Apple's, as the names in its certificates say. Every instance has
 /// new keys.
 public struct CertificateAuthority: Sendable {
-    /// The signer of tokens: P-384, P-384, P-256.
+    /// The signer of tokens. The keys of root, intermediate and leaf are P-384, P-384 and P-256.
     package var tokens: ChainPlan
-    /// The signer of app receipts: RSA-2048 throughout.
+    /// The signer of app receipts. All three keys are RSA-2048.
     package var receipts: ChainPlan
-    /// The signer of version 2 transaction receipts: RSA-2048, RSA-2048, RSA-1024.
+    /// The signer of version 2 transaction receipts. The keys of root and intermediate are RSA-2048, and the leaf's is
+    /// RSA-1024.
     package var purchases: ChainPlan
 
     /// Creates an authority with new keys.

@@ -49,7 +49,7 @@ package enum SigningKey: Sendable {
         }
     }
 
-    /// The algorithm by which Apple's authorities sign certificates with a key of this kind.
+    /// The algorithm with which Apple's authorities sign certificates if their own key is of this kind.
     var certificateAlgorithm: Certificate.SignatureAlgorithm {
         switch self {
         case .p256: .ecdsaWithSHA256

@@ -72,7 +72,7 @@ struct ControlArguments {
         return values.compactMap(\.self)
     }
 
-    /// One of the words, in upper or lower case.
+    /// The member's value, one of the words, in upper or lower case; `nil` if the member is absent or null.
     func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
         try text(name).read(
             as: { text in words.first { $0.rawValue.lowercased() == text.lowercased() } },

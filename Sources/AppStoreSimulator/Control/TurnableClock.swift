@@ -50,7 +50,7 @@ public struct TurnableClock: Hashable, Sendable {
         self = TurnableClock(start: now(at: wall), end: end, speed: speed, at: wall)
     }
 
-    /// Turns the clock forward. A time before the clock's own changes nothing.
+    /// Turns the clock forward. If `date` is before the clock's present time, the time stays.
     mutating func turn(to date: Timestamp, at wall: Timestamp) {
         self = TurnableClock(start: max(now(at: wall), min(date, end)), end: end, speed: speed, at: wall)
     }

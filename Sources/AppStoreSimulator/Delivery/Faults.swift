@@ -79,7 +79,7 @@ extension Faults {
         faults.unknownSubtypes = 0.01
         // Apple adds members all the time, so unknown members are more frequent than unknown types.
         faults.unknownMembers = 0.05
-        // A client must wait for the time in `Retry-After`.
+        // A client must wait until the time in `Retry-After`.
         faults.rateLimits = 0.02
         // The scale of Apple's own budgets.
         faults.rateLimitScale = 1.0

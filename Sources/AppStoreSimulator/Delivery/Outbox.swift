@@ -55,8 +55,8 @@ public struct Outbox: Sendable {
         public let content: Content
         /// The number of the attempt; the first is 1.
         public let attempt: Int
-        /// The time at which the caller took the delivery, by the world's clock. The pause until the next attempt
-        /// begins at this time.
+        /// The time at which the caller took the delivery, by the world's clock. The hours before the next attempt are
+        /// counted from this time.
         public let date: Timestamp
         /// Whether the delivery is a duplicate. The outbox does not record the result of a duplicate.
         public var isDuplicate = false

@@ -32,7 +32,7 @@ extension World {
         return info
     }
 
-    /// Sets the members about subscriptions. Newer responses have the same members.
+    /// Sets the members about subscriptions. They have the same values as in responses about app receipts.
     private func describe(_ transaction: JWSTransactionDecodedPayload, in info: inout TransactionReceiptInfo) {
         let row = transaction.legacy().value
         info.expiresDate = row.expiresDate

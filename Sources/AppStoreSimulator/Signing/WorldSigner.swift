@@ -33,7 +33,7 @@ public struct WorldSigner: Sendable {
         try ReceiptPlan(receipt.encoded, by: authority.receipts(at: date)).signed()
     }
 
-    /// The payload of an app receipt; `nil` if none of these signers has signed the receipt.
+    /// The payload of an app receipt; `nil` if none of the authority's signers has signed it.
     func payload(ofOwnReceipt document: [UInt8]) -> ArraySlice<UInt8>? {
         guard let receipt = SignedReceipt(validating: document) else { return nil }
         let chain = authority.receipts.first { $0.certificates.first?[...] == receipt.certificates.first }

@@ -7,12 +7,13 @@ public import AppStoreModel
 extension SimulatedStore {
     /// Answers a request to the App Store Server API, or to verifyReceipt, which needs no bearer token.
     ///
-    /// Without a valid bearer token the status is 401. For an unknown path of the environment the status is 404, and
-    /// for a wrong method 405. These three responses have no body. Other refusals have Apple's numbered errors.
+    /// Without a valid bearer token the status is 401. For a path that the environment does not have, the status is
+    /// 404, and for a wrong method 405. These three responses have no body. Other refusals have Apple's numbered
+    /// errors.
     ///
     /// - Parameters:
     ///   - environment: The environment whose host was called.
-    ///   - wallClock: The real time. The client's token has times of the wall clock too.
+    ///   - wallClock: The wall clock's time. The times in the client's token are compared with it.
     public mutating func respond(
         to request: StoreRequest, in environment: Environment, at wallClock: Timestamp
     ) -> StoreResponse {

@@ -21,7 +21,7 @@ public enum TokenRefusal: String, CaseIterable, Sendable {
 }
 
 extension StoreKey {
-    /// The longest validity of a token: Apple's hour.
+    /// The longest validity of a token that Apple permits: an hour.
     private static let maxSeconds = 3600.0
     /// The tolerated difference between the clocks of client and simulator. Apple's figure is not published.
     private static let clockTolerance = 60.0
@@ -31,7 +31,7 @@ extension StoreKey {
     /// - Parameters:
     ///   - header: The header `Authorization`.
     ///   - bundleId: The app's bundle identifier.
-    ///   - now: The wall clock's time. The client's token has times of the wall clock too.
+    ///   - now: The wall clock's time. The times in the token are compared with it.
     func refusal(ofAuthorization header: String?, app bundleId: String, at now: Timestamp) -> TokenRefusal? {
         guard let header, header.prefix(7).lowercased() == "bearer " else { return .missing }
         // A token with any fault in its form is malformed.

@@ -15,7 +15,7 @@ struct RevisionToken: Hashable, Sendable {
     var list: List
     /// The customer's app transaction id.
     var customer: String
-    /// The date of the last refund that the client has read; 0 in other lists.
+    /// The date of the last refund that the client has read; 0 in the lists of transactions.
     var date: Int64 = 0
     /// The number of the last change that the client has read; see `World.history(of:)`.
     var change: UInt64

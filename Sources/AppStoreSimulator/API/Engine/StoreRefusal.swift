@@ -12,7 +12,7 @@ struct StoreRefusal: Error, Hashable {
 
     /// Creates an error.
     ///
-    /// - Parameter message: A sentence in place of the table's.
+    /// - Parameter message: A sentence that replaces the code's usual text, `APIErrorCode.message`.
     init(_ code: APIErrorCode, _ message: String? = nil) {
         self.code = code
         self.message = message ?? code.message

@@ -91,7 +91,7 @@ private struct ConsumptionReport {
         return Int(percentage)
     }
 
-    /// The numbers of version 1 with their highest values; the lowest value is 0.
+    /// The numeric members of version 1 with their highest values; the lowest value is 0.
     private static let numbersOfVersion1: [(name: String, highest: Int64, code: APIErrorCode)] = [
         ("consumptionStatus", 3, .invalidConsumptionStatus), ("platform", 2, .invalidPlatform),
         ("deliveryStatus", 5, .invalidDeliveryStatus), ("accountTenure", 7, .invalidAccountTenure),

@@ -4,9 +4,9 @@ import AppStoreModel
 
 // A customer's transactions in pages, in the order of their last changes.
 //
-// A page ends at the number of a change. If the world changes between two pages, a client that reads in ascending order
-// gets the later changes too, and misses no transaction. In descending order, a changed transaction moves to the
-// beginning, so the client misses the change.
+// Changes are numbered, and a page continues after the number at which the page before ended. If the world changes
+// between two pages, a client that reads in ascending order gets the later changes too, and misses no transaction. In
+// descending order, a changed transaction moves to the beginning, so the client misses the change.
 
 extension SimulatedStore {
     func history(_ call: StoreCall) throws -> StoreResponse {

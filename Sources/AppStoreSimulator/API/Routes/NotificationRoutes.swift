@@ -125,7 +125,8 @@ extension NotificationTypeV2 {
     }
 }
 
-/// The text that continues a notification history. A token is valid only with the same body, and expires.
+/// The text with which a client requests the next page of a notification history. It expires, and is valid only with
+/// the body of the request for the first page.
 private enum PaginationToken {
     /// The validity of a token in milliseconds of the wall clock, because clients read pages by their wall clocks.
     /// Apple's figure is not published.

@@ -49,7 +49,8 @@ extension SimulatedStore {
         return config
     }()
 
-    /// The most test results that the store keeps. The next test drops all of them. No client starts as many tests.
+    /// The most test results that the store keeps. At this number, the start of a further test drops all of them. No
+    /// client starts so many tests.
     private static let performanceTests = 1000
 
     /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
