@@ -76,7 +76,7 @@ final class FaultInjection: Sendable {
     /// Whether the storage is read-only at the moment, as on a full disk.
     var refusesWrites: Bool { state.withLock { $0.refusesWrites } }
 
-    /// Whether the storage stops now, by the given share.
+    /// Decides at random whether the storage stops now, with the present share of failing operations.
     func stopsStorage() -> Bool {
         state.withLock { state in
             state.storage > 0 && Double.random(in: 0..<1, using: &state.random) < state.storage

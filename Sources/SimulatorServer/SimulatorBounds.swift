@@ -38,8 +38,8 @@ package enum SimulatorBounds {
     /// notifications for longer.
     static let orderTimeout = Duration.seconds(1)
 
-    /// How far a kept time is ahead of the present, in seconds of the wall clock. After a crash, the next simulator
-    /// starts at the kept time, and so skips up to this much time at the clock's speed.
+    /// How far the time that ``SimulatorHost`` keeps is ahead of the present, in seconds of the wall clock. After a
+    /// crash, the next simulator starts at the kept time, and so skips up to this much time at the clock's speed.
     static let keptAhead = 60.0
 
     /// How far a kept time may be ahead of the present, in virtual seconds: two months. At the highest speed, a minute

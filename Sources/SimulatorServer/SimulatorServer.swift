@@ -28,9 +28,9 @@ public struct SimulatorServer: Sendable {
     ///   - ports: The port of each listener. A missing listener gets any free port.
     ///   - wall: Returns the time of the wall clock.
     ///   - clock: Measures intervals.
-    ///   - keepTime: Called with a virtual time before the server sends a document signed after the last kept time. A
-    ///     simulator that continues this one must not start before the kept time. The kept time is up to a minute of
-    ///     the wall clock ahead.
+    ///   - keepTime: Called with a virtual time to keep, before the server sends a document signed after the last kept
+    ///     time. A simulator that continues this one must not start before the kept time. The kept time is ahead of the
+    ///     present by at most a minute of the wall clock, or by a virtual minute if the clock is slow or stands still.
     public init(
         _ simulator: Simulator, ports: [SimulatorListener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, keepTime: @escaping @Sendable (Timestamp) -> Void = { _ in }, logger: Logger
