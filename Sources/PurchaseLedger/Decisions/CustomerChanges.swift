@@ -5,7 +5,7 @@
 import AppStoreModel
 
 extension LedgerQuery {
-    /// Customers with their chains in all environments.
+    /// The query for customers with their chains in all environments.
     static func everything(of customers: Set<CustomerID>) -> LedgerQuery {
         .holdings(of: customers, in: Set(Environment.allCases))
     }

@@ -9,19 +9,19 @@ extension LedgerDraft {
     /// Decides whether to keep a new document beside documents with the same wording about the same purchase. The order
     /// of arrival does not matter.
     ///
-    /// Of equal transactions the oldest and the newest are kept. The oldest shows since when the transaction is known.
-    /// The newest takes precedence over all documents signed in between. Of equal renewal infos only the newest is
-    /// kept, because no rule reads the others.
+    /// Of signed transactions with the same wording, the oldest and the newest are kept. The oldest shows since when
+    /// the transaction is known. The newest takes precedence over documents with a different wording that were signed
+    /// in between. Of renewal infos with the same wording, only the newest is kept, because no rule reads the others.
     ///
     /// Documents inside a notification are always kept. If such a document also arrives on its own, it counts among the
-    /// equal documents.
+    /// documents with its wording.
     ///
     /// - Parameters:
     ///   - keys: The chains for which the document is evidence. Without exactly one chain, the document is always kept.
     ///   - wording: The document's wording; `nil` for a notification or a receipt, which is always kept.
     /// - Returns: The documents to replace; `nil` if there is nothing to store, because the new document is not kept or
-    ///   is already stored. A token that is stored only as a part of a notification is stored once more, with its
-    ///   wording.
+    ///   is already stored. The result is not `nil` for a token that is stored only as a part of a notification,
+    ///   because its wording has yet to be stored.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {

@@ -63,7 +63,7 @@ extension LedgerDraft {
 
     func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
-    /// The stored documents with a wording about a chain.
+    /// The stored documents about a chain that have a given wording.
     mutating func documents(_ key: WordingKey) -> [WordedDocument] {
         look(up: .wording(key))
         return state.wordings[key] ?? []
@@ -87,7 +87,7 @@ extension LedgerDraft {
         changes.add(new, displacing: displaced)
     }
 
-    /// Makes the documents of the old chain evidence for the new chain.
+    /// The documents of the old chain become evidence for the new chain instead.
     mutating func moveEvidence(from old: ChainKey, to new: ChainKey) {
         for (key, target) in changes.movedEvidence where target == old { changes.movedEvidence[key] = new }
         changes.movedEvidence[old] = new

@@ -3,9 +3,9 @@
 // Migrations: subscriptions to which the App Store gave a new original transaction id. The notification MIGRATION
 // announces a migration.
 //
-// A signed transaction then names the earlier id (`previousOriginalTransactionId`), and so proves that both chains are
-// the same subscription. All facts of the old chain move to the new chain, whichever document arrives first. The old
-// record keeps only the new id, its tombstone and the time of its last event.
+// After a migration, a signed transaction names the earlier id (`previousOriginalTransactionId`), and so proves that
+// both chains are the same subscription. All facts of the old chain move to the new chain, whichever document arrives
+// first. The old record keeps only the new id, its tombstone and the time of its last event.
 
 import AppStoreModel
 

@@ -103,8 +103,8 @@ extension LedgerDraft {
             let isNew = !wasStored && displaced == []
             if isNew { result.new += 1 } else { result.known += 1 }
             if let displaced { store(document, for: Set(keys), wording, displacing: displaced) }
-            // A stored document was recorded when it first arrived, and matters again only if a customer presents it.
-            // The same is true of a document that is not kept because its content is not new.
+            // A stored document was recorded when it first arrived, and matters again only if a customer presents it. A
+            // document that is not kept because its content is not new also matters only if a customer presents it.
             let isRecorded = !isErased && (claimant != nil || !wasStored && displaced != nil)
             if isRecorded {
                 if wasStored, displaced == nil { store(document, for: Set(keys), wording) }
@@ -254,7 +254,7 @@ extension LedgerDraft {
                 changes.add(now)
                 record.ownerChanges = changes.times
             }
-            // A claim without limits comes from the app's backend, which corrects the claims of apps.
+            // A claim without limits comes from the app's backend, and corrects claims made by the app on a device.
             if !isLimited, claim.takesFromEstablished, !losers.isEmpty {
                 record.claimants.makeFirst(claimant.number, at: now)
             }

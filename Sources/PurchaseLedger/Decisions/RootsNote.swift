@@ -83,7 +83,7 @@ extension Set<TrustAnchor> {
 struct UnnotedRoots: Sendable {
     /// The roots, by the app and environment of their documents.
     var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
-    /// The apps and environments with known notes.
+    /// The apps and environments for which the cache has noted roots.
     var noted: Set<LedgerScope> = []
 
     /// The notes that decide whether the documents may be recorded.

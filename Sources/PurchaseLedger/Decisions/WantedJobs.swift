@@ -102,7 +102,7 @@ extension LedgerDraft {
 }
 
 extension ConsumptionQuestion {
-    /// All known dates of the transaction.
+    /// All known dates of the transaction's refund requests and decisions.
     fileprivate var dates: RefundDates {
         if let refund { return refund }
         var dates = RefundDates()
