@@ -134,7 +134,7 @@ extension Chain {
     /// The account named in the documents: the token of the latest purchase with a token, otherwise the token of the
     /// renewal info; `nil` without any token. The latest purchase is found by purchase date rather than by signing
     /// date, so that the account does not change if an earlier period is signed again, for example after its refund.
-    /// Receipts contain no token.
+    /// Receipts contain no account token.
     var account: CustomerID? {
         let facts = transactions.values
         var latest: (sortKey: (Timestamp, Provenance), token: String)?

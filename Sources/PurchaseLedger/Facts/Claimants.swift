@@ -5,9 +5,9 @@ public import AppStoreModel
 /// The customers that presented a purchase. The list is empty as long as only the owner presented the purchase. Nearly
 /// all lists are empty.
 ///
-/// The first claimant had the purchase before all others, or got it from the app's backend. It never expires, and its
-/// claims are not subject to the limit on changes of owner, so that other customers cannot lock it out. Other claimants
-/// count for 30 days. The next noted claim removes claimants who no longer count.
+/// The first claimant had the purchase before all others, or got it from the app's backend. This claimant never
+/// expires, and its claims are not subject to the limit on changes of owner, so that other customers cannot lock it
+/// out. Other claimants count for 30 days. The next noted claim removes claimants who no longer count.
 public struct Claimants: Hashable, Sendable {
     /// A customer that presented the purchase.
     public struct Claimant: Hashable, Sendable {
@@ -36,8 +36,8 @@ public struct Claimants: Hashable, Sendable {
     /// account of a second person who uses the same Apple Account.
     package static let mostUsual = 3
 
-    /// A claim is not noted again within this time, so that an app that restores purchases at every start does not
-    /// cause a write each time.
+    /// A customer's claim is not noted again within this time, so that an app that restores purchases at every start
+    /// does not cause a write each time.
     private static let precision = Duration.seconds(86_400)
 
     /// The first claimant, then the other claimants in the order of their noted claims.
@@ -58,8 +58,8 @@ public struct Claimants: Hashable, Sendable {
 }
 
 extension Claimants.Claimant {
-    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order; see
-    /// ``OwnerChanges``.
+    /// A recorded time may lie up to this long after `now`, because overlapping requests are recorded in any order.
+    /// Later times come from a wrong clock and do not count; see ``OwnerChanges``.
     private static let overlap = Duration.seconds(3600)
 
     fileprivate func isRecent(at now: Timestamp) -> Bool {
@@ -99,8 +99,8 @@ extension Claimants {
         self = Claimants(joining: list.map { Claimant($0.number == old ? new : $0.number, at: $0.at) })
     }
 
-    /// The joined list for a chain and its successor after a migration. `later` belongs to the successor. The first
-    /// claimant of this list, if any, stays first.
+    /// The joined list after a migration: this list belongs to the migrated chain, and `later` to its successor. The
+    /// first claimant of the migrated chain, if any, stays first.
     func union(_ later: Claimants) -> Claimants { Claimants(joining: list + later.list) }
 
     /// - Parameter claimants: The claimants to join. A customer may occur several times.

@@ -79,7 +79,7 @@ public struct Evidence: Hashable, Sendable {
     /// Makes evidence without requiring a `Verified` value, for the initializers below and for tests of storages.
     ///
     /// - Parameters:
-    ///   - token: The parsed token and its digest, if the verifier has computed them.
+    ///   - token: The parsed token and its digest from the verifier; `nil` for a receipt.
     ///   - says: Returns the facts in the document, given the document's name.
     package init(
         _ kind: Kind, _ document: [UInt8], token: (jws: JWS, digest: SHA256Digest)? = nil, _ scope: LedgerScope,
@@ -220,8 +220,8 @@ extension DocumentDigest {
     ///
     /// The digest leaves out all bytes that an attacker can change in a valid document: a receipt's container, and a
     /// token's signature, because every ECDSA signature has a second valid form. Otherwise variants of the same
-    /// document could be stored many times. Earlier versions stored receipts with the whole container. The digest of
-    /// such a receipt is the same.
+    /// document could be stored many times. Earlier versions stored receipts with the whole container. Such a receipt
+    /// has the same digest as its canonical form.
     ///
     /// - Parameter kind: `nil` for a kind that only a newer version knows. The first byte of the document then decides:
     ///   a receipt begins with the ASN.1 tag SEQUENCE, and a token never does.

@@ -71,7 +71,7 @@ enum ChainName {
     /// The name of the chain to which a document's transaction belongs.
     ///
     /// Xcode's receipts lack the original transaction and its date, so each transaction of a receipt is a chain of its
-    /// own. The chain of a first purchase has the same name as in a token.
+    /// own. The chain of a first purchase gets the same name from a receipt as from a token.
     static func name(_ payload: JWSTransactionDecodedPayload, _ id: String, in environment: Environment) -> String {
         let original = payload.originalTransactionId ?? id
         guard !environment.hasAppStore else { return original }
@@ -92,8 +92,8 @@ enum ChainName {
 
 extension String? {
     /// The identifier; `nil` for a text that means "no identifier". StoreKit Testing in Xcode writes `0` into the
-    /// members `webOrderLineItemId` and `appTransactionId` of every token. Other documents have members with an empty
-    /// text.
+    /// members `webOrderLineItemId` and `appTransactionId` of every token. In other documents, an empty text has the
+    /// same meaning.
     var orNone: String? {
         guard let self, !self.isEmpty, self != "0" else { return nil }
         return self

@@ -90,7 +90,7 @@ extension RenewalFact: StoredFields {
 
 extension RenewalFact {
     /// Whether the fact describes how `period` continues. It does if its `renewalDate` is the end of the period. It
-    /// also does if, when it was signed, the period had begun and the App Store had signed a document about it. Any
+    /// also does if, at its signing, the period had begun and the App Store had signed a document about the period. Any
     /// other fact is about an earlier period.
     func isAbout(_ period: TransactionStatement) -> Bool {
         if let renewalDate, renewalDate.second == period.end.second { return true }

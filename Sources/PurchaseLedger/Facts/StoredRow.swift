@@ -31,7 +31,7 @@ extension StoredRow {
         value = try next()
     }
 
-    /// Reads a group. If the first column is NULL, the group is absent.
+    /// Reads a group: the fields of an optional value. If the first column is NULL, the group is absent.
     @inlinable
     package mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         guard !isNextNull else {

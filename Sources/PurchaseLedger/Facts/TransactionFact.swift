@@ -133,8 +133,8 @@ public struct TransactionStatement: Hashable, Sendable {
     public var source: Open<Source>
     /// The document and its signing date.
     public var provenance: Provenance
-    /// The signing date of the first document of this kind about the transaction, or of either kind in
-    /// `TransactionFact.current`; `nil` if no such document has a date.
+    /// The signing date of the first document of this kind about the transaction. In `TransactionFact.current`, signed
+    /// transactions and receipts count together. `nil` if no such document has a date.
     public var knownSince: Timestamp?
     /// The transaction id: a string of digits.
     public var transactionId: String

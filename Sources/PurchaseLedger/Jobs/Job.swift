@@ -76,7 +76,7 @@ extension Job {
     }
 
     /// Whether a worker may be doing the job at present: the due time is ahead, but by no more than a lease and a
-    /// minute. If no worker is doing the job, it will be due within the same time, so the caller need not make it due.
+    /// minute. If no worker is doing the job, it still falls due within this time, so the caller need not make it due.
     ///
     /// - Parameter now: The time by a clock that may differ by a minute from the worker's clock.
     package func mayBeLeased(at now: Timestamp) -> Bool {
@@ -91,8 +91,8 @@ extension Job: RecordValue {
         static let failure = "failure"
     }
 
-    /// The number of Unicode scalars of a failure that are stored. Only a failure that quotes a received text is
-    /// longer.
+    /// The maximum length of a stored failure in Unicode scalars. Only a failure that quotes a received text is longer,
+    /// and is cut.
     private static let failureLimit = 1000
 
     /// Reads a job.

@@ -22,7 +22,7 @@ public struct JobKind: Sendable {
     public var maxAtOnce: Int
     /// The longest pause before a new attempt, unless a failure names a longer pause.
     public var maxRetry = Duration.seconds(3600)
-    /// How far ahead a job can be due at most, if no clock is wrong; see ``JobRunner/pullBack()``.
+    /// The maximum time from now to a job's due time, if no clock is wrong; see ``JobRunner/pullBack()``.
     public var maxWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
     /// Does a job.
     public var perform: Perform

@@ -8,8 +8,8 @@ struct JobQueue {
     /// requests a second if an answer takes a seventh of a second.
     private static let maxOfScope = 8
 
-    /// The maximum number of jobs that a search finds in a lane. If more are due, a new search follows when these have
-    /// begun.
+    /// The maximum number of jobs that a search finds in a ``RecordLane``. If more are due, a new search follows when
+    /// the found jobs have begun.
     static let maxFound = 32
 
     /// The kinds, the greatest weight first.
