@@ -91,8 +91,8 @@ extension Ledger {
     ) async throws -> RecordResult {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
-        // Any user of the app can get any number of such documents from the App Store, and could fill the ledger with
-        // them. They belong to no chain, so no answer would ever need them.
+        // Any user of the app can get any number of documents without purchases from the App Store, and could fill the
+        // ledger with them. They belong to no chain, so no answer would ever need them.
         let evidence = evidence.filter { !$0.isWithoutPurchases }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
@@ -160,7 +160,7 @@ extension Ledger {
         /// All transactions, chain by chain. In each chain, the earliest purchase is first.
         public var purchases: [TransactionStatement]
         /// The transaction ids of consumables that may have been credited to a different customer before. Either a
-        /// claim moved them from the other customer, or the other customer was erased.
+        /// claim moved them from that customer, or that customer was erased.
         public var transferred: Set<String>
         /// For each purchase that several customers presented, the number of these customers, by the name of its chain;
         /// see ``RecordResult/claimants``.
@@ -214,13 +214,13 @@ extension Ledger {
             })
     }
 
-    /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.
     /// All ids of the customer with an id, in the order of their addition; empty if the customer is unknown.
     package func ids(ofCustomer id: String, of bundleId: String) async throws -> [String] {
         let id = CustomerID(id, of: bundleId)
         return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.ids ?? []
     }
 
+    /// A customer, and the customer's chains in each of several environments; `nil` if the customer is unknown.
     private func holder(
         _ id: String, of bundleId: String, in environments: Set<Environment>
     ) async throws -> (CustomerRecord, [Environment: [ChainRecord]])? {
@@ -248,8 +248,8 @@ extension Ledger {
     /// purchases are erased too. Purchases with a further owner stay. Events stay, but no longer name the customer.
     ///
     /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. If not, only documents up to the newest
-    ///   signing date in the ledger count as older than the erasure. With `now` from a clock that is ahead, the ledger
-    ///   would also ignore documents signed after the erasure.
+    ///   signing date in the ledger count as older than the erasure. If `now` were used although the clock is ahead,
+    ///   the ledger would also ignore documents signed after the erasure.
     /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true

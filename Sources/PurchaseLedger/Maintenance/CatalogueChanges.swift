@@ -11,11 +11,11 @@ extension Ledger {
     /// Evaluates the chains of every app whose catalogue has changed since the last call, and publishes the resulting
     /// changes.
     ///
-    /// After an interrupted call, the next call evaluates all of these chains again.
+    /// After an interrupted call, the next call evaluates all chains of these apps again.
     ///
     /// - Returns: The number of evaluated chains.
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All other chains were evaluated, and
-    ///   the next call evaluates all of these chains again.
+    ///   the next call evaluates every chain of these apps again.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
         let digests = rules.catalogues.mapValues(\.timingDigest)
         guard !digests.isEmpty else { return 0 }

@@ -47,7 +47,7 @@ struct DocumentReader {
 
     /// The evidence in the documents of a chain. A document that cannot be read or verified is left out, and added to
     /// the faults. Renewal info that arrived beside a transaction, as in an answer of the App Store Server API, does
-    /// not name the app. A different document of the chain then shows which app it is about.
+    /// not name the app. A different document of the chain then shows which app the renewal info is about.
     mutating func evidence(_ names: Set<Provenance>) async throws -> [Provenance: Evidence] {
         try await read(names)
         var evidence: [Provenance: Evidence] = [:]

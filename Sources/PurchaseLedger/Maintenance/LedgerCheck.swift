@@ -53,8 +53,8 @@ extension Ledger {
         }
     }
 
-    /// A fault for each event of an app whose body is no JSON object, and for the first event with an unreadable row.
-    /// No reader can get past such a row, so later events are not checked.
+    /// For each of an app's events: a fault if its body is no JSON object. Also a fault for the first event with an
+    /// unreadable row. No reader can get past such a row, so later events are not checked.
     private func eventFaults(of app: String) async throws -> [Fault] {
         var cursor: EventCursor?
         var limit = Self.page

@@ -217,7 +217,8 @@ private struct CopyWriter {
     private(set) var counts = LedgerCounts()
     /// The running commit.
     private var commit: Task<Void, any Error>?
-    /// The documents of several chains that were already added, each with its first chain.
+    /// Of the documents that belong to several chains, those already added. Such a document is added with the first of
+    /// its chains.
     private var shared: Set<Provenance> = []
     private var written = 0
     private var nextAdaptation = firstAdaptation
@@ -279,7 +280,8 @@ private struct CopyWriter {
 
     /// The documents to store, after their verification.
     ///
-    /// - Parameter names: All documents of the chain, because some of them show which app others are about.
+    /// - Parameter names: All documents of the chain, because some of the documents show which app the renewal infos
+    ///   are about.
     private mutating func documents(
         _ references: [DocumentReference], among names: Set<Provenance>
     ) async throws -> [NewDocument] {
@@ -370,8 +372,8 @@ extension [LedgerWalk.Chain] {
 }
 
 extension [NewDocument] {
-    /// The documents, with the tokens of a notification directly before it, so that a storage does not store them
-    /// twice.
+    /// The documents, with the tokens of a notification directly before the notification, so that a storage does not
+    /// store these tokens twice.
     fileprivate var inOrder: [NewDocument] {
         let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
         var ordered: [NewDocument] = []

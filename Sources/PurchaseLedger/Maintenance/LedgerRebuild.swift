@@ -66,8 +66,8 @@ extension Ledger {
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }
-        // Asked only after the documents were read: a document removed between an earlier question and the reading
-        // would make the facts differ.
+        // `keepsAllDocuments` is asked only after the documents were read. Otherwise a document could be removed
+        // between the question and the reading, and the facts would then differ.
         if derived != stored, try await !storage.keepsAllDocuments() {
             derived.keep(stored, missing: { found[$0] == nil })
         }

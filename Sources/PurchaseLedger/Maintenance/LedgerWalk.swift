@@ -189,7 +189,7 @@ struct LedgerWalk {
         } catch EventCursorError.expired {
             throw Difference(Self.erasedEvents(of: app))
         } catch is EventCursorError {
-            // The other ledger's events end before the cursor, or are not of this epoch.
+            // The other ledger's events end before the cursor, or are not of the cursor's epoch.
             return [:]
         }
     }

@@ -43,8 +43,9 @@ extension Ledger {
         throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
     }
 
-    /// The account tokens of the customer's purchases, if no other customer uses them. In an older backup, such an
-    /// account may still be a customer of its own, which owned the purchase until this customer claimed it.
+    /// The account tokens of the purchases that only this customer owns, without tokens that another customer uses. In
+    /// an older backup, such an account may still be a customer of its own, which owned the purchase until this
+    /// customer claimed it.
     private func accountsErased(with id: CustomerID) async throws -> Set<CustomerID> {
         guard !rules.keepsEvidence else { return [] }
         let own = try await storage.load(.everything(of: [id]))

@@ -11,7 +11,7 @@ struct RequiredRoots {
     /// The roots, by the app and environment of their documents. An empty note has an empty set.
     private(set) var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
 
-    /// The roots of documents without notes.
+    /// Takes roots that are not in any note yet.
     init(_ roots: UnnotedRoots) {
         anchors = roots.anchors
     }
@@ -67,8 +67,8 @@ extension Ledger {
     /// How many of the newest documents per environment are verified, to find the roots of a ledger without notes.
     private static let newestDocuments = 100
 
-    /// The number of last documents among which the newest of an environment are searched. The search takes a moment,
-    /// and happens once.
+    /// The search for the newest documents of an environment covers this number of the last documents. It takes a
+    /// moment, and happens once.
     private static let searchLimit = 100_000
 
     /// The environments of documents that count as evidence of purchases.
