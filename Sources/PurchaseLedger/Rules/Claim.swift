@@ -114,9 +114,9 @@ package struct OwnerChanges {
         times = (recent(at: now) + [now]).sorted().suffix(Self.limit)
     }
 
-    /// How far a recorded time may lie after `now`, because overlapping requests are recorded in any order. A time even
-    /// later than this must come from a wrong clock. It is ignored, because otherwise it would count against the limit
-    /// until the clocks reach it.
+    /// A recorded time may lie up to this long after `now`, because overlapping requests are recorded in any order. A
+    /// later time must come from a wrong clock, and is ignored. Otherwise it would count against the limit until the
+    /// clocks reach it.
     private static let overlap = Duration.seconds(3600)
 
     private func recent(at now: Timestamp) -> [Timestamp] {

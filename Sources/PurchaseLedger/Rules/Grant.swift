@@ -42,8 +42,8 @@ extension PurchaseHistory {
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
-        // Receipts do not name the group. All subscription periods of a chain are in the same group, so it is taken
-        // from any other statement.
+        // Receipts do not name the group. All subscription periods of a chain are in the same group, so the group is
+        // taken from any statement that names it.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first
         for index in grants.indices where grants[index].statement.subscriptionGroup == nil {
             grants[index].statement.subscriptionGroup = group

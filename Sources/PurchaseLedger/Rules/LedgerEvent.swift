@@ -16,7 +16,7 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionStarted = "subscription.started"
         /// A later period was paid for.
         case subscriptionRenewed = "subscription.renewed"
-        /// The same period ends later.
+        /// The last paid period ends later than before.
         case subscriptionExtended = "subscription.extended"
         /// The subscription is active again, after it had ended, its charge had failed, or it had been revoked.
         case subscriptionRecovered = "subscription.recovered"

@@ -35,8 +35,8 @@ package struct Notice: Hashable, Sendable {
     /// keep the notice of a product.
     package static let lifetime = Duration.seconds(30 * 86_400)
 
-    /// A repeated notice is stored again only if this extends its life by at least this duration. A product that sells
-    /// all the time therefore costs one write a day.
+    /// A repeated notice is stored again only if the repetition extends its life by at least this duration. A product
+    /// that sells all the time therefore costs one write a day.
     static let precision = Duration.seconds(86_400)
 
     /// The key of the notice's record.

@@ -22,7 +22,7 @@ struct PurchaseHistory {
     let nonConsumable: TransactionStatement?
     /// The start of each transaction, in order, including residue. At each start a further period may be superseded.
     let starts: [Timestamp]
-    /// Whether any period was upgraded or superseded.
+    /// Whether any period was upgraded or superseded, including periods of which only residue is left.
     let hasSuperseded: Bool
     /// Whether the operator refuses the chain. A refused chain grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
@@ -39,7 +39,8 @@ struct PurchaseHistory {
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {
             purchases[index].markUpgraded()
         }
-        // Residue is evaluated with the other statements, but is not part of the result.
+        // Residue is evaluated with the other statements. A purchase with nothing left but residue then counts only in
+        // `starts` and `hasSuperseded`.
         let nonConsumables = purchases.elements(where: \.isNonConsumable)
         nonConsumable =
             nonConsumables.allSatisfy { erased.contains($0.transactionId) }
@@ -61,8 +62,8 @@ extension Chain {
     /// The history as signed by the App Store, without the operator's refusals. It does not depend on the clock.
     private var signedHistory: PurchaseHistory { PurchaseHistory(self, isRefused: false, at: .distantFuture) }
 
-    /// The statements about all transactions, the earliest purchase first. An upgraded period that a receipt reports as
-    /// cancelled is marked as upgraded instead.
+    /// The statements about all transactions except those of which only residue is left, the earliest purchase first.
+    /// An upgraded period that a receipt reports as cancelled is marked as upgraded instead.
     public var purchases: [TransactionStatement] { signedHistory.purchases }
 
     /// The residue to keep if the chain's customer is erased. If the chain already has residue, or any transaction was
@@ -199,8 +200,8 @@ private struct Timeline {
         }
     }
 
-    /// Marks upgraded periods. They are recognized by their cancellation date in a receipt, which is in the same second
-    /// as the superseding purchase.
+    /// Marks upgraded periods. A period was upgraded if its cancellation date in a receipt is in the same second as the
+    /// purchase that superseded it.
     private mutating func markUpgrades(of cancelled: Set<String>) {
         for index in entries.indices where entries[index].isCancelled(byReceipts: cancelled) {
             let second = entries[index].period.revocation?.date.second
@@ -229,7 +230,8 @@ private struct Timeline {
 }
 
 extension Array<TransactionStatement> {
-    /// The elements that meet a condition. `filter` would also copy all other elements.
+    /// The elements that meet a condition. `filter` would also copy each element that it rejects, to hand the element
+    /// to the closure.
     func elements(where condition: (TransactionStatement) -> Bool) -> [TransactionStatement] {
         var elements: [TransactionStatement] = []
         for index in indices where condition(self[index]) { elements.append(self[index]) }
@@ -269,8 +271,8 @@ extension TransactionStatement {
         return transactionId < other.transactionId
     }
 
-    /// Whether the transaction counts as a non-consumable. This is so for all transactions without one of the other
-    /// types, because some receipts do not name the type.
+    /// Whether the transaction counts as a non-consumable. It does if it has none of the other types, because some
+    /// receipts do not name the type.
     fileprivate var isNonConsumable: Bool {
         !isSubscription && type != .consumable && type != .nonRenewingSubscription
     }

@@ -5,8 +5,8 @@ import AppStoreModel
 /// The dates of a transaction's refund requests and of the App Store's decisions. Each date is the signing date of a
 /// notification.
 ///
-/// Some hours later, the App Store repeats a request in a new notification that looks like a new request. A repetition
-/// is recognized only by its date. All dates are compared together, so that the order of arrival does not matter.
+/// Some hours after a request, the App Store repeats it in a notification that looks like a new request. Only its date
+/// shows that it is a repetition. All dates are compared together, so that the order of arrival does not matter.
 package struct RefundDates: Codable, Hashable, Sendable {
     /// The dates of CONSUMPTION_REQUEST, without duplicates, ascending.
     private(set) var requests: [Timestamp] = []

@@ -11,8 +11,8 @@ extension Catalogue {
     /// revoked. Signed facts about the purchase are still recorded and shown.
     public func refuses(_ chain: Chain) -> Bool {
         guard !refusedPurchases.isEmpty else { return false }
-        // Residue counts too: after an erasure, a customer may present the purchase again, with a document that has
-        // only other transaction ids.
+        // Residue counts too: after an erasure, a customer may present the purchase again, with a document that does
+        // not contain the refused id.
         return refuses([chain.key.originalTransactionId]) || refuses(chain.predecessors)
             || refuses(chain.transactions.keys) || refuses(chain.residue.keys)
     }

@@ -98,8 +98,8 @@ extension Chain {
 extension PurchaseHistory {
     /// The state of the subscription at `now`; `nil` if there is none.
     ///
-    /// - Parameter renewal: The newest renewal info of the chain. Except for the next product, it counts only if it is
-    ///   about the governing period.
+    /// - Parameter renewal: The newest renewal info of the chain. Its next product always counts. Its other facts count
+    ///   only if the renewal info is about the governing period.
     func subscription(_ renewal: RenewalFact?, at now: Timestamp) -> SubscriptionState? {
         guard let lastPeriod else { return nil }
         guard let governing = governing(at: now) else {

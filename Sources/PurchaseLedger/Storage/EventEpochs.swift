@@ -79,7 +79,7 @@ public struct EventEpochs: Hashable, Sendable {
         return EventCursor(number, epoch: epoch?.id ?? "")
     }
 
-    /// The number after which the events that a cursor asks for begin.
+    /// The number of the last event before those that a cursor asks for; 0 if there is none.
     ///
     /// - Parameters:
     ///   - cursor: `nil` for the beginning.

@@ -47,8 +47,8 @@ public struct LedgerSnapshot: Sendable {
     public var ids: [CustomerID: Customer] = [:]
     /// The customers of the query, and the owners of its chains.
     public var customers: [Customer: CustomerRecord] = [:]
-    /// An unused number for each id in the query without a customer. A snapshot that is not for a decision may lack
-    /// these numbers.
+    /// An unused number for each of the query's ids that has no customer. A snapshot that is not for a decision may
+    /// lack these numbers.
     public var newNumbers: [CustomerID: Int64] = [:]
     /// The names of the query's documents that are stored and readable.
     public var names: Set<Provenance> = []

@@ -283,8 +283,8 @@ extension State {
         }
     }
 
-    /// Makes the documents of a chain evidence for a new chain. Without a new chain, erases the documents that are then
-    /// evidence for no chain.
+    /// The documents of a chain become evidence for a new chain instead. Without a new chain, erases the documents that
+    /// are then evidence for no chain.
     private mutating func replaceEvidence(of old: ChainKey, with new: ChainKey?) {
         for index in documents.indices {
             guard documents[index]?.chains.remove(old) != nil else { continue }

@@ -99,7 +99,8 @@ extension StoredRow {
 }
 
 extension StoredRow {
-    /// Reads the owner of a record: its number, bundle id and environment. The number is 0 for the ledger as a whole.
+    /// Reads the owner of a record: the owner's number, bundle id and environment. The number is 0 for the ledger as a
+    /// whole.
     ///
     /// - Throws: `LedgerStorageError.damaged` if the owner's app is missing.
     @inlinable

@@ -96,8 +96,8 @@ public struct StoredDocument: Hashable, Sendable {
     public var receivedAt: Timestamp
     /// The type, subtype and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
-    /// The wording of the document. A document with the same wording may replace it, unless it is pinned. `nil` if the
-    /// document is kept in any case.
+    /// The wording of the document. A new document with the same wording may replace this document, unless this
+    /// document is pinned. `nil` if the document is kept in any case.
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The stored form of an event's body, with a byte in place of each frequent phrase. Half of a body is names of
-/// members, so the whole body would take twice the space.
+/// members, so a body without this shortening would take twice the space.
 ///
 /// The byte of a phrase is a control character. JSON contains control characters only as escapes. A body that contains
-/// such a byte is therefore no JSON. It is stored unchanged, after a byte 0. All other bodies without phrases are
-/// stored unchanged.
+/// such a byte is therefore no JSON. It is stored unchanged, after a byte 0. Any other body without phrases is stored
+/// unchanged, without this byte.
 @usableFromInline
 package enum StoredBody {
     /// The byte before a body that is stored unchanged although it contains control characters. No other stored form
@@ -67,7 +67,7 @@ package enum StoredBody {
 
     private static func phrase(in body: [UInt8], at index: Int) -> (byte: UInt8, bytes: [UInt8])? {
         let rest = body.count - index
-        // Most comparisons end at the second byte, because few phrases share it with the text.
+        // A comparison ends at the first differing byte, usually within three bytes.
         return longestFirst.first { phrase in
             phrase.bytes.count <= rest && phrase.bytes.indices.allSatisfy { body[index + $0] == phrase.bytes[$0] }
         }
