@@ -326,8 +326,8 @@ extension AppStoreClient {
             return try await found(endpoint, in: .production, until: end)
         } catch {
             if error.code == .credentials { throw endpoint.error(of: error, sandbox: refusal) }
-            // If production does not know the transaction, the sandbox's error decides. If the sandbox refused the
-            // token, it may still know the transaction.
+            // If production does not know the transaction, the sandbox's error decides: a sandbox that refused the
+            // token may still know the transaction.
             throw error.isUnknownTransaction ? refusal : error
         }
     }

@@ -22,7 +22,7 @@ extension APIAnswer {
     package var mayBeApples: Bool {
         switch status {
         case 200...299: body.isEmpty || isJSON
-        // Apple's refusal of a token has no number: its body is empty, or a line of text. A page, or JSON without
+        // Apple's refusal of a token has no number: its body is empty, or a line of text. An HTML page, or JSON without
         // Apple's number, comes from a gateway, which cannot check the key.
         case 401: errorCode != nil || !["<", "{", "["].contains(firstCharacter)
         default: errorCode != nil

@@ -39,7 +39,7 @@ public enum RetentionAnswer: Hashable, Sendable {
             body.alternateProduct?.productId = productId
             body.alternateProduct?.billingPlanType = plan
         case .promotionalOffer(let message, let offer):
-            // Without a subscription the offer would be valid for any customer.
+            // Without this id the offer would be valid for any customer.
             try SigningError.require(transactionId ?? "", "originalTransactionId")
             body.promotionalOffer = .init()
             body.promotionalOffer?.messageIdentifier = message

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for events, newer words, notes of copies, and adaptation to size.
+// The requirements for events, words of newer versions, notes of copies, and adaptation to size.
 
 import AppStoreModel
 import PurchaseLedger
