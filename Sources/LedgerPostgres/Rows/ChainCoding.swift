@@ -3,11 +3,12 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The binary form of a `ChainRecord` without its key.
+/// The binary form of a `ChainRecord`, the stored record of a purchase. The record's key is not in it, because the
+/// database has the key in columns.
 ///
-/// The first byte identifies the form. The fields of the record follow, each with its number in ``FieldNumbers``, and
-/// then the record's lists. Absent fields take no bytes. A later version of the software may add fields, and lists at
-/// the end, but must not change the number of a field.
+/// The first byte is the number of the form. The fields of the record follow, each with its number in ``FieldNumbers``,
+/// and then the record's lists. Absent fields take no bytes. A later version of the software may add fields, and lists
+/// at the end, but must not change the number of a field.
 enum ChainCoding {
     private static let form: UInt8 = 1
 
@@ -34,7 +35,8 @@ enum ChainCoding {
         return writer.bytes
     }
 
-    /// - Throws: `LedgerStorageError` if the bytes are damaged, or come from a newer version.
+    /// - Throws: `LedgerStorageError` if the bytes are damaged, or if a newer version of the software wrote them with a
+    ///   different first byte.
     static func decode(_ bytes: [UInt8], _ key: ChainKey) throws -> ChainRecord {
         guard bytes.first == form else { throw FieldReader.damaged }
         var reader = FieldReader(bytes, from: 1)
@@ -61,7 +63,7 @@ extension FieldReader {
     }
 }
 
-/// The fields of a record, without its lists.
+/// The fields of a chain's record, without the lists that ``ChainCoding`` writes after them.
 private struct Header: CodedFields {
     var record: ChainRecord
 

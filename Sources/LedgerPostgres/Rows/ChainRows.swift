@@ -3,7 +3,9 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads, commits and finds chains, and finds the chains of transactions.
+// Loads, commits and finds chains, and finds the chains of transactions. A chain is a purchase with all its
+// transactions, for example a subscription with its renewals. Its row in the database is found by its name (the column
+// `home`) and its scope, which is an app in an environment.
 
 extension LoadPlan {
     /// - Parameter keys: The keys of chains, all in the given scope.
@@ -19,8 +21,9 @@ extension LoadPlan {
         }
     }
 
-    /// Finds the candidates for a transaction's chain: the chains listed for the transaction in `transactions`, and the
-    /// chain that has the transaction's id as its name.
+    /// Finds the chains that may contain a transaction: the chains that the table `transactions` lists for it, and the
+    /// chain that has the transaction's id as its name. Only the records of these chains, loaded later, show which
+    /// chain does.
     mutating func load(_ key: TransactionKey) {
         add(
             "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",
@@ -41,7 +44,8 @@ extension PostgresRow {
 }
 
 extension CommitPlan {
-    /// The new version is the loaded version plus 1.
+    /// Adds or replaces the row of a chain. The new version is the loaded version plus 1. The statement raises a
+    /// ``Conflict`` if the row does not have the loaded version.
     private static let put = RowStatement.insert(
         into: "quittance.chains AS c",
         [
@@ -57,7 +61,8 @@ extension CommitPlan {
             state = excluded.state
         """)
 
-    /// Adds or replaces the row that leads from a transaction to its chain, with its columns for people.
+    /// Adds or replaces the row that leads from a transaction to its chain. The row also has the columns of
+    /// ``PeopleViews``, which only people read.
     private static let putTransaction = {
         let names = PeopleViews.transactionColumns.map(\.name)
         return RowStatement.insert(
@@ -79,7 +84,7 @@ extension CommitPlan {
     private static let release = "DELETE FROM quittance.chains WHERE home = $1 AND scope = $2"
 
     /// - Parameters:
-    ///   - changed: The changed records. A later record of a chain replaces an earlier record.
+    ///   - changed: The changed records. If a chain has several, the last one is stored.
     ///   - writeSet: The chains whose version is incremented.
     ///   - readSet: The chains that the decision depends on.
     mutating func putChains(_ changed: [ChainRecord], writeSet: Set<ChainKey>, readSet: Set<ChainKey>) throws {
@@ -95,8 +100,8 @@ extension CommitPlan {
             } else if let old {
                 add(Self.checkChain, name + [.integer(old.version)])
             } else {
-                // There must still be no such chain. Inserting and deleting its key proves this: the insertion fails if
-                // a concurrent commit has added the chain.
+                // The chain was not found when the records were loaded, and must still not exist. Inserting and
+                // deleting its key proves this, because the insertion fails if a concurrent commit has added the chain.
                 add(Self.reserve, name)
                 add(Self.release, name)
             }
@@ -123,8 +128,8 @@ extension CommitPlan {
 
 extension Chain {
     /// The ids of the transactions whose rows may have changed: new transactions, and transactions with a different
-    /// signed statement or receipt. If the residue has changed, all transactions are included, because residue may
-    /// revoke any of them.
+    /// signed statement or receipt. If ``PurchaseLedger/Chain/residue`` (the facts kept after an erasure) has changed,
+    /// all transactions are included, because any of them may be revoked now.
     fileprivate func changes(since old: Chain) -> [String] {
         guard residue == old.residue else { return Array(transactions.keys) }
         let facts = transactions.values
@@ -177,8 +182,9 @@ enum ChainSearch {
             PostgresStatement(
                 keys + " WHERE next_change <= $1 ORDER BY next_change LIMIT $2",
                 [now.parameter, max(0, limit).parameter])
-        // Chains of the same instant are sorted. This costs little, because few chains share an instant: a commit makes
-        // the reports of a few hundred chains at most.
+        // Chains with an equal `published_as_of` are sorted by name and scope. Their reports were made at the same
+        // millisecond, and a commit makes the reports of a few hundred chains at most. There are therefore few such
+        // chains, and sorting them takes little time.
         case .ahead(let instant):
             PostgresStatement(
                 keys + " WHERE published_as_of > $1 ORDER BY published_as_of DESC, home, scope LIMIT $2",
@@ -186,7 +192,8 @@ enum ChainSearch {
         }
     }
 
-    /// The chains after a cursor. The cursor is the number of a scope, a space, and the name of a chain.
+    /// The chains after a cursor. The cursor is the last chain of the previous page: the number of its scope, a space,
+    /// and its name.
     private static func scan(after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         let words = (cursor?.rawValue ?? "").split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         let start = words.count == 2 ? (String(words[1]), Int64(words[0]) ?? 0) : ("", -1)

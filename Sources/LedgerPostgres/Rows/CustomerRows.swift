@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads and commits customers. A customer has a row for each of its ids.
+// Loads and commits customers. A customer has a row for each of its ids, and each of these rows contains the customer's
+// whole record.
 
 extension LoadPlan {
     private static let columns =
@@ -65,8 +66,8 @@ extension CommitPlan {
             """, [.text, .integer, .integer])
 
     /// - Parameters:
-    ///   - after: The loaded records after the changes.
-    ///   - readSet: The ids that the decisions looked up, with or without a customer.
+    ///   - after: The loaded records, with the changes of the commit applied.
+    ///   - readSet: The ids that the decisions looked up, including ids that no customer has.
     mutating func putCustomers(_ after: LoadedRecords, _ readSet: Set<CustomerID>) {
         let rows = after.customers
         let gained = loaded.holdings(gainedBy: after)
@@ -92,7 +93,8 @@ extension CommitPlan {
 }
 
 extension LoadedRecords {
-    /// The rows of the loaded customers as they are after some changes.
+    /// The rows of the loaded customers after some changes, including the rows of new customers. A row of a new or
+    /// changed customer has the version 0 here.
     func customers(after changes: LedgerChanges) -> [CustomerID: Versioned<CustomerRecord>] {
         var rows = customers
         for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }

@@ -3,13 +3,16 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads and commits documents and evidence if Citus distributes the tables. Each statement is about a single home.
+// Loads and commits documents, and the chains (purchases) that they are evidence for, if Citus distributes the tables.
+// Each row has a home, a text by which Citus chooses the row's node. Each statement is about a single home, so Citus
+// sends it to a single node.
 //
-// A row of `documents` is at the home of the document. Its columns `chain` and `also` name all chains of the document.
-// A row of `mentions` is at the home of a chain. It leads to a document that a search by the chain's name may miss,
-// because the document has a different home or a different `chain`. A chain thus leads to all its documents, and a
-// document without a remaining chain can be recognized and deleted. A change of a chain's documents increments the
-// chain's version. A commit therefore checks only this version to be sure that the documents are as loaded.
+// A row of `documents` is at the document's home, see ``PurchaseLedger/Evidence/home``. Its columns `chain` and `also`
+// name all chains of the document. A row of `mentions` is at the home of a chain, which is the chain's name. It leads
+// to a document that a search by the chain's name may miss, because the document has a different home or a different
+// `chain`. A chain thus leads to all its documents, and a document without a remaining chain can be recognized and
+// deleted. A change of a chain's documents increments the chain's version. A commit therefore checks only this version
+// to be sure that the documents are as loaded.
 
 // MARK: - Loading
 
@@ -24,7 +27,8 @@ extension LoadPlan {
         WHERE home = $1 AND scope = $2 AND document IS NOT NULL
         """
 
-    /// Loads the evidence of a chain that is at the chain's home, and finds the locations of its other evidence.
+    /// Finds the documents of a chain. A document at the chain's home is found with all its chains if its column
+    /// `chain` names this chain. Of the documents listed in `mentions`, only the locations are found.
     mutating func loadEvidenceAtHome(for key: ChainKey) {
         let chain = scopes.key(key)
         add(Self.ownEvidence, chain) { rows, loaded in
@@ -48,7 +52,8 @@ extension LoadPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Loads the chains that a document is evidence for. The document may have been detached, see ``Schema``.
+    /// Loads the chains that a document is evidence for. Loads nothing if the document's table has been detached, see
+    /// ``Schema``.
     mutating func load(_ location: DocumentLocation) {
         add(Self.subjects, location.key) { rows, loaded in
             loaded.subjects[location] = try rows.map { row in
@@ -62,7 +67,7 @@ extension LoadPlan {
 }
 
 extension LoadedRecords {
-    /// Adds the mentioned documents to the evidence of their chains.
+    /// Adds the documents listed in `mentions` to the evidence of their chains.
     mutating func addMentionedEvidence() {
         for (key, locations) in mentions {
             var found = Dictionary((evidence[key] ?? []).map { ($0.name, $0) }) { first, _ in first }
@@ -73,7 +78,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The locations of all evidence for a chain, including documents that were detached.
+    /// The locations of all documents of a chain, including documents whose table was detached.
     fileprivate func locations(of key: ChainKey) -> [DocumentLocation] {
         (evidence[key] ?? []).compactMap { document in
             homes?[document.name].map { DocumentLocation(name: document.name, home: $0) }
@@ -88,7 +93,7 @@ extension CommitPlan {
         UPDATE quittance.documents SET also = $4 WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Adds a chain to a stored document. Fails if the document no longer exists.
+    /// Adds a chain to a stored document. Raises a ``Conflict`` if the document no longer exists.
     private static let addChain = """
         WITH kept AS (
             UPDATE quittance.documents SET also = array_append(array_remove(also, $4::text), $4::text)
@@ -101,7 +106,8 @@ extension CommitPlan {
         ON CONFLICT (home, scope, signed_date, digest) DO UPDATE SET document = excluded.document
         """
 
-    /// - Parameter isStored: Whether the document is already stored, and only gets further chains.
+    /// - Parameter isStored: Whether the document is already stored. If so, the document gets further chains and may be
+    ///   pinned, but is not inserted.
     mutating func putAtHome(_ new: NewDocument, isStored: Bool) {
         let location = DocumentLocation(new.evidence)
         let chains = new.chains.sorted()
@@ -125,8 +131,8 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
-    /// The locations of all evidence for some chains, including new documents. With each location come those of its
-    /// chains that are among `keys`.
+    /// The locations of all documents of some chains, including new documents, each with those of the document's chains
+    /// that are among `keys`.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {
         var found: [DocumentLocation: Set<ChainKey>] = [:]
@@ -145,7 +151,7 @@ extension CommitPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Moves the evidence of a chain to a different chain.
+    /// Makes the documents of a migrated chain evidence for the chain that takes its place.
     mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
         let scope = PostgresValue.integer(scopes.scope(old.scope))
         let names = [old, new].map { PostgresValue.text(HomeChainName.text($0)) }
@@ -168,8 +174,8 @@ extension CommitPlan {
         """
 
     /// Removes chains from their documents, and deletes documents without a remaining chain. Each document takes an
-    /// update per chain, and then a deletion, which has no effect if a chain remains. The update locks the document, so
-    /// the deletion sees the changes of concurrent commits.
+    /// update for each removed chain, and then a deletion, which has no effect if the document still has a chain. The
+    /// update locks the document, so the deletion sees the changes of concurrent commits.
     mutating func eraseEvidenceAtHome(for keys: Set<ChainKey>, _ documents: [NewDocument]) {
         let locations = locations(of: keys, documents)
         for (location, keys) in locations {

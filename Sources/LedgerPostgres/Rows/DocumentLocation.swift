@@ -3,7 +3,8 @@
 import PurchaseLedger
 import Synchronization
 
-/// Where a document is stored: its name, and the home of its row.
+/// Where a document is stored: its name, and its ``PurchaseLedger/Evidence/home``, by which Citus chooses the node of
+/// the document's row.
 struct DocumentLocation: Hashable, Comparable {
     let name: Provenance
     let home: String
@@ -20,7 +21,7 @@ extension DocumentLocation {
 extension Provenance {
     var key: [PostgresValue] { [signedDate.parameter, digest.parameter] }
 
-    /// A statement about the document's row.
+    /// A statement about the row of the document with this name.
     ///
     /// - Parameters:
     ///   - start: The text before `WHERE`.
@@ -40,11 +41,12 @@ extension PostgresRow {
     mutating func location() throws -> DocumentLocation { DocumentLocation(name: try name(), home: try next()) }
 }
 
-/// A cache of the homes of documents. An entry never becomes false, because a document's home never changes. The entry
-/// of an erased document does no harm, because a search at this home finds no row.
+/// A cache that spares searches on all nodes of Citus: the ``PurchaseLedger/Evidence/home`` of each document loaded
+/// lately. An entry never becomes wrong, because a document's home never changes. The entry of an erased document does
+/// no harm, because a search at this home finds no row.
 final class KnownHomes: Sendable {
-    /// The maximum number of cached homes, which take some 2 MB. A page of a scan, or a purchase, has far fewer
-    /// documents.
+    /// The maximum number of cached homes, which take some 2 MB. Once there would be more, all earlier homes are
+    /// dropped. A page of a scan, or a purchase, has far fewer documents, so the homes of all its documents fit.
     private static let limit = 10_000
 
     private let homes = Mutex([Provenance: String]())

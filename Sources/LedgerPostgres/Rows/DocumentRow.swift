@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A row of `documents`. Its content may be packed, see ``PackedDocument``.
+/// A row of the table `documents`. Its content may leave out parts of the document that other rows have, see
+/// ``PackedDocument``.
 struct DocumentRow {
     let name: Provenance
     /// The document without its content.
@@ -19,7 +20,7 @@ struct DocumentRow {
 
     /// - Returns: `nil` if the document cannot be restored, or if its digest differs from the digest in its name.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
-        // Whatever the error is, the content is damaged or lacks a part.
+        // Any error means that the content is damaged, or that a part named in the content is missing.
         guard let document = try? PackedDocument.unpack(content, parts),
             DocumentDigest(document, head.kind.known) == name.digest
         else { return nil }

@@ -4,12 +4,14 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-// Loads, commits and finds documents, and the chains that they are evidence for.
+// Loads, commits and finds documents, and the chains (purchases) that they are evidence for. The name of a document is
+// its signing date and its digest.
 
 // MARK: - Loading
 
 extension LoadPlan {
-    /// The text for Citus, which plans the subqueries of ``names`` differently. There, each name has its own statement.
+    /// The text for Citus, which plans the subqueries of ``names`` differently. On Citus, each document is looked up by
+    /// a statement of its own.
     private static let plainName = "SELECT signed_date, digest FROM quittance.documents"
 
     private static let names = nameStatement(after: 0) { "SELECT signed_date, digest \($0)" }
@@ -26,9 +28,11 @@ extension LoadPlan {
         }
     }
 
-    /// A scalar subquery makes PostgreSQL look up each name by the index, however many names there are. The names are
-    /// hidden from the planner. If the planner saw the dates, it could exclude the tables of other quarters, and
-    /// PostgreSQL would therefore plan the statement anew at each use. Planning takes as long as running the statement.
+    /// A scalar subquery makes PostgreSQL look up each name by the index, however many names there are. The table
+    /// `documents` has a partition for each calendar quarter. If the planner saw the signing dates in the names, a plan
+    /// for these dates could leave out partitions, and would therefore look cheaper than a reusable plan. PostgreSQL
+    /// would then plan the statement anew at each use, which takes as long as running the statement. The names are
+    /// therefore hidden from the planner.
     private static func nameStatement(after parameters: Int, _ text: (String) -> String) -> RowStatement {
         RowStatement.reading([.integer, .bytes], after: parameters) { names in
             text(
@@ -53,7 +57,8 @@ extension LoadPlan {
     }
 
     /// Loads chains of a scope, and finds out which of the given documents are stored. A single statement does both.
-    /// Often an intake needs no other statement to load its records, and then no `BEGIN` and `COMMIT` either.
+    /// Recording a notification often needs no other statement to load its records, and then no `BEGIN` and `COMMIT`
+    /// either.
     mutating func load(_ keys: [ChainKey], in scope: LedgerScope, lookingUp names: [Provenance]) {
         let ids = keys.map(\.name)
         let statement = ids.count == 1 ? Self.chainAndNames : Self.chainsAndNames
@@ -79,15 +84,16 @@ extension LoadPlan {
         """
     }
 
-    /// Searches for documents by wording on Citus. The condition on the home limits the query to a single node. A
-    /// document about the chain has a different home only if it names a migrated subscription by its earlier id. Such a
-    /// document is not found, and so is never replaced.
+    /// Searches for documents by ``PurchaseLedger/Wording`` (the content without the signing date) on Citus. The
+    /// condition on the home limits the query to a single node. A document's home differs from its chain only if the
+    /// document names a migrated subscription by the subscription's earlier id. Such a document is not found, and so is
+    /// never replaced by a document with the same wording.
     private static let wordingAtHome = """
         SELECT chain, wording, is_pinned, signed_date, digest FROM quittance.documents
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds, for each key, the stored documents about its chain that have its wording.
+    /// Finds the stored documents that are about the chain of a key and have the wording of the key, for each key.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -118,7 +124,7 @@ extension LoadPlan {
         }
     }
 
-    /// Loads a part that a packed document names.
+    /// Loads a part that a stored document only names instead of containing it, see ``PackedDocument``.
     mutating func load(_ part: PartName) {
         let statement =
             switch part {
@@ -132,14 +138,15 @@ extension LoadPlan {
 }
 
 extension Evidence {
-    /// The home of the document's row. The home is part of the primary key, which keeps a document from being stored
-    /// twice. The document alone must therefore determine the home, and all versions of the software must compute the
-    /// same home.
+    /// The home of the document's row. Citus stores rows with the same home on the same node. The home is part of the
+    /// primary key, which keeps a document from being stored twice. The document alone must therefore determine the
+    /// home, and all versions of the software must compute the same home.
     var home: String { chains.first?.name ?? "\(id)" }
 }
 
 extension Provenance {
-    /// The number of the quarter in which the document was signed, in UTC, counted from the year 0.
+    /// The number of the calendar quarter in which the document was signed, in UTC, counted from the year 0. The table
+    /// `documents` has a partition for each quarter.
     fileprivate var quarter: Int {
         let date = CalendarDate(milliseconds: signedDate.milliseconds)
         return date.year * 4 + (date.month - 1) / 3
@@ -158,8 +165,8 @@ extension CommitPlan {
             ("content", .bytes),
         ])
 
-    /// Fails unless the document is stored, and locks the document. A subquery hides the date from the planner, as in
-    /// the look-up of documents.
+    /// Locks a document, or raises a ``Conflict`` if it is no longer stored. A subquery hides the date from the
+    /// planner, for the reason given at ``nameStatement(after:_:)``.
     private static let keep = """
         WITH kept AS (
             SELECT 1 FROM quittance.documents WHERE signed_date = (SELECT $1::bigint) AND digest = $2 FOR SHARE)
@@ -216,8 +223,9 @@ extension CommitPlan {
         }
     }
 
-    /// Pins a stored document that arrives again in a different role, so that no other document replaces it. Its role
-    /// differs if it came once with a wording and once without, or if it now comes for a different chain.
+    /// Pins a stored document that arrives again in a different role, so that no document with the same wording
+    /// replaces it. Its role differs if it came once with a wording and once without, or if it now comes for a
+    /// different chain.
     mutating func pin(_ evidence: Evidence, unless key: WordingKey?) {
         let scope = key.map { PostgresValue.integer(scopes.scope($0.chain.scope)) } ?? .null
         let values =
@@ -240,19 +248,20 @@ extension CommitPlan {
         """
     }
 
-    /// Packs new documents, and inserts their shared blobs unless these are stored. The insertion is always sent: a
-    /// server cannot cache which blobs are stored, because a standby that takes over may lack some of them. On Citus
-    /// the documents are not packed, because the insertion of a blob would lock the table of blobs on all nodes.
+    /// Packs new documents (see ``PackedDocument``), and inserts their shared blobs, which are headers and
+    /// certificates, unless these are stored. The insertion is always sent: a server cannot cache which blobs are
+    /// stored, because a standby that takes over may lack some of them. On Citus the documents are not packed, because
+    /// the insertion of a blob would lock the table of blobs on all nodes.
     private mutating func pack(_ new: [Provenance: NewDocument]) throws {
         guard !isDistributed else { return }
         var sharedBlobs: [PartName: [UInt8]] = [:]
         for (name, document) in new where !loaded.names.contains(name) {
             let packed = try PackedDocument.pack(document.evidence) { token in
-                // Only a token of the same commit can be omitted. A token stored earlier may have a different
-                // signature.
+                // The packed document leaves out a token inside it only if the same commit stores this token as a
+                // document. A token stored earlier under the same name may have a different signature.
                 let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
-                // A token of a different quarter must stay in the content, because its table may be detached before the
-                // table of this document.
+                // A token signed in a different quarter than the document must stay in the content, because the
+                // partition of its quarter may be detached before the document's partition.
                 return stored?.evidence.document.isSame(as: token.document[...]) == true
                     && token.provenance.quarter == name.quarter
             }
@@ -328,8 +337,8 @@ enum DocumentSearch {
         FROM quittance.documents JOIN quittance.scopes ON scopes.id = scope JOIN quittance.apps ON apps.id = app
         """
 
-    /// Selects the locations of a selection's documents after a cursor. The cursor is the name of the last document on
-    /// the previous page.
+    /// Selects the locations of documents: for `.newest` those of its single page, whatever the cursor, and for `.all`
+    /// those after the cursor. The cursor is the name of the last document on the previous page.
     static func statement(_ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int) -> PostgresStatement {
         if case .newest(let kind, let environment, let count) = selection {
             return PostgresStatement(
@@ -352,7 +361,8 @@ enum DocumentSearch {
             key + [.integer(Int64(max(1, limit)))])
     }
 
-    /// Selects the last arrival of a notification among the `count` documents with the latest signing dates.
+    /// Selects the time at which the last notification arrived, among the `count` documents with the latest signing
+    /// dates.
     static func lastNotification(among count: Int) -> PostgresStatement {
         PostgresStatement(
             """
