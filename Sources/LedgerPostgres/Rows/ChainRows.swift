@@ -21,9 +21,9 @@ extension LoadPlan {
         }
     }
 
-    /// Finds the chains that may contain a transaction: the chains that the table `transactions` lists for it, and the
-    /// chain that has the transaction's id as its name. Only the records of these chains, loaded later, show which
-    /// chain does.
+    /// Finds the chains that may contain a transaction: the chains listed for it in the table `transactions`, and the
+    /// chain with the transaction's id as its name. Only the records of these chains, loaded later, show which chain
+    /// does.
     mutating func load(_ key: TransactionKey) {
         add(
             "SELECT chain FROM quittance.transactions WHERE home = $1 AND scope = $2",

@@ -132,7 +132,7 @@ extension CommitPlan {
     }
 
     /// The locations of all documents of some chains, including new documents, each with those of the document's chains
-    /// that are among `keys`.
+    /// in `keys`.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {
         var found: [DocumentLocation: Set<ChainKey>] = [:]
@@ -151,7 +151,7 @@ extension CommitPlan {
         WHERE signed_date = $1 AND digest = $2 AND home = $3
         """
 
-    /// Makes the documents of a migrated chain evidence for the chain that takes its place.
+    /// Makes the documents of a migrated chain evidence for its successor, the chain to which it was migrated.
     mutating func moveEvidenceAtHome(from old: ChainKey, to new: ChainKey, _ documents: [NewDocument]) {
         let scope = PostgresValue.integer(scopes.scope(old.scope))
         let names = [old, new].map { PostgresValue.text(HomeChainName.text($0)) }

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A row of the table `documents`. Its content may leave out parts of the document that other rows have, see
+/// A row of the table `documents`. Its content may leave out parts of the document stored in other rows, see
 /// ``PackedDocument``.
 struct DocumentRow {
     let name: Provenance
@@ -20,7 +20,7 @@ struct DocumentRow {
 
     /// - Returns: `nil` if the document cannot be restored, or if its digest differs from the digest in its name.
     func stored(_ parts: [PartName: [UInt8]]) -> StoredDocument? {
-        // Any error means that the content is damaged, or that a part named in the content is missing.
+        // There is an error only if the content is damaged, or a part named in the content is missing.
         guard let document = try? PackedDocument.unpack(content, parts),
             DocumentDigest(document, head.kind.known) == name.digest
         else { return nil }

@@ -93,7 +93,7 @@ extension LoadPlan {
         WHERE chain = $2 AND home = $2 AND scope = $1 AND wording = $3
         """
 
-    /// Finds the stored documents that are about the chain of a key and have the wording of the key, for each key.
+    /// For each key, finds the stored documents about the key's chain with the key's wording.
     mutating func load(_ keys: Set<WordingKey>) {
         for (scope, keys) in Dictionary(grouping: keys, by: \.chain.scope) {
             let rows = keys.map { [PostgresValue.text($0.chain.name), .integer($0.wording.digest)] }
@@ -124,7 +124,8 @@ extension LoadPlan {
         }
     }
 
-    /// Loads a part that a stored document only names instead of containing it, see ``PackedDocument``.
+    /// Loads a part of a stored document from its own row, because the document's row contains only the part's name,
+    /// see ``PackedDocument``.
     mutating func load(_ part: PartName) {
         let statement =
             switch part {
@@ -261,7 +262,7 @@ extension CommitPlan {
                 // document. A token stored earlier under the same name may have a different signature.
                 let stored = loaded.names.contains(token.provenance) ? nil : new[token.provenance]
                 // A token signed in a different quarter than the document must stay in the content, because the
-                // partition of its quarter may be detached before the document's partition.
+                // partition of the token's quarter may be detached before the document's partition.
                 return stored?.evidence.document.isSame(as: token.document[...]) == true
                     && token.provenance.quarter == name.quarter
             }

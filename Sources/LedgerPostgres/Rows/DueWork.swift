@@ -3,8 +3,8 @@
 public import AppStoreModel
 public import PurchaseLedger
 
-// Finds the due records of all lanes and a due chain, in a single statement, or on Citus in two. A lane has the records
-// of a kind and an owner.
+// Finds the due records of some lanes, and whether any chain (a purchase) is due, in a single statement, or on Citus in
+// two. A lane consists of all records of the same kind and owner.
 
 extension PostgresLedgerStorage {
     /// The due records of the lanes, and whether a chain is due, see `LedgerStorage`.
@@ -18,8 +18,8 @@ extension PostgresLedgerStorage {
                     return try DueSearch.found(
                         try await self.requests.read([statement], during: epoch), lanes, limit)
                 }
-                // Each statement is a request of its own. A common request would also have `BEGIN` and `COMMIT`, and a
-                // common state is not needed.
+                // Each statement is a request of its own. A request with both statements would also need `BEGIN` and
+                // `COMMIT`, and the answers need not be from the same state of the database.
                 var answers: [PostgresRows] = []
                 for statement in DueSearch.statementsOnNodes(lanes, numbers, at: now, limit: limit) {
                     answers.append(try await self.requests.read(statement))
@@ -33,8 +33,8 @@ extension PostgresLedgerStorage {
 /// The search for due work. Each row has the position of a lane, counted from 1, and the due time and the name of a
 /// record. A row with the position 0 stands for a due chain.
 private enum DueSearch {
-    /// Each lane takes a look-up in an index. As long as no record at all is due, the condition `EXISTS` skips these
-    /// look-ups.
+    /// Each lane takes a look-up in an index. If no record of the whole table is due, the condition `EXISTS` saves
+    /// these look-ups.
     private static let oneNode = """
         (SELECT position, due_at, name
         FROM unnest((SELECT $1::text[]), (SELECT $2::bigint[])) WITH ORDINALITY AS lanes (kind, owner, position)
@@ -65,7 +65,7 @@ private enum DueSearch {
         WHERE due_at <= $2 AND kind || ' ' || owner::text = ANY ($1::text[]) ORDER BY due_at LIMIT $3
         """
 
-    /// The maximum number of records to request from Citus at once. Each record takes some hundred bytes.
+    /// The maximum number of records to request from Citus at once. The row of each record takes about a hundred bytes.
     private static let maxOnNodes = 2000
 
     private static let chains = """

@@ -2,9 +2,10 @@
 
 import PurchaseLedger
 
-// Encodes lists of stored fields in binary. A field begins with its head, an unsigned integer that combines the field's
-// number with the type of its value. The value follows. Null fields are omitted. A zero ends the list. Heads, counts
-// and integers are written seven bits at a time, the lowest bits first.
+// Encodes stored fields, such as the fields of a chain's record, in binary. A field begins with its head, an unsigned
+// integer that combines the field's number with the type of its value. The value follows. Null fields are omitted. A
+// zero in place of a head ends the fields. Heads, counts and integers are written seven bits at a time, the lowest bits
+// first.
 
 /// The numbers that stand for the names of fields in the binary form.
 enum FieldNumbers {
@@ -27,8 +28,8 @@ enum FieldNumbers {
 /// The numbers of a type's fields, in the order in which the type lists its fields. They are cached per type, because
 /// finding a number by name takes longer than reading or writing the value.
 struct FieldLayout: FieldCoder, Sendable {
-    /// The number of each field, or 0 if its name has no number. The count of a group's entries precedes the group's
-    /// fields.
+    /// The number of each field, or 0 if its name has no number. An optional value with fields of its own is a group.
+    /// Before the entries of a group comes their count.
     private(set) var entries: [Int] = []
 
     private static let numbers = Dictionary(uniqueKeysWithValues: zip(FieldNumbers.names, 1...))
@@ -48,11 +49,11 @@ struct FieldLayout: FieldCoder, Sendable {
         entries += [group.count] + group
     }
 
-    /// Does nothing, because lists are not among the fields but follow them, see ``ChainCoding``.
+    /// Does nothing, because sets of texts are not among the fields but follow them, see ``ChainCoding``.
     func texts(_ name: StaticString, _ value: inout Set<String>) {}
 }
 
-/// A type with a binary form.
+/// A type whose fields have numbers in ``FieldNumbers``, and so can be written and read in binary.
 protocol CodedFields: StoredFields {
     static var layout: FieldLayout { get }
 }
@@ -65,10 +66,10 @@ extension TransactionStatement: CodedFields {
 
 struct FieldWriter: FieldCoder {
     private(set) var bytes: [UInt8]
-    /// The part of the layout whose fields are not written yet.
+    /// The rest of the ``FieldLayout``: the entries of the fields not yet written.
     private var entries: ArraySlice<Int> = []
 
-    /// A capacity in bytes that suffices for most chains.
+    /// A capacity in bytes that suffices for the records of most chains.
     private static let usualSize = 2048
 
     init(_ bytes: [UInt8]) {
@@ -139,7 +140,7 @@ struct FieldWriter: FieldCoder {
 struct FieldReader: FieldCoder {
     private let bytes: [UInt8]
     private var offset: Int
-    /// The part of the layout whose fields are not read yet.
+    /// The rest of the ``FieldLayout``: the entries of the fields not yet read.
     private var entries: ArraySlice<Int> = []
     /// The offset and type of each field's value, indexed by the field's number. The two lowest bits are the type, and
     /// the other bits are the offset. An absent field has 0.
@@ -153,8 +154,8 @@ struct FieldReader: FieldCoder {
         offset = start
     }
 
-    /// Reads a list of fields. First the offsets of all values are found, and then each field reads its value. The
-    /// fields may therefore be read in a different order from the order of writing.
+    /// Reads fields up to the zero at their end. First the offsets of all values are found, and then each field reads
+    /// its value. The order of reading may therefore differ from the order of writing.
     ///
     /// - Parameter blank: The initial value. Its members that are not stored fields are kept.
     mutating func fields<Fields: CodedFields>(of blank: Fields) throws -> Fields {
@@ -180,7 +181,7 @@ struct FieldReader: FieldCoder {
         value = found
     }
 
-    /// A group is absent if its first field is absent.
+    /// Reads an optional value. The value is `nil` if its first field is absent.
     mutating func group<Group: StoredFields>(_ group: inout Group?) throws {
         let count = entries.popFirst() ?? 0
         guard let first = entries.first, values[first] != 0 else {

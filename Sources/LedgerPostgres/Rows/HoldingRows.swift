@@ -3,15 +3,15 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads and commits holdings: the chains that each customer ever owned. Only the chains themselves name their current
-// owners.
+// Loads and commits holdings: the chains (purchases) that each customer ever owned. A holding stays when a chain
+// changes its owner. The present owners are in the chain's record.
 
 extension LoadPlan {
     private static let holderOfOne = holders("= $3")
     private static let holdersOfSome = holders("= ANY((SELECT $3::text[])::text[])")
 
-    /// Selects a row for each requested id of a customer, and a row for each chain that these customers ever owned.
-    /// `OFFSET 0` keeps the planner from scanning all chains.
+    /// Selects a row for each requested id of a customer, and a row for each chain that these customers ever owned in
+    /// the requested environments. `OFFSET 0` keeps the planner from scanning all chains.
     private static func holders(_ homes: String) -> String {
         """
         SELECT home, version, number, is_established, consented_at, ids, NULL::text, NULL::bytea
@@ -27,7 +27,8 @@ extension LoadPlan {
         """
     }
 
-    /// Loads customers, and every chain that they ever owned. Some of these chains may have other owners by now.
+    /// Loads customers, and every chain that they ever owned in some environments. Some of these chains may now belong
+    /// to other customers.
     ///
     /// - Parameters:
     ///   - ids: The customers' ids, all of the same app.
@@ -57,7 +58,7 @@ extension LoadPlan {
         WHERE home = $1 AND environment = ANY($2::text[])
         """
 
-    /// Finds the keys of all chains that a customer ever owned.
+    /// Finds the keys of all chains that a customer ever owned in some environments.
     mutating func loadHoldings(of customer: Customer, in environments: Set<Environment>) {
         add(Self.holdings, [.text("\(customer.number)"), .environments(environments)]) { rows, loaded in
             loaded.holdings[customer] = Set(try rows.map { try $0.holding(customer.bundleId) })
@@ -72,7 +73,7 @@ extension PostgresValue {
 }
 
 extension PostgresRow {
-    /// The environment and id of a chain.
+    /// Reads the environment and the name of a chain.
     mutating func holding(_ bundleId: String) throws -> ChainKey {
         let scope = LedgerScope(bundleId: bundleId, environment: try next())
         return ChainKey(try next(), in: scope)
@@ -104,7 +105,7 @@ extension CommitPlan {
 
     /// Adds holdings, and deletes the holdings of erased customers.
     ///
-    /// - Parameter after: The loaded records after the changes.
+    /// - Parameter after: The loaded records, with the changes of the commit applied.
     mutating func putHoldings(_ after: LoadedRecords) {
         let gained = loaded.holdings(gainedBy: after)
         for (customer, keys) in gained.sorted(by: { $0.key.number < $1.key.number }) {
@@ -121,8 +122,8 @@ extension CommitPlan {
 }
 
 extension PostgresLedgerStorage {
-    /// Each pair of a chain and an owner for which no holding exists. No commit removes an owner's holding, so only a
-    /// change with `psql` or damage can be the cause.
+    /// SQL for each pair of a chain and an owner for which no holding exists. No commit removes an owner's holding, so
+    /// such a pair exists only after damage, or after somebody has changed the tables with `psql`.
     private static let missing = """
         FROM quittance.chains,
         LATERAL unnest(array_append(string_to_array(other_owners, ' ')::bigint[], owner)) AS owners (number)
@@ -134,18 +135,18 @@ extension PostgresLedgerStorage {
                     AND holdings.chain = chains.home)
         """
 
-    /// The holdings of erased customers.
+    /// SQL for the holdings of erased customers.
     private static let orphans = """
         FROM quittance.holdings
         WHERE NOT EXISTS (SELECT 1 FROM quittance.customers WHERE customers.number::text = holdings.home)
         """
 
-    /// The maximum number of reported faults of each kind.
+    /// The maximum number of faults of each kind in the result of ``faults()``: missing holdings, and holdings of
+    /// erased customers.
     private static let maxFaults = 100
 
-    /// The faults of the holdings, a sentence each: purchases missing among their owner's holdings, and holdings of
-    /// erased customers. At most 100 faults of each kind are reported, and none on Citus, where this method does not
-    /// search.
+    /// The faults of the holdings, a sentence each: chains missing among their owner's holdings, and holdings of erased
+    /// customers. At most 100 faults of each kind are reported, and none on Citus, where this method does not search.
     public func faults() async throws -> [String] {
         guard !isDistributed else { return [] }
         let missing = try await sentences("chains.home, owners.number::text \(Self.missing)") { purchase, customer in
@@ -184,7 +185,7 @@ extension PostgresLedgerStorage {
 }
 
 extension LoadedRecords {
-    /// The loaded holdings as they are after some changes.
+    /// The loaded holdings as they will be after some changes.
     func holdings(after changes: LedgerChanges) -> [Customer: Set<ChainKey>] {
         var holdings = holdings
         for record in changes.chains {
@@ -194,7 +195,8 @@ extension LoadedRecords {
         return holdings
     }
 
-    /// The holdings that customers gain by some changes.
+    /// The holdings gained by each customer: those in `after`, the records after some changes, but not in these
+    /// records. Customers without a new holding are left out.
     func holdings(gainedBy after: LoadedRecords) -> [Customer: Set<ChainKey>] {
         let gained = after.holdings.map { ($0, $1.subtracting(holdings[$0] ?? [])) }
         return Dictionary(uniqueKeysWithValues: gained.filter { !$0.1.isEmpty })

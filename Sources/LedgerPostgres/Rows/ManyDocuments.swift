@@ -3,9 +3,9 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads many documents, many parts, or the evidence of many chains in a single statement. Parts take a second
-// statement, because they are in two tables. Each `OFFSET 0` makes the planner look up each name by an index instead of
-// scanning the table.
+// Loads many documents in a single statement, or finds the documents of many chains (purchases). The parts of packed
+// documents (see ``PartName``) take two statements, because they are in two tables. Each `OFFSET 0` makes the planner
+// look up each name by an index instead of scanning the table.
 
 extension LoadPlan {
     private static let documents = RowStatement.reading([.integer, .bytes]) { names in
@@ -17,7 +17,8 @@ extension LoadPlan {
         """
     }
 
-    /// The document of each name in `wanted`, as a lateral subquery.
+    /// A lateral subquery that finds the document for a row of `wanted`, which has the name of a document: its signing
+    /// date and digest.
     private static func named(_ columns: String) -> String {
         """
         LATERAL (SELECT \(columns) FROM quittance.documents
@@ -46,7 +47,7 @@ extension LoadPlan {
         """
     }
 
-    /// Loads the parts that packed documents name.
+    /// Loads the parts of packed documents from their own rows.
     mutating func load(_ parts: Set<PartName>) {
         let digests = parts.compactMap { if case .sharedBlob(let digest) = $0 { digest } else { nil } }
         let names = parts.compactMap { if case .document(let name) = $0 { name } else { nil } }
@@ -65,8 +66,8 @@ extension LoadPlan {
         }
     }
 
-    /// Selects the documents of each chain, with all chains of each document. A mentioned document may have been
-    /// detached, and is then left out, see ``Schema``.
+    /// Selects the documents of each chain, with all chains of each document. A document listed in `mentions` is left
+    /// out if its table has been detached, see ``Schema``.
     private static let evidence = RowStatement.reading([.text, .integer]) { keys in
         """
         WITH asked AS MATERIALIZED (SELECT home, scope FROM \(keys) AS keys (home, scope)),

@@ -4,15 +4,18 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// The name by which a packed document refers to a part that has a row of its own.
+/// The name by which a packed document refers to a part with a row of its own.
 enum PartName: BlobName {
-    /// A header or a certificate in the table `pieces`, named by the first 16 bytes of its digest.
+    /// The header of a signed token, or a certificate, in the table `pieces`. Its name is the first 16 bytes of its
+    /// digest.
     case sharedBlob([UInt8])
-    /// A token in the table `documents`.
+    /// A signed token inside the document, for example in a notification. The token is also a document of its own in
+    /// the table `documents`.
     case document(Provenance)
 
-    /// The length of a shared blob's name in bytes. At this length collisions are infeasible, and the document's digest
-    /// would expose a collision.
+    /// The length of a shared blob's name in bytes. At this length it is infeasible to find two blobs with the same
+    /// name. If it happened, a document restored with the wrong blob would not have the document's digest, and so would
+    /// be found damaged.
     private static let sharedBlobLength = 16
     private static let dateLength = 8
     private static let digestLength = 32
@@ -51,8 +54,9 @@ enum PartName: BlobName {
 enum PackedDocument {
     /// The content of a row of `documents`, and the shared blobs to store with the row.
     ///
-    /// - Parameter isStored: Whether a token of the document is stored byte for byte, so that the content can omit the
-    ///   token. The name of a token does not suffice, because the name does not cover the signature.
+    /// - Parameter isStored: Whether a token inside the document is stored byte for byte as a document of its own, so
+    ///   that the content can omit the token. The name of a token does not suffice, because the name does not cover the
+    ///   signature.
     static func pack(
         _ evidence: Evidence, isStored: (Evidence) -> Bool
     ) throws -> (content: [UInt8], sharedBlobs: [PartName: [UInt8]]) {
@@ -88,7 +92,8 @@ enum PackedDocument {
 
     /// Restores a document.
     ///
-    /// - Parameter parts: The parts named in the content, and the parts named in these parts.
+    /// - Parameter parts: The contents of the parts named in `content`, and of the parts named in these contents in
+    ///   turn.
     /// - Throws: `LedgerStorageError` if the content is damaged, or a part is missing.
     static func unpack(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
@@ -99,8 +104,8 @@ enum PackedDocument {
         }
     }
 
-    /// Restores a token named in a document. A token that names a further token is damaged, because
-    /// ``pack(_:isStored:)`` omits no such token.
+    /// Restores a token named in a document. If the token's content names a further token, it is damaged, because
+    /// ``pack(_:isStored:)`` omits no token that contains tokens.
     private static func token(_ content: [UInt8], _ parts: [PartName: [UInt8]]) throws -> [UInt8] {
         try DocumentCodec.decode(content) { (reference: DocumentCodec.BlobReference<PartName>) in
             guard case .sharedBlobs(let name) = reference else { throw BlobReader.damaged }

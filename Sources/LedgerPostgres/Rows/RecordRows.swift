@@ -3,11 +3,12 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Loads, commits and finds records of any kind.
+// Loads, commits and finds the rows of `records`, which contain a `LedgerRecord` each, of any kind.
 
 extension RecordKey {
-    /// The home by which the row is distributed. For a record of a scope, this is the record's name, which may be the
-    /// id of a purchase. All other records have an empty home, and are therefore on the same node.
+    /// The home of the record's row, by which Citus chooses the node. For a record of a scope (an app in an
+    /// environment) this is the record's name. If the name is the id of a purchase, the record is thus on the node of
+    /// the purchase. All other records have an empty home, and are therefore on the same node.
     var home: String {
         if case .scope = owner { return name }
         return ""
@@ -25,7 +26,7 @@ extension ScopeNumbers {
         }
     }
 
-    /// The key columns of a record.
+    /// The values of a record's key columns: kind, owner, home and name.
     fileprivate func key(_ key: RecordKey) -> [PostgresValue] {
         [.text(key.kind.rawValue), .integer(owner(key.owner)), .text(key.home), .text(key.name)]
     }
@@ -60,7 +61,8 @@ extension CommitPlan {
         "records", key: ["kind", "owner", "home", "name"],
         values: [("due_at", "", nil), ("entries", "", nil), ("payload", "", "''::bytea")])
 
-    /// - Parameter readSet: The keys that the decisions depend on, including the keys of all records that they write.
+    /// - Parameter readSet: The keys that the decisions of the commit have read, including the keys of all records that
+    ///   they write.
     mutating func putRecords(_ changes: LedgerChanges, _ readSet: Set<LedgerKey>) {
         let new = Dictionary(changes.records.map { ($0.key, $0) }) { $1 }
         let keys = readSet.compactMap { if case .record(let key) = $0 { key } else { nil } }
@@ -85,7 +87,7 @@ extension CommitPlan {
 
 /// Searches for records.
 enum RecordSearch {
-    /// - Parameter records: The table, or a subquery.
+    /// - Parameter records: The table of records, or a subquery selecting some of its rows.
     private static func rows(of records: String) -> String {
         """
         SELECT kind, owner, bundle_id, environment, home, name, due_at, entries, payload
@@ -94,8 +96,8 @@ enum RecordSearch {
         """
     }
 
-    /// The records of a selection: due records, or records after a cursor. Records due at the same instant come in any
-    /// order, see ``ChainSearch/statement(_:after:limit:)``.
+    /// The records of a selection: due records regardless of the cursor, or records after the cursor. Records due at
+    /// the same instant come in any order, see ``ChainSearch/statement(_:after:limit:)``.
     static func statement(
         _ selection: RecordSelection, _ scopes: ScopeNumbers, after cursor: ScanCursor?, limit: Int
     ) -> PostgresStatement {
@@ -118,8 +120,8 @@ enum RecordSearch {
         var values = values
         if let entry = selection.entry {
             values.append(.texts([entry]))
-            // PostgreSQL plans a subquery with OFFSET separately, so it uses the index of entries, not the index of the
-            // order.
+            // PostgreSQL plans a subquery with OFFSET separately, so it uses the index of the column `entries` rather
+            // than the index of the columns in `ORDER BY`.
             table = "(SELECT * FROM quittance.records WHERE entries @> $\(values.count) OFFSET 0) AS records"
         }
         if let kind = selection.kind {
@@ -135,7 +137,8 @@ enum RecordSearch {
             "\(rows(of: table)) WHERE \(condition) ORDER BY \(order) LIMIT $\(values.count)", values)
     }
 
-    /// The key columns in a cursor. The cursor is a JSON array of these columns. `nil` for any other text.
+    /// The values of the key columns in a cursor, which is a JSON array of these values. `nil` if the cursor is any
+    /// other text.
     private static func start(_ cursor: ScanCursor) -> [PostgresValue]? {
         // A malformed cursor starts the scan from the beginning.
         guard let words = JSONValue(readable: cursor.rawValue.utf8)?.array, words.count == 4,
@@ -147,7 +150,7 @@ enum RecordSearch {
     /// The records in a result, each with its cursor. For an unreadable record the result is an error, so that a scan
     /// can continue after the record.
     ///
-    /// - Throws: `LedgerStorageError` if a row has no key.
+    /// - Throws: `LedgerStorageError` if the key columns of a row cannot be read.
     static func found(
         _ rows: PostgresRows
     ) throws -> [(record: Result<LedgerRecord, LedgerStorageError>, cursor: ScanCursor)] {

@@ -3,12 +3,13 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// Estimates the number of transaction statements in chains from the lengths of the chains' stored states. PostgreSQL
-// knows the length without reading the state.
+// Estimates the number of `TransactionStatement` values in chains (purchases) from the length of the column `state`,
+// which has the record of a chain. PostgreSQL knows the length without reading the state.
 
 extension PostgresLedgerStorage {
-    /// The divisor of the estimate. A genuine transaction statement takes some 250 bytes in a state, and half as many
-    /// without its optional members. The smaller size is the divisor, so the estimate errs on the high side.
+    /// The assumed size of a transaction statement in bytes. A genuine statement takes some 250 bytes in a state, and
+    /// half as many without its optional members. The estimate assumes the smaller size, so it is rather too high than
+    /// too low.
     private static let statementBytes: Int64 = 128
 
     private static let chainsOfTransaction = "SELECT chain FROM quittance.transactions WHERE scope = $1 AND home"
@@ -38,8 +39,10 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The chains that a query names, together with the successors of migrated chains. To find a successor, no state is
-    /// read, because the table of transactions leads from the original transaction to its current chain.
+    /// The chains to load for a query: the chains named in the query, the chains of its transactions, and the chains
+    /// ever owned by its customers. If a named chain was migrated to a different chain, this successor is included. To
+    /// find the successor, no state is read, because the table `transactions` leads from the original transaction,
+    /// whose id is the old chain's name, to the transaction's present chain.
     private func chains(of query: LedgerQuery, in epoch: Int) async throws -> Set<ChainKey> {
         var chains: Set<ChainKey> = []
         var ids: Set<TransactionKey> = []

@@ -11,15 +11,15 @@ struct VersionedTable: Sendable {
     let delete: String
     /// Locks a row against changes. The parameters are the key and the loaded version.
     let check: String
-    /// Adds a row that has only a key. It fails if the key exists.
+    /// Adds a row that has only a key. The statement fails if the key exists.
     let reserve: String
     /// Deletes the row that ``reserve`` added.
     let release: String
 
     /// - Parameters:
     ///   - key: The columns of the key.
-    ///   - values: The other columns besides `version`. Each has the SQL that follows its parameter, and its value in a
-    ///     row that has only a key, or `nil` if this value is NULL.
+    ///   - values: The columns besides the key and `version`. `cast` is the SQL after the parameter of the column.
+    ///     `empty` is the value of the column in a row added by ``reserve``; `nil` for NULL.
     init(_ name: String, key: [String], values: [(name: String, cast: String, empty: String?)]) {
         let table = "quittance.\(name)"
         let version = key.count + 1
@@ -49,7 +49,8 @@ struct VersionedTable: Sendable {
 
 extension CommitPlan {
     /// Writes a row, or deletes the loaded row. If there was no row and none is to be written, there must still be no
-    /// row. Inserting and deleting the key proves this: the insertion fails if a concurrent commit has added the row.
+    /// row. Inserting and deleting the key proves this, because the insertion fails if a concurrent commit has added
+    /// the row.
     ///
     /// - Parameters:
     ///   - row: The version and values; `nil` if there is to be no row.
