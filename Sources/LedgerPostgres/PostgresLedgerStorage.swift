@@ -6,10 +6,11 @@ import Synchronization
 
 /// A ledger in a PostgreSQL database, shared by any number of servers.
 ///
-/// A decision usually takes two round trips. The first loads its read set from a single state of the database. The
-/// second commits its changes. No row is locked in between. If a concurrent commit has changed a loaded record, the
-/// second round trip commits nothing, and the storage loads the records and decides again. Citus has no single state of
-/// all nodes. On Citus only the second round trip detects that the loaded records do not belong together.
+/// A decision reads records and returns changes to them. It usually takes two round trips. The first loads the records
+/// that the decision reads, from a single state of the database. The second commits the changes. No row is locked in
+/// between. If a concurrent commit has changed a loaded record, the second round trip commits nothing, and the storage
+/// loads the records and decides again. Citus has no single state of all nodes. On Citus only the second round trip
+/// detects that the loaded records do not belong together.
 public final class PostgresLedgerStorage: LedgerStorage {
     private let pool: ConnectionPool
     let requests: RepeatedRequests
@@ -20,23 +21,24 @@ public final class PostgresLedgerStorage: LedgerStorage {
     private let loads: GroupQueue<WaitingLoad, LedgerKey>
     private let memory = Mutex(Memory())
     private let repeats = RepeatedNotifications()
-    /// The quarters without a table for their documents, as the last ``prepare(at:)`` found them.
+    /// The calendar quarters without a table for the documents signed in them, as the last ``prepare(at:)`` found them.
     let missingQuarters = Mutex<[Quarters.Missing]>([])
     let knownHomes = KnownHomes()
     /// A sentence about the Citus nodes that refused the last test write; `nil` if every node took the write.
     let nodeConcern = Mutex<String?>(nil)
     /// Whether Citus distributes the tables, see ``Distribution``. If so, commits and loads are not batched.
     let isDistributed: Bool
-    /// Whether the storage begins a new epoch of the events after a failover. If false, the operator must call
+    /// Whether the storage notices a failover, and then begins a new epoch of the events, so that a number assigned to
+    /// a lost event is not mistaken for the number of a new event. If false, the operator must begin the epoch with
     /// ``beginEpoch()``.
     let showsIdentity: Bool
     private let random: Mutex<any RandomNumberGenerator & Sendable>
 
     private static let proofs: Int64 = 64
 
-    /// Values cached from the database, valid during an epoch of the connection pool, see ``ConnectionOpener/epoch``.
-    /// In the next epoch the database may be a former standby. If the standby had missed the last commits, it can give
-    /// the cached numbers to other apps and customers.
+    /// Values cached from the database. They are valid during an epoch of the connection pool, in which all connections
+    /// surely lead to the same database, see ``ConnectionOpener/epoch``. In the next epoch the database may be a former
+    /// standby without the last commits. This database can give the cached numbers to other apps and customers.
     private struct Memory {
         var epoch = 0
         var scopes = ScopeNumbers()
@@ -98,9 +100,11 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// - Parameters:
     ///   - upgrades: Whether to create missing tables, to upgrade older tables, and to distribute the tables if the
     ///     database has Citus.
-    ///   - continuesCopy: Whether to open even an unfinished copy, so that the caller can continue it.
+    ///   - continuesCopy: Whether to open even an unfinished copy of a different ledger, so that the caller can
+    ///     continue the copy.
     ///   - clock: Measures deadlines and pauses.
-    ///   - random: Chooses the order of hosts, the versions of records, and the pauses after conflicts.
+    ///   - random: Chooses the order of hosts, the new versions of customers and records, the pauses after conflicts,
+    ///     and the row for a write without a change.
     /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
     ///   upgraded. `readOnly` if `upgrades` is false and the ledger is missing or older, or if the tables must be
     ///   created, changed or distributed and this role or Citus node may not do so. `unfinishedCopy` if the ledger is
@@ -123,14 +127,15 @@ public final class PostgresLedgerStorage: LedgerStorage {
             self.random = Mutex(random)
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
-            // This is checked before any change, and again below, because a copy may begin while this server waits for
-            // the tables. In an older ledger only the second check is possible: the note of a copy becomes a record
-            // with the upgrade.
+            // An unfinished copy is refused before any change, and again below, because a copy may begin while this
+            // server waits for the tables. In an older ledger only the second check is possible, because only the
+            // upgrade turns the note about an unfinished copy into a record.
             if !continuesCopy, try await migrator.version() == Schema.version { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }
-            // The database refuses the query if the role lacks the right. The identity then stays unknown.
+            // The database refuses the query if the role lacks the right to read the identity. The identity then stays
+            // unknown.
             let identity = DatabaseIdentity.read(try? await requests.read(DatabaseIdentity.statement))
             // Each Citus node fails over separately, and the identity does not show such a failover.
             showsIdentity = identity != nil && !isDistributed
@@ -201,8 +206,9 @@ extension PostgresLedgerStorage {
     private static let overload = LedgerStorageError(
         .unavailable, "Too many requests wait for the database, or this one waited too long")
 
-    /// Answers a batch of loads from a single state of the database. If the batch fails, for example because a record
-    /// is unreadable or slow to load, each load is tried alone. Only the loads that need this record then fail.
+    /// Answers a batch of loads from a single state of the database. If a single load may have made the batch fail, for
+    /// example because a record is unreadable or slow to load, each load is tried alone, unless the batch has already
+    /// taken too long. Only the loads that need this record then fail.
     func answer(_ group: [WaitingLoad]) async {
         await answer(group, limit: group.count > 1 ? limits.sharedRead : nil)
     }
@@ -225,10 +231,10 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// Decides and commits a batch, and retries after each conflict.
+    /// Decides and commits a batch, and retries after each conflict with a concurrent commit.
     ///
-    /// If the batch fails, perhaps because of a single commit, the batch is split in two, and one half is retried after
-    /// the other. A bad commit therefore does not fail the others. After a timeout each commit is instead retried
+    /// If a single commit may have made the batch fail, the batch is split in two, and one half is retried after the
+    /// other. A bad commit therefore does not make the others fail. After a timeout each commit is instead retried
     /// alone, and all retries run at once, because a half that times out again would use up the time of the other half.
     func run(_ group: [PendingCommit]) async {
         await run(group, group.count > 1 ? (limits.sharedRead, limits.sharedLock) : (nil, nil))
@@ -262,7 +268,8 @@ extension PostgresLedgerStorage {
                 conflicts += 1
                 await pause(conflicts)
             } catch PostgresFailure.outdated where conflicts < Self.maxConflicts {
-                // A different request has lost its connection, and so ended the epoch.
+                // The epoch has ended, because a different request has lost its connection, or a new connection leads
+                // to a different database.
                 conflicts += 1
                 await pause(conflicts)
             } catch let failure as PostgresFailure
@@ -302,8 +309,8 @@ extension PostgresLedgerStorage {
             var pass = GroupPass(group, queries, readSet, loaded)
             pass.decide(numbers: try await numbers(for: queries, loaded, in: epoch))
             if pass.isComplete {
-                // Each document presumed new must be inserted by this commit. Only then does the primary key reveal
-                // that the document was stored already.
+                // Each document presumed new must be inserted by this commit. If the document was stored already, the
+                // primary key then rejects the insertion.
                 guard new.isSubset(of: pass.draft.after.names) else {
                     return try await attempt(group, waits, in: epoch, looksAllUp: true)
                 }
@@ -329,10 +336,11 @@ extension PostgresLedgerStorage {
     private static let maxLoads = 12
 
     /// Loads records and the records that they depend on. A dependency is known only once the first records are loaded.
-    /// The whole set is then loaded again, until a single state of the database has supplied all of it.
+    /// All records are then loaded again, until the loaded records depend on no further record. Without Citus, all
+    /// records returned except the parts of documents are from a single state of the database.
     ///
     /// - Parameters:
-    ///   - new: Documents not to look up, see ``RepeatedNotifications``.
+    ///   - new: Documents not to look up, because they are presumed new, see ``RepeatedNotifications``.
     ///   - limit: The timeout of each statement; `nil` for the session's timeout.
     /// - Throws: `PostgresFailure.outdated` if the epoch has ended, and other errors of the database.
     func loaded(
@@ -354,7 +362,8 @@ extension PostgresLedgerStorage {
         throw LedgerStorageError(.unavailable, "Records lead to more records too often")
     }
 
-    /// The known homes of the documents to load.
+    /// The homes of the documents to load (see ``PurchaseLedger/Evidence/home``), as far as they are known. With the
+    /// home of a document, Citus finds the document on a single node.
     private func homes(_ readSet: ReadSet, _ queries: [LedgerQuery]) -> [Provenance: String] {
         let names = readSet.keys.compactMap { key -> Provenance? in
             switch key {
@@ -365,11 +374,11 @@ extension PostgresLedgerStorage {
         return queries.homes.merging(knownHomes.homes(of: Set(names))) { first, _ in first }
     }
 
-    /// Loads the parts of packed documents that are not loaded yet. A part never changes, so it may come from a later
-    /// state of the database than the document.
+    /// Loads the missing parts of packed documents. A part is a header, certificate or token with a row of its own, see
+    /// ``PartName``. A part never changes, so it may come from a later state of the database than the document.
     ///
-    /// - Returns: False if the database lacks a part. The document of the part was then erased or is damaged, and the
-    ///   caller must load all records again.
+    /// - Returns: False if the database lacks a part. The document with this part was then erased or is damaged, and
+    ///   the caller must load all records again.
     private func addParts(
         to loaded: inout LoadedRecords, _ readSet: inout ReadSet, in epoch: Int, _ limit: Duration?
     ) async throws -> Bool {
@@ -386,8 +395,9 @@ extension PostgresLedgerStorage {
         return true
     }
 
-    /// Reads a single state of the database. Citus has no snapshot of all nodes, so nothing is lost if the statements
-    /// are sent in several requests there, each of a bounded size.
+    /// Runs reading statements. Without Citus, a single request reads a single state of the database. Citus has no
+    /// single state of all nodes, so nothing is lost by splitting the statements into several requests of a bounded
+    /// size there.
     private func read(
         _ statements: [PostgresStatement], in epoch: Int, _ limit: Duration?
     ) async throws -> [PostgresRows] {
@@ -414,21 +424,22 @@ extension PostgresLedgerStorage {
         let statements = try CommitPlan.statements(
             group, scopes, stamp: stamp, isDistributed: isDistributed)
         _ = try await pool.run(.transaction(statements, lockLimit: lockLimit).during(epoch))
-        // The commit has raised the last number given to a customer. A block drawn earlier may contain lower numbers,
-        // which may now be in use.
+        // The commit has raised the last number given to a customer, because it copies records of a different ledger. A
+        // block drawn earlier may contain lower numbers, which the copied customers may now have.
         if group.changes.marks.lastCustomer > 0 { memory.withLock { $0.numbers = NumberBlock() } }
         if !group.changes.events.isEmpty { feed.numberSoon() }
     }
 
     /// Waits until the required synchronous standbys have the loaded records, for a decision without changes. A write
-    /// serves this purpose, because its commit waits for the standbys. On Citus the storage writes a row at each home
-    /// named in the queries. Elsewhere the storage writes only if the database requires a synchronous standby.
+    /// serves this purpose, because its commit waits for the standbys. On Citus the storage writes a row for each home
+    /// named in the queries, because the home of a row determines its node. Without Citus the storage writes only if
+    /// the database requires a synchronous standby, or is itself a standby.
     ///
     /// - Parameter queries: The queries of the loaded records.
     private func confirm(_ queries: [LedgerQuery], in epoch: Int) async throws {
         guard !isDistributed else { return try await confirm(atHomes: queries.namedHomes, in: epoch) }
         // A standby cannot tell whether other standbys have the records. The write is therefore attempted on a standby
-        // too, where it fails, and with it the decision.
+        // too. It fails there, and so does the decision.
         let search = PostgresStatement(
             "SELECT pg_is_in_recovery() OR current_setting('synchronous_standby_names') <> ''")
         let answers = try await requests.read([search], during: epoch)
@@ -436,8 +447,8 @@ extension PostgresLedgerStorage {
         if isRequired == true { try await confirm(in: epoch) }
     }
 
-    /// A write that changes no record. The write hits a random row of 64, so concurrent writes rarely wait for each
-    /// other.
+    /// A write that changes no record. It changes one of 64 rows of the table `proof`, chosen at random, so concurrent
+    /// writes rarely wait for each other.
     func proofOfWriting() -> PostgresStatement {
         let row = random.withLock { Int64.random(in: 0..<Self.proofs, using: &$0) }
         return PostgresStatement(
@@ -490,7 +501,8 @@ extension PostgresLedgerStorage {
 // MARK: - Scopes
 
 extension PostgresLedgerStorage {
-    /// The numbers of apps and scopes. Apps and scopes that the ledger does not contain have none.
+    /// The numbers that stand for apps and scopes in rows. A scope is an app in an environment. Apps and scopes that
+    /// the ledger does not contain have no number.
     func scopeNumbers(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {
@@ -504,7 +516,8 @@ extension PostgresLedgerStorage {
         return known
     }
 
-    /// The numbers of apps and scopes. Apps and scopes that the ledger does not contain are added first.
+    /// The numbers of apps and scopes, as by ``scopeNumbers(_:_:in:)``. Apps and scopes that the ledger does not
+    /// contain are added first.
     private func addedScopes(
         _ apps: Set<String>, _ wanted: Set<LedgerScope>, in epoch: Int
     ) async throws -> ScopeNumbers {
