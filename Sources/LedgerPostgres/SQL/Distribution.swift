@@ -4,15 +4,18 @@ import PurchaseLedger
 
 /// Distributes the tables over the nodes of Citus, an extension of PostgreSQL.
 ///
-/// Rows with the same `home` are on the same node. A statement is fast on Citus if it concerns a single table and a
-/// single `home`, or tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows`
-/// therefore use different statements on Citus, see ``LoadPlan`` and ``CommitPlan``.
+/// In most tables, each row has a `home`: for example, the `home` of a purchase is the purchase's name. Rows with the
+/// same `home` are on the same node. A statement is fast on Citus if it concerns a single table and a single `home`, or
+/// tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows` therefore use
+/// different statements on Citus, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
-    /// The tables copied to each node. A write to such a table locks it and commits on all nodes. An intake therefore
-    /// writes to these tables only for the first document of an app or an environment.
+    /// The tables copied to each node. A write to such a table locks the table on all nodes, and commits on all of
+    /// them. The recording of a document therefore writes to these tables only if the document is the first of its app,
+    /// or the first of its app in its environment.
     static let copied = ["apps", "scopes", "pieces", "schema_version", "retention"]
 
-    /// The tables that are together on a single node, so that numbering events is a transaction on this node alone.
+    /// The tables that are together on a single node, so that giving events their numbers is a transaction on this node
+    /// alone, see ``EventSequencer``.
     static let together = ["counter", "events", "epochs", "proof"]
 
     /// The tables distributed by `home`.
@@ -81,9 +84,11 @@ enum Distribution {
 
     /// The columns and the table that only a distributed ledger has.
     ///
-    /// `documents.also` names the chains of a document besides `chain`, in the form of `HomeChainName`.
-    /// `mentions.document` is the home of the document. With these two columns, a chain leads to the homes of its
-    /// documents, and a document to the homes of its chains, see ``DocumentLocation``.
+    /// A document can be evidence for several chains (subscriptions with all their renewals, or products bought once).
+    /// `documents.also` names these chains except the one in `chain`, in the form of `HomeChainName`.
+    /// `mentions.document` is the `home` of the mentioned document's row. With these two columns, the rows of a chain
+    /// lead to each `home` of its documents, and the row of a document leads to each `home` of its chains, see
+    /// ``DocumentLocation``.
     ///
     /// A write to `confirmations` has a single purpose: it waits for the synchronous standby of the node that holds the
     /// row.
@@ -96,9 +101,9 @@ enum Distribution {
         """,
     ]
 
-    /// Fills in the columns of ``additions`` for documents about several chains, and for documents outside their
-    /// chain's home. Each such document takes a few look-ups, but such documents are few. Detached documents are
-    /// skipped.
+    /// Fills in the columns of ``additions`` for documents about several chains, and for documents that have a
+    /// different `home` than their chain. Each such document takes a few queries, but such documents are few. Documents
+    /// in detached tables are skipped, because their `home` cannot be read.
     private static let fillAdditions = """
         DO $$ DECLARE
             stored record; at_home text; names text[];

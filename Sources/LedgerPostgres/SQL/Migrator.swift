@@ -27,7 +27,7 @@ struct Migrator {
                 try await step()
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
-                // During the pause, the transactions queued behind the requested lock proceed.
+                // During the pause, the transactions proceed that were queued behind the lock requested by the attempt.
                 if failure.isTimeout { try await pool.clock.sleep(for: Self.pause) }
             } catch PostgresFailure.refused("42501", let message) {
                 throw LedgerStorageError(
@@ -82,11 +82,11 @@ struct Migrator {
             "The database has the encoding \(encoding): make it with createdb --encoding UTF8 --template template0")
     }
 
-    /// Adds missing tables of documents, up to the table of the next quarter. An attempt can fail because another
-    /// server adds the tables first or holds a lock, because the role does not own the tables, or because the node is
-    /// not Citus's coordinator. The start continues without the tables.
+    /// Adds missing tables of documents, of which there is one for each calendar quarter, up to the next quarter. An
+    /// attempt can fail because another server adds the tables first or holds a lock, because the role does not own the
+    /// tables, or because the node is not Citus's coordinator. The migration then succeeds without the tables.
     private func addQuarters() async {
-        // After a failure, the next start or the next `prepare(at:)` adds the tables.
+        // After a failure, the next start or the next ``PostgresLedgerStorage/prepare(at:)`` adds the tables.
         _ = try? await pool.run(.transaction(Self.timeouts + [Quarters.add()]))
     }
 
@@ -114,9 +114,10 @@ struct Migrator {
         }
     }
 
-    /// Creates the schema and its version, in the transaction that creates the tables. A lock makes concurrent servers
-    /// wait for each other, and all but the first fail with a ``Conflict``. Without the lock, they could fail because
-    /// the name of the schema or of a table is taken, which is no conflict and is not retried.
+    /// Creates the schema if it does not exist, and the table with the ledger's version. The other tables are created
+    /// in the same transaction. A lock makes concurrent servers wait for each other, and all but the first fail with a
+    /// ``Conflict``, and then try again. Without the lock, they could fail because the name of the schema or of a table
+    /// is taken. Such a failure is no conflict, so they would not try again.
     private func begin(exists: Bool) -> [PostgresStatement] {
         // A random constant. Other software is unlikely to use the same lock number.
         var texts = [

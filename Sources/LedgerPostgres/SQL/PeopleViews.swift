@@ -2,17 +2,18 @@
 
 import PurchaseLedger
 
-/// The views for users of `psql`. Their names and columns stay, even if a new version of the software changes the
-/// tables. `docs/postgresql.md` describes the columns.
+/// The views for people who query the database, for example with `psql`. Their names and columns stay, even if a new
+/// version of the software changes the tables. `docs/postgresql.md` describes the columns.
 ///
-/// `chains.state` is binary. Therefore the row of a chain repeats the chain's last published state in columns. The
-/// columns add some 60 bytes, a fiftieth, to the write-ahead log of each renewal. They add no index entry, because no
-/// index contains them: an update of a chain can be a heap-only update as long as it keeps `next_change` and
-/// `published_as_of`.
+/// A row of `chains` is a subscription with all its renewals, or a product bought once. The column `state` has the
+/// facts in a binary form. Therefore further columns repeat, for people, the state of the chain that followers were
+/// last told of. These columns add some 60 bytes to the write-ahead log of each renewal, a fiftieth of the whole. They
+/// add no index entry, because no index contains them. An update of a chain can be a heap-only update as long as it
+/// keeps the indexed columns `next_change` and `published_as_of`.
 enum PeopleViews {
-    /// The columns of a chain for the views. Apart from the views, only the check and repair of holdings reads one of
-    /// them, `other_owners`. Boolean values are 0 and 1. `other_owners` has the numbers of all owners but the first,
-    /// separated by spaces. Few chains have several owners.
+    /// The columns of a chain for the views. Only `other_owners` is also read elsewhere: by the check and repair of the
+    /// table `holdings`, which lists the chains that each customer ever owned. Boolean values are 0 and 1.
+    /// `other_owners` has the numbers of all owners but the first, separated by spaces. Few chains have several owners.
     static let chainColumns: [(name: String, type: ColumnType)] = [
         ("is_subscription", .integer), ("status", .text), ("product_id", .text), ("access_until", .integer),
         ("will_renew", .integer), ("gives_access", .integer), ("other_owners", .text),
@@ -36,8 +37,8 @@ enum PeopleViews {
         columns.map { "\($0.name) \($0.type.rawValue)" }.joined(separator: ", ")
     }
 
-    /// An index from chains to their transactions, for queries of `periods` by customer. It adds some 40 bytes to the
-    /// write-ahead log of each new transaction.
+    /// An index from chains to their transactions. With it, a query of the view `periods` by customer can find the
+    /// transactions of the customer's chains. It adds some 40 bytes to the write-ahead log of each new transaction.
     static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
 
     static let create = [holders, purchases, owners, feed, periods]
@@ -49,8 +50,9 @@ enum PeopleViews {
         FROM quittance.customers JOIN quittance.holdings ON holdings.home = customers.number::text
         """
 
-    /// If a query has a condition on the owner's id, PostgreSQL can start with the row of this id. The condition is
-    /// never true for NULL, so the planner turns the outer join into an inner join, whose order it may choose.
+    /// Joins to each chain the first id of its first owner. If a query has a condition on this id, PostgreSQL can start
+    /// with the row of the id. The condition is never true for NULL, so the planner turns the outer join into an inner
+    /// join, whose order it may choose.
     private static let firstOwner = """
         LEFT JOIN quittance.holders ON holders.number = chains.owner AND holders.chain = chains.home
             AND holders.scope = chains.scope AND holders.id = holders.customer
@@ -89,7 +91,7 @@ enum PeopleViews {
         WHERE holders.number = chains.owner OR holders.number::text = ANY (string_to_array(other_owners, ' '))
         """
 
-    /// The row of an event, with the members of its body.
+    /// The view of numbered events. The members of an event's body, a JSON text, are columns of the view.
     ///
     /// A body that is no JSON is stored behind a byte 0, and shows no members. In JSON an escape may stand for NUL or
     /// for half of a surrogate pair. A PostgreSQL text can contain neither, so reading any member of such a body would
@@ -106,12 +108,14 @@ enum PeopleViews {
                 OFFSET 0) AS body
             """#)
 
-    /// The text of a body, with its phrases restored, see `StoredBody`.
+    /// The SQL that makes the JSON text from a stored body, in which single bytes stand for frequent phrases, see
+    /// `StoredBody`.
     private static let unpacked = StoredBody.phrases.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
         "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }
 
-    /// The view during the upgrade, before the column of the body exists.
+    /// The view of events as it is while ``EventUpgrade`` changes the tables. At that time there is no column for the
+    /// body yet, so the view's columns for members of the body are NULL.
     static let feedWithoutContent = feed("'{}'::json", from: "")
 
     /// - Parameters:

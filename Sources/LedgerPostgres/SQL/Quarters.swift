@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The tables of documents, one for each quarter in which documents were signed, see ``Schema``.
+/// The tables of documents, one for the documents signed in each calendar quarter, see ``Schema``.
 ///
 /// The documents of a quarter without a table go to `documents_rest`. Once `documents_rest` contains such a document,
 /// PostgreSQL refuses to create the quarter's table, to which the document would then belong.
@@ -16,7 +16,8 @@ enum Quarters {
         var (first, last): (Timestamp, Timestamp)
     }
 
-    /// The partitions with their bounds; NULL for an open bound.
+    /// The query for the bounds of all existing tables except `documents_rest`. A bound is in milliseconds since 1970,
+    /// and NULL if the table has no such bound.
     private static let parts = """
         SELECT substring(bounds FROM 'FROM \\(''?(-?[0-9]+)')::bigint AS first,
                substring(bounds FROM 'TO \\(''?(-?[0-9]+)')::bigint AS last
@@ -26,8 +27,9 @@ enum Quarters {
         WHERE bounds <> 'DEFAULT'
         """
 
-    /// The quarters without a table, from the ledger's first quarter to the quarter after the present. The search goes
-    /// back two years at most. Otherwise a clock far ahead would create hundreds of tables.
+    /// The query for the quarters without a table, from the quarter in which the ledger was created to the quarter
+    /// after the present. The query goes back two years at most. If a clock is far ahead, ``add(at:)`` therefore
+    /// creates a few tables, and not one for each of hundreds of quarters.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     private static func missing(at now: Timestamp?) -> String {
@@ -55,7 +57,8 @@ enum Quarters {
     }
 
     /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If
-    /// `keeps_documents` is false, past quarters are skipped too, because their tables may have been detached.
+    /// `keeps_documents` is false, past quarters are skipped too, because the operator may have detached their tables.
+    /// If `has_quarters` is false, the ledger has no tables of quarters, and none is added.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {
@@ -95,8 +98,8 @@ enum Quarters {
 }
 
 extension Quarters.Missing {
-    /// The message for the operator, with the statements that add the table and move the documents into it. Intakes
-    /// wait while these statements run.
+    /// The message for the operator, with the statements that add the table and move the documents into it. While these
+    /// statements run, other documents wait to be stored.
     var concern: String {
         let rows =
             "quittance.documents_rest WHERE signed_date >= \(first.milliseconds) "

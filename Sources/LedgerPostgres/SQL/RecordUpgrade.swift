@@ -3,7 +3,7 @@
 import PurchaseLedger
 
 /// Upgrades a ledger of the previous version: jobs, API keys, digests of catalogues and the note of an unfinished copy
-/// become records. Until then, each of these kinds had its own table or column.
+/// become rows of the table `records`. Until then, each of these kinds had its own table or column.
 enum RecordUpgrade {
     /// The tables to change.
     static let tables = ["jobs", "api_keys", "apps", "unfinished_copy"]
@@ -16,9 +16,9 @@ enum RecordUpgrade {
     private static let distribution = Citus.ifDistributed(
         "PERFORM create_distributed_table('quittance.records', 'home', colocate_with => 'quittance.chains');")
 
-    /// The payload of most kinds becomes a line of JSON followed by bytes, see `LinedPayload`. A job whose payload
-    /// exceeds the limit is dropped. Nothing of value is lost: only a parked document can be so large, and such a
-    /// document was not signed by the App Store.
+    /// The payload of most kinds of jobs becomes a line of JSON followed by bytes, see `LinedPayload`. A job whose
+    /// payload exceeds the limit is dropped. Nothing of value is lost: only a job that keeps an invalid document, to
+    /// verify it again later, can be so large. A genuine document of the App Store is never larger than the limit.
     private static let jobs = """
         INSERT INTO quittance.records (kind, owner, home, name, version, due_at, payload)
         SELECT kind, scope, home, home, version, CASE WHEN kind NOT IN (\(notes)) THEN due_at END,
@@ -51,9 +51,10 @@ enum RecordUpgrade {
         FROM quittance.unfinished_copy
         """
 
-    /// The kinds of jobs that only kept a note. A note is never due.
+    /// The kinds of jobs that were no work, but kept a note, for example the journal of erasures. A note is never due.
     private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
 
-    /// The kinds of jobs that only kept a notice. A notice had no payload.
+    /// The kinds of jobs that were no work, but kept a notice, for example of an unknown product. A notice had no
+    /// payload.
     private static let notices = "'unknownProduct', 'contestedPurchase'"
 }

@@ -21,8 +21,9 @@ struct RowStatement: Sendable {
         self.columns = columns
     }
 
-    /// The largest number of rows with a text of their own: a notification with its tokens has three documents. Larger
-    /// numbers of rows have no text of their own, because each connection must prepare each text.
+    /// The largest number of rows with a text of their own: a notification and its two signed parts, a transaction and
+    /// a renewal info, are three documents. Larger numbers of rows have no text of their own, because each connection
+    /// must prepare each text.
     private static let maxList = 3
 
     /// A statement that reads the rows as a table.
@@ -32,8 +33,9 @@ struct RowStatement: Sendable {
     ///   - text: Makes the text of the statement from the text of the table.
     static func reading(_ columns: [ColumnType], after parameters: Int = 0, _ text: (String) -> String) -> RowStatement
     {
-        // Subqueries hide the parameters from the planner, see ``PostgresStatement``. A list of several rows needs no
-        // subqueries, because PostgreSQL treats the list as a table, not as constants.
+        // Subqueries hide the parameters from the planner, which would otherwise plan the statement anew at each use,
+        // see ``PostgresStatement``. A list of several rows needs no subqueries, because PostgreSQL treats the list as
+        // a table, not as constants.
         func subqueries(_ suffix: String) -> String {
             columns.enumerated().map { "(SELECT $\(parameters + $0 + 1)::\($1.rawValue)\(suffix))" }
                 .joined(separator: ", ")

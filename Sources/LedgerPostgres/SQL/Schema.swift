@@ -6,9 +6,10 @@
 /// ledger must end with the same tables as a new one. A new column comes last in its table, because PostgreSQL can only
 /// append columns. A new table must also be added to ``Distribution``.
 ///
-/// Rows of most tables have a `home`, by which Citus can distribute them. Rows used together in a decision have the
-/// same `home` if possible. The texts in keys have the collation `"C"`, so they are compared byte by byte. All integers
-/// are `bigint`, see ``PostgresValue``. Times are milliseconds since 1970.
+/// Rows of most tables have a `home`, by which Citus, an extension of PostgreSQL, can distribute the rows over several
+/// nodes. Rows used together in a decision have the same `home` if possible. The texts in keys have the collation
+/// `"C"`, so they are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are milliseconds
+/// since 1970.
 enum Schema {
     /// The version of the tables. A server refuses a ledger with a higher version.
     static let version = 21
@@ -18,7 +19,8 @@ enum Schema {
         apps + chains + documents + retention + pieces + customers + events + records + others + Conflict.function
         + PeopleViews.create
 
-    /// Apps and scopes are never deleted, so servers may cache their numbers.
+    /// A scope is an app in one environment, such as the sandbox. Apps and scopes are never deleted, so servers may
+    /// cache their numbers.
     private static let apps = [
         """
         CREATE TABLE quittance.apps (
@@ -35,14 +37,16 @@ enum Schema {
         """,
     ]
 
-    /// A chain is a single row with a version. A commit that writes the chain, its documents or its events increments
-    /// the version. `state` is a `ChainRecord` in the form of ``ChainCoding``. The row of a stored chain is never
-    /// deleted. Otherwise a concurrent commit that loaded the chain would not notice the deletion, and would insert the
-    /// row again. `transactions` leads from the id of a transaction to its chain.
+    /// A chain is a subscription with all its renewals, or a product bought once. Each chain is a single row with a
+    /// version. A commit that writes the chain, its documents or its events increments the version. `state` is a
+    /// `ChainRecord` in the form of ``ChainCoding``. The row of a stored chain is never deleted. Otherwise a concurrent
+    /// commit that loaded the chain would not notice the deletion, and would insert the row again. `transactions` leads
+    /// from the id of a transaction to its chain.
     ///
-    /// `published_as_of` serves to find reports made by a clock that ran fast: it is the time of the last report, if
-    /// the report depended on the clock. It is NULL unless time alone, for example an expiry, has changed the state
-    /// since the newest document was signed. Few chains have a value, so `chains_ahead` is small.
+    /// `published_as_of` serves to find chains whose state was published too early by a clock that ran fast. It is the
+    /// time as of which the state was last published, if that state depended on the clock. The column is NULL unless
+    /// time alone, for example an expiry, has changed the state since the newest document was signed. Few chains have a
+    /// value, so the index `chains_ahead` is small.
     ///
     /// `state` is binary. Therefore `chains` and `transactions` have columns for people, see ``PeopleViews``. A renewal
     /// adds a row to `transactions` in any case, so these columns cost no further row.
@@ -73,13 +77,13 @@ enum Schema {
         PeopleViews.index,
     ]
 
-    /// The date comes first in the key, so new documents go to the end of the index. The document alone determines
-    /// `home`: the name of the first chain that it names or, if it names no chain, its digest. `chain` is the chain of
-    /// a document that arrived as evidence for a single chain. Any other chains of a document are in `mentions`.
+    /// The signing date comes first in the key, so new documents go to the end of the index. The `home` depends on
+    /// nothing but the document's own content, see ``PurchaseLedger/Evidence/home``. `chain` is the chain of a document
+    /// that arrived as evidence for a single chain. Any other chains of a document are in `mentions`.
     ///
     /// A newly arrived document may replace a stored document that has the same ``PurchaseLedger/Wording``, unless the
-    /// stored document is pinned. A token inside a notification has no `wording`, so storing a notification adds no
-    /// entry to `documents_by_wording`.
+    /// stored document is pinned, see ``PurchaseLedger/WordedDocument/isPinned``. A transaction or renewal info signed
+    /// inside a notification has no `wording`, so storing a notification adds no entry to `documents_by_wording`.
     private static let documents = [
         """
         CREATE TABLE quittance.documents (
@@ -112,9 +116,9 @@ enum Schema {
         "CREATE INDEX mentions_by_document ON quittance.mentions (signed_date, digest)",
     ]
 
-    /// Documents are stored by the quarter of their signing, so that a whole quarter can be detached. PostgreSQL locks
-    /// and scans `documents_rest` whenever the table of a quarter is added. To keep `documents_rest` empty, documents
-    /// from before the ledger's first quarter have a table too, `documents_before`.
+    /// Documents signed in the same calendar quarter share a table, so that the documents of a whole quarter can be
+    /// detached. PostgreSQL locks and scans `documents_rest` whenever the table of a quarter is added. To keep
+    /// `documents_rest` empty, documents from before the ledger's first quarter have a table too, `documents_before`.
     ///
     /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
     /// again. `has_quarters` is false in a ledger that had documents before the software supported quarters. All its
@@ -135,8 +139,8 @@ enum Schema {
         """,
     ]
 
-    /// Blobs shared by documents. The name of a blob is the first 16 bytes of its SHA-256 digest. A blob is never
-    /// changed or deleted.
+    /// Blobs that several documents share: headers and certificates, see ``PartName/sharedBlob(_:)``. The name of a
+    /// blob is the first 16 bytes of its SHA-256 digest. A blob is never changed or deleted.
     private static let pieces = ["CREATE TABLE quittance.pieces (digest bytea PRIMARY KEY, content bytea NOT NULL)"]
 
     /// Every id of a customer has a row with the whole record, so a single look-up finds the record. All rows of a
@@ -144,7 +148,7 @@ enum Schema {
     ///
     /// `holdings` has a row for each chain that a customer ever owned. The `home` of a holding is the customer's
     /// number, not an id. A purchase therefore writes a single holding, and a read gets each chain once, however many
-    /// ids the customer has. The current owners of a chain are in its state.
+    /// ids the customer has. The current owners of a chain are in `chains.state`.
     private static let customers = [
         """
         CREATE TABLE quittance.customers (
@@ -179,17 +183,18 @@ enum Schema {
         body bytea NOT NULL
         """
 
-    /// A commit puts its events into the outbox. Events become readable when they are numbered, see ``EventSequencer``.
-    /// The key begins with the id of the database transaction that added the event. A server that has found the outbox
-    /// empty can therefore skip the dead rows of older transactions.
+    /// A commit puts its events into the table `outbox`. Events become readable when they are numbered and thereby move
+    /// to the table `events`, see ``EventSequencer``. The key begins with the id of the database transaction that added
+    /// the event. A server that has found the outbox empty can therefore skip the dead rows of older transactions.
     ///
     /// The events of all apps are numbered by the same counter. Other storages, such as SQLite, number the events of
     /// each app separately. Events copied from such a ledger keep their numbers, so two apps may use the same number,
     /// and the key of an event includes the app.
     ///
-    /// `epochs` has the epochs of each app's events. The newest epoch has the greatest `place` and no `last`.
-    /// `identity` is the database that numbered the epoch's events, see ``EventSequencer/beginEpochs(showsIdentity:)``.
-    /// Cursors issued by software older than epochs are plain numbers, and belong to an epoch with an empty id.
+    /// `epochs` has the epochs of each app's events, see ``PurchaseLedger/EventEpoch``. The newest epoch has the
+    /// greatest `place` and no `last`. `identity` is the database that numbered the epoch's events, see
+    /// ``EventSequencer/beginEpochs(showsIdentity:)``. Cursors issued by software older than epochs are plain numbers,
+    /// and belong to an epoch with an empty id.
     private static let events = [
         """
         CREATE TABLE quittance.outbox (

@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// The content of a schema in a database.
+/// What a schema of a database contains: nothing, a ledger, or objects of other software.
 enum SchemaContent: Equatable {
     /// No tables. The schema itself may be missing.
     case nothing(exists: Bool)
@@ -62,7 +62,8 @@ enum SchemaContent: Equatable {
         "outbox.recorded_at", "counter.last", "scopes.app",
     ]
 
-    /// Reads the row as JSON, because the column `ledger` may be missing in a table of other software.
+    /// Reads the version, and the column `ledger`, whose text identifies a ledger. The row is read as JSON, because the
+    /// column may be missing in a table of other software.
     private static let version = PostgresStatement.once(
         """
         SELECT version, to_jsonb(found) ->> 'ledger' FROM quittance.schema_version AS found WHERE id = 1

@@ -21,8 +21,8 @@ enum SchemaUpgrade {
     }()
 
     /// The table `forms` recorded whether servers of still earlier versions were running. Such servers used
-    /// `customers.chains`, whose content was copied into `holdings` by triggers, and they could not read packed
-    /// documents.
+    /// `customers.chains`, whose content was copied into `holdings` by triggers, and they could not read documents
+    /// whose shared parts are stored only once, see ``PackedDocument``.
     private static let forms = [
         "DROP FUNCTION quittance.hold() CASCADE",
         "ALTER TABLE quittance.customers DROP COLUMN chains",
@@ -31,7 +31,7 @@ enum SchemaUpgrade {
 
     private static let conflictOnNodes = Citus.ifDistributed("PERFORM \(Conflict.distribution);")
 
-    /// Ledgers created before the marker was introduced have been given one since. The column therefore no longer needs
-    /// to permit NULL.
+    /// The column `ledger` has the ``LedgerSchema/marker`` by which a ledger is recognized. Ledgers created before this
+    /// column was introduced have been given the marker since. The column therefore no longer needs to permit NULL.
     private static let marker = "ALTER TABLE quittance.schema_version ALTER ledger SET NOT NULL"
 }

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The numbers that stand for apps and scopes in rows. A scope is an app in an environment.
+/// The numbers that stand for apps and scopes in rows. A scope is an app in one environment, such as the sandbox.
 struct ScopeNumbers: Sendable {
     private(set) var apps: [String: Int64] = [:]
     private(set) var scopes: [LedgerScope: Int64] = [:]
@@ -14,7 +14,7 @@ struct ScopeNumbers: Sendable {
     /// The number of a scope; 0 if unknown.
     func scope(_ scope: LedgerScope) -> Int64 { scopes[scope] ?? 0 }
 
-    /// The key columns of a chain: its name, and the number of its scope.
+    /// The values of the columns `home` and `scope` in the row of a chain: its name, and the number of its scope.
     func key(_ chain: ChainKey) -> [PostgresValue] { [.text(chain.name), .integer(scope(chain.scope))] }
 
     /// The apps with an unknown number, and the apps of scopes with an unknown number.
@@ -23,7 +23,7 @@ struct ScopeNumbers: Sendable {
         return apps.union(wantedScopes.filter { scopes[$0] == nil }.map(\.bundleId))
     }
 
-    /// Finds the numbers of an app and its scopes.
+    /// A query for the numbers of an app and its scopes. ``learn(_:)`` reads the result.
     static func find(_ bundleId: String) -> PostgresStatement {
         PostgresStatement(
             """
