@@ -5,22 +5,24 @@ import PurchaseLedger
 
 /// The statements of a commit. The files in `Rows` add their statements.
 ///
-/// If a concurrent commit has changed a record since it was loaded, the statement to replace it fails, and nothing is
-/// committed. The same holds for a record that was only read: a statement compares its version, and locks it against
-/// changes until the commit. All commits take their locks in the same order: customers, holdings, chains, records,
-/// pieces, documents. Within each of these tables a commit sorts its keys. Otherwise concurrent commits could deadlock.
+/// If a concurrent commit has changed a record since the record was loaded, the statement to replace the record fails,
+/// and nothing is committed. The same holds for a record that was only read: a statement compares the record's version,
+/// and locks the record against changes until the commit. All commits take their locks in the same order: customers,
+/// holdings, chains, records, pieces, documents. Within each of these tables a commit sorts its keys. Otherwise
+/// concurrent commits could deadlock.
 struct CommitPlan {
     let loaded: LoadedRecords
     let scopes: ScopeNumbers
     /// A random number, in practice unique to this commit. It becomes the version of the written rows of customers and
     /// records, and of events without a chain.
     let stamp: Int64
-    /// The packed contents of new documents.
+    /// The contents of new documents, in which shared parts are replaced by their names, see ``PackedDocument``.
     var contents: [Provenance: [UInt8]] = [:]
     /// Whether Citus distributes the tables. If so, each row has its own statement.
     let isDistributed: Bool
     private var statements: [PostgresStatement] = []
-    /// The rows collected for a statement so far. The next different statement flushes them.
+    /// The rows collected for a statement so far. Before a different statement is added, the collected rows become
+    /// statements.
     private var rows: (statement: RowStatement, rows: [[PostgresValue]])?
 
     mutating func add(_ statement: PostgresStatement) {
@@ -44,7 +46,8 @@ struct CommitPlan {
         rows = nil
     }
 
-    /// The statements for the changes of a batch.
+    /// The statements for the changes of a batch, a group of commits decided together and committed in a single
+    /// transaction.
     ///
     /// - Parameters:
     ///   - isDistributed: Whether Citus distributes the tables. If so, each row has its own statement.
@@ -70,7 +73,7 @@ struct CommitPlan {
     /// The records to load before the changes can be committed.
     ///
     /// - Parameters:
-    ///   - written: The write set of the changes.
+    ///   - written: The ``PurchaseLedger/LedgerChanges/keys`` of the changes.
     static func needs(
         of changes: LedgerChanges, _ written: Set<LedgerKey>, _ loaded: LoadedRecords
     ) -> ReadSet {
@@ -80,8 +83,8 @@ struct CommitPlan {
             // All rows of a customer change together.
             case .customerID(let id): needs.keys.formUnion(loaded.rows(with: id) + [key])
             case .customer(let customer): needs.keys.formUnion(loaded.rows(of: customer))
-            // The statement to displace a document selects its row in SQL, and so does, without Citus, the statement to
-            // move documents. Therefore these documents need not be loaded.
+            // A displaced document need not be loaded, because the SQL that deletes the document finds its row. The
+            // same is true, without Citus, of documents moved to a different chain.
             case .document(let name) where changes.displacedDocuments.contains(name): break
             case .evidence(let chain) where loaded.homes == nil && !changes.erasedChains.contains(chain):
                 needs.keys.insert(.chain(chain))
@@ -108,7 +111,7 @@ extension LoadedRecords {
 }
 
 extension LoadedRecords {
-    /// The owners of a chain in a changed record, without those in the loaded record.
+    /// The customers who own a chain according to its changed record, but not according to its loaded record.
     func newOwners(of record: ChainRecord) -> [Customer] {
         let old = chains[record.key]?.record
         return record.owners.map(\.customer).filter { old?.isOwned(by: $0) != true }

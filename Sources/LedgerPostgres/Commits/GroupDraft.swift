@@ -2,7 +2,8 @@
 
 import PurchaseLedger
 
-/// The changes of a batch, accumulated in order. Each decision sees the changes of the earlier decisions in its batch.
+/// The changes of a batch, accumulated in order. A batch is a group of commits decided together and committed in a
+/// single transaction. Each decision sees the changes of the earlier decisions in its batch.
 struct GroupDraft {
     /// The records as loaded.
     let before: LoadedRecords
@@ -10,9 +11,9 @@ struct GroupDraft {
     private(set) var after: LoadedRecords
     /// All changes so far. If a record was changed several times, its last change counts.
     private(set) var changes = LedgerChanges()
-    /// The read set of the decisions. Its records must not change until the commit.
+    /// The records read by the decisions. They must not change until the commit.
     private(set) var readSet = ReadSet()
-    /// The write set of the changes.
+    /// The keys written by the changes, see ``PurchaseLedger/LedgerChanges/keys``.
     private(set) var writes: Set<LedgerKey> = []
 
     init(_ loaded: LoadedRecords) {
@@ -24,9 +25,9 @@ struct GroupDraft {
     ///
     /// - Parameters:
     ///   - written: The ``PurchaseLedger/LedgerChanges/keys`` of the changes.
-    ///   - read: The read set of the decision. The draft ignores it until a decision of the batch writes a key. The
-    ///     decisions before the first write have seen the database exactly as loaded, and their answers stay valid even
-    ///     if that state changes before the commit.
+    ///   - read: The records read by the decision. The draft ignores them until a decision of the batch writes a key.
+    ///     The decisions before the first write have seen the database exactly as loaded, and their answers stay valid
+    ///     even if that state changes before the commit.
     mutating func add(_ new: LedgerChanges, writing written: Set<LedgerKey>, reading read: ReadSet) {
         guard !written.isEmpty || !writes.isEmpty else { return }
         readSet.formUnion(read)
@@ -37,21 +38,21 @@ struct GroupDraft {
 }
 
 extension GroupDraft {
-    /// The apps and environments of the write set.
+    /// The apps, each with an environment, to which the changes belong.
     var scopes: Set<LedgerScope> {
         Set(writes.compactMap(\.scope) + changes.documents.map(\.evidence.scope) + changes.events.map(\.scope))
     }
 
-    /// The apps of the write set.
+    /// The apps to which the changes belong.
     var apps: Set<String> {
         Set(writes.compactMap(\.bundleId)).union(changes.marks.erasedEvents.keys).union(changes.marks.epochs.keys)
     }
 }
 
 extension LedgerKey {
-    /// Whether later decisions of a batch see a key's changes in the draft. If not, a commit with the key in its read
-    /// set or write set gets a batch of its own. The draft knows which documents are stored, but not their contents. It
-    /// finds chains by key and by owner, but not by transaction.
+    /// Whether later decisions of a batch see, in the ``GroupDraft``, the changes made under this key by earlier
+    /// decisions. If not, a commit that reads or writes the key gets a batch of its own. The draft knows which
+    /// documents are stored, but not their contents. It finds chains by key and by owner, but not by transaction.
     var isFoldable: Bool {
         switch self {
         case .chain, .customerID, .holdings, .document, .wording, .record, .events: true
@@ -74,13 +75,13 @@ extension LedgerChanges {
         events += new.events
         records = records.filter { !new.erasedRecords.contains($0.key) } + new.records
         erasedRecords = erasedRecords.subtracting(new.records.map(\.key)).union(new.erasedRecords)
-        // A commit with marks has a batch of its own.
+        // A commit with ``PurchaseLedger/HighWaterMarks`` has a batch of its own.
         marks = new.marks
     }
 }
 
 extension LoadedRecords {
-    /// Applies the foldable part of some changes.
+    /// Applies the changes visible to later decisions of the batch, see ``PurchaseLedger/LedgerKey/isFoldable``.
     fileprivate mutating func apply(_ changes: LedgerChanges) {
         customers = customers(after: changes)
         holdings = holdings(after: changes)

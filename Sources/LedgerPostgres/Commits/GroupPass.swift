@@ -2,13 +2,13 @@
 
 import PurchaseLedger
 
-/// A pending load, to be batched with other loads.
+/// A waiting load, to be sent to the database in a batch with other loads.
 struct WaitingLoad: Sendable {
     let query: LedgerQuery
     let answer: @Sendable (Result<LedgerSnapshot, any Error>) -> Void
 }
 
-/// A pending commit, to be decided in a batch.
+/// A waiting commit, to be decided in a batch with other commits.
 struct PendingCommit: Sendable {
     let query: LedgerQuery
     /// Runs the decision. Its output is a closure to report success, to be called once the changes are durable.
@@ -31,7 +31,7 @@ struct PendingCommit: Sendable {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the arriving documents.
+    /// The ``PurchaseLedger/Evidence/home`` of each document to be stored by the decisions, by the document's name.
     var homes: [Provenance: String] {
         Dictionary(flatMap(\.arriving).map { ($0.provenance, $0.home) }) { first, _ in first }
     }
@@ -40,7 +40,7 @@ extension [LedgerQuery] {
 }
 
 /// A pass over a batch, which runs the decision of each commit in turn. If a decision needs more records, the storage
-/// loads the whole read set again, and runs a further pass.
+/// loads all records of the batch again, now with the additional records, and runs a further pass.
 struct GroupPass {
     private let commits: [PendingCommit]
     private let loaded: ReadSet
@@ -50,14 +50,16 @@ struct GroupPass {
     private(set) var answers: [@Sendable () -> Void] = []
     /// Commits to run in batches of their own.
     private(set) var alone: [PendingCommit] = []
-    /// The records to load before the changes can be committed.
+    /// The records to load for a further pass: the records requested by decisions, and the records needed to commit the
+    /// changes.
     private(set) var needs = ReadSet()
     /// Whether the loaded records sufficed for every commit.
     private(set) var isComplete = true
 
     /// - Parameters:
-    ///   - queries: The known read set of each commit.
-    ///   - readSet: The loaded keys, including keys without a record.
+    ///   - queries: The known reads of each commit so far, including the records requested by its decision in earlier
+    ///     passes.
+    ///   - readSet: The loaded keys, including keys whose record does not exist, and the loaded rows without a key.
     init(_ commits: [PendingCommit], _ queries: [LedgerQuery], _ readSet: ReadSet, _ records: LoadedRecords) {
         self.commits = commits
         self.queries = queries
@@ -99,7 +101,8 @@ struct GroupPass {
         }
     }
 
-    /// The read set of a commit.
+    /// The reads of a commit's decision: the records of its query, and the chains found for its transactions and
+    /// customers.
     private func readSet(of index: Int) -> ReadSet {
         var read = ReadSet(keys: queries[index].keys)
         read.keys.formUnion(draft.before.chainsFound(for: queries[index]).map(LedgerKey.chain))

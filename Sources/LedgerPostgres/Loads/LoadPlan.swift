@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The statements of a load, with a reader for each result. The files in `Rows` add their statements.
+/// The statements of a load, each with a closure that reads the result into the loaded records. The files in `Rows` add
+/// their statements.
 struct LoadPlan {
     typealias Reader = (_ rows: PostgresRows, _ loaded: inout LoadedRecords) throws -> Void
 
@@ -14,12 +15,13 @@ struct LoadPlan {
     private(set) var statements: [PostgresStatement] = []
     private var readers: [Reader] = []
 
-    /// Whether records of a kind share a statement. If Citus distributes the tables, they do not, and customers are
-    /// loaded before their chains.
+    /// Whether a single statement loads several records of a kind, and a customer together with the customer's chains.
+    /// If Citus distributes the tables, each record has its own statement, and customers are loaded before their
+    /// chains.
     var shares: Bool { homes == nil }
 
     /// - Parameters:
-    ///   - new: Documents not to look up, because they are presumed new.
+    ///   - new: Documents not to look up, because they are presumed new, see ``RepeatedNotifications``.
     ///   - homes: The known homes of documents, if Citus distributes the tables; otherwise `nil`.
     init(
         _ readSet: ReadSet, except new: Set<Provenance> = [], _ scopes: ScopeNumbers,
@@ -81,7 +83,7 @@ struct LoadPlan {
     }
 }
 
-/// The keys and dependencies of a read set, by kind of statement.
+/// The keys and dependencies of a ``ReadSet``, by kind of statement.
 private struct Wanted {
     var chains: Set<ChainKey> = []
     var transactions: [TransactionKey] = []

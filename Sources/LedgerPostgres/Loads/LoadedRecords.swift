@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The keys and dependencies to load: keys named by queries, dependencies of loaded records, and needs of the changes.
+/// The records to load: records named by queries, records found through loaded records, and records needed to commit
+/// changes.
 struct ReadSet: Hashable {
     var keys: Set<LedgerKey> = []
     var dependencies: Set<Dependency> = []
@@ -22,18 +23,20 @@ struct ReadSet: Hashable {
     var apps: Set<String> { Set(keys.compactMap(\.bundleId)) }
 }
 
-/// Rows to load that have no `LedgerKey`.
+/// Rows to load that have no `LedgerKey`. They become known only when other records are loaded.
 enum Dependency: Hashable {
     /// The keys of all chains that a customer ever owned in an environment. Used only if Citus distributes the tables.
     case holdings(Customer, Environment)
-    /// A part of a packed document.
+    /// A part stored apart from its document, see ``PackedDocument``.
     case part(PartName)
-    /// A document outside its chain's home, loaded to learn all chains of the document.
+    /// A document with a different ``PurchaseLedger/Evidence/home`` than its chain. The document's row is loaded to
+    /// learn all its chains. Used only if Citus distributes the tables.
     case location(DocumentLocation)
 }
 
-/// The loaded records. Without Citus, they are from a single state of the database. A requested record that is missing
-/// here did not exist.
+/// The loaded records. Without Citus, they are from a single state of the database, except for ``parts``, whose content
+/// never changes. A requested record missing here did not exist, or was not looked up because it was presumed new, see
+/// ``RepeatedNotifications``.
 struct LoadedRecords {
     var chains: [ChainKey: Versioned<ChainRecord>] = [:]
     /// The chains that may contain each transaction: only the records of these chains show which chain does.
@@ -47,15 +50,16 @@ struct LoadedRecords {
     var rows: [Provenance: DocumentRow] = [:]
     var parts: [PartName: [UInt8]] = [:]
     var evidence: [ChainKey: [DocumentReference]] = [:]
-    /// The locations of each chain's evidence outside the chain's home, if Citus distributes the tables.
+    /// The locations of each chain's documents with a different ``PurchaseLedger/Evidence/home`` than the chain, if
+    /// Citus distributes the tables.
     var mentions: [ChainKey: [DocumentLocation]] = [:]
     /// The chains of the document at each location.
     var subjects: [DocumentLocation: Set<ChainKey>] = [:]
-    /// The known homes of documents; `nil` unless Citus distributes the tables.
+    /// The known homes of documents, if Citus distributes the tables; otherwise `nil`.
     var homes: [Provenance: String]?
     var records: [RecordKey: Versioned<LedgerRecord>] = [:]
 
-    /// The rows of a customer, a row per id.
+    /// The loaded rows of a customer, a row per loaded id.
     func rows(of customer: Customer) -> [CustomerID: Versioned<CustomerRecord>] {
         customers.filter { $0.value.record.customer == customer }
     }

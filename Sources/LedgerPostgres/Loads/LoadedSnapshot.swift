@@ -3,16 +3,17 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Builds snapshots from loaded records, and finds the dependencies to load for a snapshot.
+// Builds snapshots from loaded records, and finds the further records needed for a snapshot.
 
 extension LoadedRecords {
-    /// The dependencies of the loaded records: chains of transactions and customers, owners, parts of documents, and
-    /// with Citus the documents outside their chain's home.
+    /// The further records found through the loaded records: chains of transactions and customers, owners of chains if
+    /// a query asks for them, and parts of documents. With Citus, also documents with a different
+    /// ``PurchaseLedger/Evidence/home`` than their chain.
     func dependencies(of queries: [LedgerQuery]) -> ReadSet {
         var found = ReadSet()
         for query in queries {
             found.keys.formUnion(chainsFound(for: query).map(LedgerKey.chain))
-            // Without Citus, the holdings were loaded together with the customers.
+            // Without Citus, the keys of all chains ever owned by a customer were loaded together with the customer.
             if homes != nil { found.dependencies.formUnion(query.keys.compactMap(holdings)) }
         }
         found.dependencies.formUnion(parts(besides: []).map(Dependency.part))
@@ -29,7 +30,7 @@ extension LoadedRecords {
         return customers[id].map { .holdings($0.record.customer, environment) }
     }
 
-    /// The parts of packed documents.
+    /// The names of all parts stored apart from the loaded documents, see ``PackedDocument``.
     ///
     /// - Parameter known: Parts to leave out.
     func parts(besides known: Set<PartName>) -> Set<PartName> {
@@ -39,7 +40,7 @@ extension LoadedRecords {
         }
     }
 
-    /// The candidates for the chains of a query's transactions, and the chains that the query's customers ever owned.
+    /// The chains that may contain a query's transactions, and the chains ever owned by the query's customers.
     func chainsFound(for query: LedgerQuery) -> Set<ChainKey> {
         query.keys.reduce(into: []) { found, key in
             switch key {
@@ -91,7 +92,7 @@ extension LoadedRecords: DocumentNames, SnapshotSource {
 }
 
 extension LedgerSnapshot {
-    /// Builds the snapshot of a query from its loaded records.
+    /// Builds the snapshot of a query from its loaded records. The numbers are for ids without a customer.
     init(_ query: LedgerQuery, _ loaded: LoadedRecords, numbers: [CustomerID: Int64] = [:]) throws {
         try self.init(query, from: loaded)
         for id in query.keys.customerIDs where ids[id] == nil { newNumbers[id] = numbers[id] }

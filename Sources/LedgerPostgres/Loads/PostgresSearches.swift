@@ -19,8 +19,8 @@ extension PostgresLedgerStorage {
         }
     }
 
-    /// The customers in the order of their numbers. All rows of a customer have the same record, so any of the rows
-    /// will do.
+    /// The customers in the order of their numbers. A customer has a row for each id. All rows of a customer have the
+    /// same record, so any row will do.
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let search = PostgresStatement(
             """
@@ -157,8 +157,8 @@ extension PostgresLedgerStorage {
 // MARK: - Events
 
 extension PostgresLedgerStorage {
-    /// Waits until a required synchronous standby has the events of the page. Without the wait, a failover could lose
-    /// events that a client has already read, and reuse their numbers for other events.
+    /// If the database requires a synchronous standby, waits until the standby has the events of the page. Without the
+    /// wait, a failover could lose events that a client has already read, and reuse their numbers for other events.
     public func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
         try await translated {
             try await self.inOneEpoch { epoch in
@@ -180,9 +180,10 @@ extension PostgresLedgerStorage {
 // MARK: - Tables of quarters
 
 extension PostgresLedgerStorage {
-    /// Adds the missing tables of quarters. An attempt fails silently if the role does not own the tables, if a
-    /// concurrent server adds the same tables or holds a lock, or if the node is not Citus's coordinator. The next call
-    /// tries again. Until then ``condition`` names the missing tables, at most two of them.
+    /// Adds the missing tables of documents, of which there is one for each calendar quarter. An attempt fails silently
+    /// if the role does not own the tables, if a concurrent server adds the same tables or holds a lock, or if the node
+    /// is not Citus's coordinator. The next call tries again. Until then ``condition`` names the missing tables, at
+    /// most two of them.
     public func prepare(at now: Timestamp) async {
         // After a failure the next call tries again.
         _ = try? await requests.pool.run(.transaction(Migrator.timeouts + [Quarters.add(at: now)]))
@@ -204,6 +205,6 @@ extension PostgresLedgerStorage {
             concern: concerns.isEmpty ? nil : concerns.joined(separator: " "), isDegraded: nodes != nil)
     }
 
-    /// The maximum number of missing quarters that a condition names.
+    /// The maximum number of missing tables that a condition names.
     private static let namedQuarters = 2
 }
