@@ -4,12 +4,13 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// Reads numbered events, and numbers the events in the outbox, see ``EventSequencer``.
+/// Reads numbered events, and numbers the events in the table `outbox`, where committed events wait for their numbers,
+/// see ``EventSequencer``.
 final class EventFeed: Sendable {
     private let requests: RepeatedRequests
     private let clock: ContinuousClock
     private let isDistributed: Bool
-    /// The statement that bounds the wait for the counter.
+    /// The statement that bounds the wait for the lock on the counter, the row with the last number given to an event.
     private let lockLimit: PostgresStatement
     /// Whether the database reveals its identity. If not, a failover may go unnoticed, and a cached fact about the
     /// database would then be false. Such facts are therefore not cached.
@@ -36,7 +37,7 @@ final class EventFeed: Sendable {
         var isRunning = false
         var isNeeded = false
         /// The first transaction that may have left events in the outbox, and the epoch of the connection pool during
-        /// which the server learned this.
+        /// which the server learned this, see ``ConnectionOpener/epoch``.
         var first: (transaction: Int64, epoch: Int) = (0, 0)
         /// The reason why the last reader's events could not be numbered.
         var failure: String?
@@ -182,7 +183,7 @@ extension EventFeed {
         }
     }
 
-    /// The reason why events get no numbers, for the operator; `nil` if events get numbers.
+    /// The message for the operator if the last reader's events could not be numbered; otherwise `nil`.
     var concern: String? {
         state.withLock { $0.failure }.map { "Followers do not hear of new events, which get no numbers: \($0)." }
     }
@@ -194,8 +195,8 @@ extension EventFeed {
     /// A page of events with numbers.
     struct NumberedPage {
         var page: EventPage
-        /// Whether the page may lack committed events that wait for their numbers. False on a standby or a read-only
-        /// database, which gives no numbers.
+        /// Whether the page has room for further events, and committed events may be waiting for their numbers. False
+        /// on a standby or a read-only database, which gives no numbers.
         var mayBeIncomplete: Bool
         /// Whether a synchronous standby may lack events of the page, and must confirm that it has them.
         var needsConfirmation: Bool
@@ -207,7 +208,7 @@ extension EventFeed {
     ///
     /// - Parameters:
     ///   - app: The number of the app, see ``ScopeNumbers``.
-    ///   - epoch: The epoch of the connection pool for the reads.
+    ///   - epoch: The epoch of the connection pool for the reads, see ``ConnectionOpener/epoch``.
     /// - Throws: `EventCursorError`, `PostgresFailure`, or `LedgerStorageError.damaged`.
     func page(
         of bundleId: String, _ app: Int64, after cursor: EventCursor?, limit: Int, in epoch: Int
@@ -216,7 +217,7 @@ extension EventFeed {
         guard page.mayBeIncomplete else { return page }
         do {
             // On Citus every node is asked for waiting events. If a node is unreachable, no events are numbered,
-            // because events of other nodes might get numbers before older events of this node.
+            // because events of the other nodes might get numbers before older events of the unreachable node.
             let isAnyWaiting = isDistributed ? try await self.isAnyWaiting() : true
             if isAnyWaiting { try await number() }
             state.withLock { $0.failure = nil }
@@ -278,7 +279,7 @@ extension EventFeed {
             })
     }
 
-    /// Numbers the waiting events, and then begins a new epoch of each app's events.
+    /// Numbers the waiting events, and then begins a new ``PurchaseLedger/EventEpoch`` of each app's events.
     func beginEpoch() async throws {
         try await number()
         let lock = [lockLimit, EventSequencer.lock]
@@ -294,8 +295,8 @@ extension EventFeed {
     ///
     /// - Returns: The number of erased events.
     func erase(before instant: Timestamp, limit: Int) async throws -> Int {
-        // On Citus a numbered event may still be in the outbox. It is first removed from the outbox. Otherwise it would
-        // be numbered again after its erasure.
+        // On Citus a numbered event may still be in the outbox. The numbering of all events first removes the event
+        // from the outbox. Otherwise the event would be numbered again after its erasure.
         try await number()
         var erased = 0
         let apps = try await requests.read(PostgresStatement("SELECT id FROM quittance.apps ORDER BY id"))
@@ -312,7 +313,7 @@ extension EventFeed {
 }
 
 extension PostgresFailure {
-    /// Whether a request bound to an epoch may succeed in the next epoch.
+    /// Whether a request bound to an epoch of the connection pool may succeed in the pool's next epoch.
     fileprivate var endsEpoch: Bool {
         if case .outdated = self { true } else { isWorthAnotherConnection }
     }

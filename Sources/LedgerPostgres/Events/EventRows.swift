@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Puts events into the outbox, numbers them, and reads them by number.
+// Puts events into the table `outbox`, moves them to the table `events` with a number for each, and reads them by
+// number.
 
 /// The columns common to the outbox and the table of events.
 private enum EventColumns {
@@ -24,7 +25,8 @@ private enum EventColumns {
 
 /// The origin of an event. It is a column of the event's key.
 enum EventSource: Int64 {
-    /// A chain. The `home` of the event is the name of the chain.
+    /// A chain, which is a subscription with all its renewals, or a product bought once. The `home` of the event is the
+    /// name of the chain.
     case chain = 0
     /// No chain. The `home` is empty.
     case noChain = 1
@@ -56,7 +58,8 @@ extension CommitPlan {
 
     /// Adds numbered events copied from a different ledger.
     ///
-    /// The counter's row is locked before the events are inserted, as in ``EventSequencer``.
+    /// The counter, which is the row with the last number given to an event, is locked before the events are inserted,
+    /// as in ``EventSequencer``.
     mutating func insertNumbered(_ events: [LedgerEvent]) {
         let numbered = events.compactMap { event in event.cursor?.number.map { (number: $0, event: event) } }
         guard let last = numbered.map(\.number).max() else { return }
@@ -82,7 +85,7 @@ extension CommitPlan {
         }
     }
 
-    /// Replaces the epochs of some apps.
+    /// Replaces the epochs of the given apps with those of the copied ledger, see ``PurchaseLedger/EventEpoch``.
     mutating func put(_ epochs: [String: EventEpochs]) {
         for (bundleId, epochs) in epochs.sorted(by: { $0.key < $1.key }) {
             let app = PostgresValue.integer(scopes.app(bundleId))
@@ -95,8 +98,9 @@ extension CommitPlan {
         }
     }
 
-    /// Adds events to the outbox. In their keys, `version` is the version of the chain and orders the events of a
-    /// chain, and `place` orders the events of a commit.
+    /// Adds events to the outbox. In their keys, `version` is the chain's version after the commit, so it orders the
+    /// events of a chain. For an event without a chain it is the ``stamp`` of the commit. `place` orders the events of
+    /// a commit.
     mutating func append(_ events: [LedgerEvent]) {
         for (index, event) in events.enumerated() where event.cursor == nil {
             let chain = event.chainName.map { ChainKey($0, in: event.scope) }
@@ -122,9 +126,9 @@ extension LedgerEvent {
 
 /// Numbers the events in the outbox. Readers see only numbered events.
 ///
-/// Only a transaction that has locked the counter's row gives numbers, and the lock lasts until its commit. A number
-/// therefore becomes visible only after all smaller numbers, and no reader skips an event. A unique key prevents a
-/// second number for an event.
+/// The row of the table `counter` with the `id` 1 has the last number given. Only a transaction that has locked this
+/// row gives numbers, and the lock lasts until the transaction's commit. A number therefore becomes visible only after
+/// all smaller numbers, and no reader skips an event. A unique key prevents a second number for an event.
 ///
 /// An event leaves the outbox in the transaction that numbers the event. On Citus this would be unsafe, because the
 /// outbox and the counter may be on different nodes. The next server might find the counter's row unlocked before the
@@ -191,11 +195,11 @@ enum EventSequencer {
         RETURNING (SELECT count(*) FROM batch)
         """
 
-    /// Begins the missing epochs before events are numbered. Each app without an epoch gets its first. An app gets a
-    /// further epoch if its newest epoch began in a different database, because events numbered in the other database
-    /// may be missing here. A dump may also be restored into the same database. The identity therefore includes the oid
-    /// of a table, which changes with each restore. The statement has no effect unless the transaction has locked the
-    /// counter.
+    /// Begins the missing epochs before events are numbered, see ``PurchaseLedger/EventEpoch``. Each app without an
+    /// epoch gets its first. An app gets a further epoch if its newest epoch began in a different database, because
+    /// events numbered in the other database may be missing here. Events may also be missing after a dump was restored
+    /// into the same database. The identity of the database therefore includes the oid of a table, because this oid
+    /// changes with each restore. The statement has no effect unless the transaction has locked the counter.
     ///
     /// - Parameter showsIdentity: Whether the database reveals its identity. If false, only
     ///   ``PostgresLedgerStorage/beginEpoch()`` begins further epochs.
@@ -343,7 +347,7 @@ extension EventSequencer {
 
 // MARK: - Reading
 
-/// Searches for events by cursor.
+/// Statements that read events and their last numbers, and that erase events.
 enum EventSearch {
     /// Selects the number of an app's last erased event; no row if the app does not exist.
     static func erased(_ app: Int64) -> PostgresStatement {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Upgrades the tables of events. The content of an event was in columns, and is now a body, see `LedgerEvent`.
+/// Upgrades the tables of events. The content of an event was in several columns, and is now a JSON text in the column
+/// `body`, see `EventContent`.
 ///
-/// No server should run during the upgrade, because servers of the previous version use the old columns. Each table is
-/// rewritten in place, by a change of a column's type, and therefore keeps its name, indexes, parameters and grants.
+/// No server should run during the upgrade, because servers of the previous version use the old columns. A change of a
+/// column's type rewrites each table in place, so the table keeps its name, indexes, storage parameters and grants.
 enum EventUpgrade {
     /// The tables to change.
     static let tables = ["outbox", "events"]
@@ -35,7 +36,7 @@ enum EventUpgrade {
     }
 
     /// Replaces the view `feed` if it exists and reads the ledger's events. On Citus the view does not exist, and an
-    /// operator may have made a different view of the same name, which stays. The view's columns and grants stay.
+    /// operator may have made a view with this name, which stays. A replaced view keeps its columns and grants.
     private static func view(_ definition: String) -> String {
         """
         DO $$ BEGIN

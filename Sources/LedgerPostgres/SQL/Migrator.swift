@@ -27,7 +27,7 @@ struct Migrator {
                 try await step()
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
-                // During the pause, the transactions proceed that were queued behind the lock requested by the attempt.
+                // During the pause, the transactions queued behind the lock of the attempt proceed.
                 if failure.isTimeout { try await pool.clock.sleep(for: Self.pause) }
             } catch PostgresFailure.refused("42501", let message) {
                 throw LedgerStorageError(

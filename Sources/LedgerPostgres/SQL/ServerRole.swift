@@ -2,8 +2,8 @@
 
 import PurchaseLedger
 
-/// The rights of a role under which servers run without owning the ledger. The role may read and write rows, except
-/// that it may only read the ledger's version. It may not change tables.
+/// The rights of a role under which servers run without owning the ledger. The role may read all rows, and write all
+/// rows except the row with the ledger's version. It may not change tables.
 enum ServerRole {
     /// The statements that grant the rights, including rights on tables that the owner creates later. The owner must
     /// run them.
