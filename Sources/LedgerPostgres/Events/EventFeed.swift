@@ -12,8 +12,9 @@ final class EventFeed: Sendable {
     private let isDistributed: Bool
     /// The statement that bounds the wait for the lock on the counter, the row with the last number given to an event.
     private let lockLimit: PostgresStatement
-    /// Whether the database reveals its identity. If not, a failover may go unnoticed, and a cached fact about the
-    /// database would then be false. Such facts are therefore not cached.
+    /// Whether the database reveals its identity, see ``DatabaseIdentity``. If not, a failover to a different database
+    /// may go unnoticed, and this server's memory of an empty outbox would then be false. The server therefore does not
+    /// remember that the outbox was empty.
     private let showsIdentity: Bool
     private let beginEpochs: PostgresStatement
     /// The readers waiting until events are numbered. The events are numbered once for all of them, on a single
@@ -32,8 +33,8 @@ final class EventFeed: Sendable {
     private static let pause = Duration.milliseconds(250)
 
     private struct State {
-        /// Whether the task of ``EventFeed/numberSoon()`` is running, and whether events were committed since its last
-        /// round began.
+        /// Whether the task of ``EventFeed/numberSoon()`` is running, and whether events were committed since the task
+        /// last began to number events.
         var isRunning = false
         var isNeeded = false
         /// The first transaction that may have left events in the outbox, and the epoch of the connection pool during
@@ -90,7 +91,7 @@ extension EventFeed {
     }
 
     /// The maximum number of rounds for a reader. A further round is needed if more events wait than a round can
-    /// number, or if on Citus another server has numbered events first.
+    /// number, or if on Citus a different server has numbered events first or the connection was lost.
     private static let maxRounds = 100
 
     /// - Returns: Whether more events may be waiting.

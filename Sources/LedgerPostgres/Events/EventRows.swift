@@ -158,8 +158,9 @@ enum EventSequencer {
     private static let isHeld = "current_setting('ledger.counter', true) = 'held'"
 
     /// The order of numbering, which keeps a chain's events in the order of its versions. A commit that changes the
-    /// chain begins after the previous commit of the chain has ended, and so has a greater `added`. Events of the same
-    /// commit are in the order of their keys.
+    /// chain must have loaded the chain as the previous commit left it. The later transaction therefore begins after
+    /// the previous commit has ended, and has a greater `added`. Events of the same commit are in the order of their
+    /// keys.
     private static let order = (["added"] + EventColumns.key).joined(separator: ", ")
 
     /// The condition for events that may be new. The second range excludes nothing, but lowers PostgreSQL's estimate:

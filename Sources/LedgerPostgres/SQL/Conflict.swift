@@ -2,8 +2,8 @@
 
 /// The error that the database raises if a concurrent commit has changed a row since the row was loaded.
 ///
-/// A statement that finds a conflict calls the function `conflict`, with a column or an aggregate of its rows as the
-/// argument. The function always raises the error.
+/// A statement that finds a conflict calls the function `conflict`. The argument is a column or an aggregate of the
+/// rows found by the statement. The function always raises the error.
 ///
 /// The argument must depend on the rows. PostgreSQL would evaluate a call with a constant or a parameter while
 /// planning, and the statement would always fail. The function is immutable, because Citus accepts only immutable

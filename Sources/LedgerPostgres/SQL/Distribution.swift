@@ -102,8 +102,8 @@ enum Distribution {
     ]
 
     /// Fills in the columns of ``additions`` for documents about several chains, and for documents that have a
-    /// different `home` than their chain. Each such document takes a few queries, but such documents are few. Documents
-    /// in detached tables are skipped, because their `home` cannot be read.
+    /// different `home` than their chain. A document of these two kinds takes several statements, but such documents
+    /// are few. Documents in detached tables are skipped, because their `home` cannot be read.
     private static let fillAdditions = """
         DO $$ DECLARE
             stored record; at_home text; names text[];

@@ -7,8 +7,8 @@ import PurchaseLedger
 struct Migrator {
     let pool: ConnectionPool
 
-    /// The maximum number of attempts. An attempt fails if another server migrates the ledger first, if a transaction
-    /// holds a lock for too long, or if the connection is lost.
+    /// The maximum number of attempts. An attempt fails if a different server migrates the ledger first, if a
+    /// transaction holds a lock for too long, or if the connection is lost.
     private static let attempts = 60
 
     /// The pause after a lock timeout, during which other transactions may proceed.

@@ -117,12 +117,13 @@ enum Schema {
     ]
 
     /// Documents signed in the same calendar quarter share a table, so that the documents of a whole quarter can be
-    /// detached. PostgreSQL locks and scans `documents_rest` whenever the table of a quarter is added. To keep
-    /// `documents_rest` empty, documents from before the ledger's first quarter have a table too, `documents_before`.
+    /// detached. Documents for which there is no such table go to `documents_rest`. PostgreSQL locks and scans
+    /// `documents_rest` whenever the table of a quarter is added. To keep `documents_rest` empty, documents from before
+    /// the ledger's first quarter have a table too, `documents_before`.
     ///
     /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
-    /// again. `has_quarters` is false in a ledger that had documents before the software supported quarters. All its
-    /// documents are in `documents_rest`.
+    /// again. `has_quarters` is false in a ledger that had documents before the software supported tables of quarters.
+    /// All its documents are in `documents_rest`.
     private static let retention = [
         """
         CREATE TABLE quittance.retention (
@@ -264,5 +265,7 @@ enum Schema {
         "CREATE INDEX records_by_entry ON quittance.records USING gin (entries) WHERE entries IS NOT NULL",
     ]
 
+    /// A write to `proof` changes no record. It proves that the database accepts writes, and waits for a synchronous
+    /// standby, see ``PostgresLedgerStorage/proofOfWriting()``.
     private static let others = ["CREATE TABLE quittance.proof (id bigint PRIMARY KEY, written bigint NOT NULL)"]
 }
