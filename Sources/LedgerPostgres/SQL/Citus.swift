@@ -11,8 +11,8 @@ enum Citus {
     /// either all tables are distributed or none.
     static let distributed = "FROM pg_dist_partition WHERE logicalrelid = to_regclass('quittance.chains')"
 
-    /// A statement that runs the given PL/pgSQL statements if the tables are distributed. Otherwise it does nothing,
-    /// even in a database without Citus.
+    /// A statement that runs the given PL/pgSQL statements if the tables are distributed. Otherwise, and in a database
+    /// without Citus, it does nothing.
     static func ifDistributed(_ statements: String) -> String {
         """
         DO $$ BEGIN

@@ -4,10 +4,10 @@ import PurchaseLedger
 
 /// Distributes the tables over the nodes of Citus, an extension of PostgreSQL.
 ///
-/// In most tables, each row has a `home`: for example, the `home` of a purchase is the purchase's name. Rows with the
-/// same `home` are on the same node. A statement is fast on Citus if it concerns a single table and a single `home`, or
-/// tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows` therefore use
-/// different statements on Citus, see ``LoadPlan`` and ``CommitPlan``.
+/// In most tables, each row has a `home`: for example, the `home` of a chain is the chain's name, see ``Schema``. Rows
+/// with the same `home` are on the same node. A statement is fast on Citus if it concerns a single table and a single
+/// `home`, or tables copied to each node. Citus refuses row locks and joins across nodes. The files in `Rows` therefore
+/// use different statements on Citus, see ``LoadPlan`` and ``CommitPlan``.
 enum Distribution {
     /// The tables copied to each node. A write to such a table locks the table on all nodes, and commits on all of
     /// them. The recording of a document therefore writes to these tables only if the document is the first of its app,

@@ -38,7 +38,8 @@ enum PeopleViews {
     }
 
     /// An index from chains to their transactions. With it, a query of the view `periods` by customer can find the
-    /// transactions of the customer's chains. It adds some 40 bytes to the write-ahead log of each new transaction.
+    /// transactions of the customer's chains. The index adds some 40 bytes to the write-ahead log of each new
+    /// transaction.
     static let index = "CREATE INDEX transactions_by_chain ON quittance.transactions (chain)"
 
     static let create = [holders, purchases, owners, feed, periods]

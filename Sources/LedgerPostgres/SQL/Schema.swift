@@ -123,7 +123,7 @@ enum Schema {
     ///
     /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
     /// again. `has_quarters` is false in a ledger that had documents before the software supported tables of quarters.
-    /// All its documents are in `documents_rest`.
+    /// Such a ledger has all documents in `documents_rest`.
     private static let retention = [
         """
         CREATE TABLE quittance.retention (
@@ -185,8 +185,9 @@ enum Schema {
         """
 
     /// A commit puts its events into the table `outbox`. Events become readable when they are numbered and thereby move
-    /// to the table `events`, see ``EventSequencer``. The key begins with the id of the database transaction that added
-    /// the event. A server that has found the outbox empty can therefore skip the dead rows of older transactions.
+    /// to the table `events`, see ``EventSequencer``. The key of `outbox` begins with the id of the database
+    /// transaction that added the event. A server that has found the outbox empty can therefore skip the dead rows of
+    /// older transactions.
     ///
     /// The events of all apps are numbered by the same counter. Other storages, such as SQLite, number the events of
     /// each app separately. Events copied from such a ledger keep their numbers, so two apps may use the same number,
