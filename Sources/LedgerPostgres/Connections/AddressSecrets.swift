@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Removes passwords and other secrets from messages. In their errors, libpq quotes any part of an address that it
-/// cannot parse, and PostgreSQL quotes names that do not exist. If an `@` or `/` in a password is not escaped, the rest
-/// of the password is taken for a host, a port or a name, and so may appear in a message.
+/// Removes passwords and other secrets from error messages. libpq quotes any part of an address that it cannot parse,
+/// and PostgreSQL quotes names that do not exist. If an `@` or `/` in a password is not escaped, the rest of the
+/// password is taken for a host, a port or a name, and so may appear in a message.
 struct AddressSecrets: Sendable {
     private let passwords: [String]
     private let others: [String]
@@ -16,7 +16,7 @@ struct AddressSecrets: Sendable {
 
     /// - Parameters:
     ///   - given: The parameters of the address.
-    ///   - environment: The parameters of the environment.
+    ///   - environment: The parameters from environment variables, such as `PGPASSWORD`.
     init(_ given: [String: String], _ environment: [String: String]) {
         let all = given.map { ($0.key, $0.value) } + environment.map { ($0.key, $0.value) }
         passwords = all.filter { $0.0.hasSuffix("password") && !$0.1.isEmpty }.map(\.1)
@@ -31,8 +31,8 @@ struct AddressSecrets: Sendable {
 }
 
 extension AddressSecrets {
-    /// The reason to refuse a URI before libpq parses it; `nil` if the URI is acceptable. The reason repeats no part of
-    /// the URI.
+    /// The reason to refuse a URI before libpq parses it; `nil` if the URI is acceptable, or if the text is no URI. The
+    /// reason repeats no part of the URI.
     static func fault(in uri: String) -> String? {
         guard let scheme = ["postgresql://", "postgres://"].first(where: uri.hasPrefix) else { return nil }
         let rest = uri.dropFirst(scheme.count)

@@ -6,12 +6,11 @@ import Synchronization
 /// Ends the sessions of abandoned connections.
 ///
 /// While a statement runs or waits for a lock, PostgreSQL does not notice that its client is gone. Without a
-/// cancellation, each abandoned request would leave such a session behind, until the database refused all new
-/// connections.
+/// cancellation, each abandoned request would leave a session behind, until the database refused all new connections.
 final class ConnectionCloser: Sendable {
-    /// The maximum number of connections that are cancelled at the same time. Each occupies a thread, and if the
-    /// database does not answer, libpq's call blocks that thread until the system's timeout. The maximum equals the
-    /// default of ``PostgresSettings/connections``.
+    /// The maximum number of connections that are cancelled at the same time. Each cancellation occupies a thread, and
+    /// if the database does not answer, libpq's call blocks that thread until the system's timeout. The maximum equals
+    /// the default of ``PostgresSettings/connections``.
     private static let width = 8
 
     /// The timeout for all cancellations of a connection. Up to sixteen requests may be in flight on the connection,
@@ -20,8 +19,8 @@ final class ConnectionCloser: Sendable {
     static let limit = Duration.seconds(10)
 
     /// The maximum time for which an abandoned connection still counts as open while its session is being ended. If the
-    /// primary has vanished, its sessions cannot be ended, and with a longer time servers would connect to the new
-    /// primary too late.
+    /// primary has vanished, its sessions cannot be ended. With a longer time, servers would only connect to the new
+    /// primary later.
     static let placeLimit = Duration.seconds(1)
 
     private let clock: ContinuousClock

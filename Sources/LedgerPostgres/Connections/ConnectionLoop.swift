@@ -11,12 +11,14 @@ import Musl
 import Darwin
 #endif
 
-/// A thread that serves several connections and runs the tasks on them.
+/// A thread that serves several connections to the database, and runs the tasks that use these connections.
 ///
 /// A task on this thread sends a request and reads the answer without a change of threads. A change of threads costs as
-/// much as a small statement. While a task runs, its loop cannot serve connections, so a pool has a loop for each core.
+/// much as a small statement. While a task runs, its loop cannot serve connections, so a ``ConnectionPool`` has a loop
+/// for each core.
 ///
-/// The thread pipelines waiting requests. It ends when no work is left, and the next task or request starts it again.
+/// The thread pipelines waiting requests: it sends several requests on a connection without waiting for the answers in
+/// between. The thread ends when no work is left, and the next task or request starts it again.
 final class ConnectionLoop: TaskExecutor, Sendable {
     typealias Completion = @Sendable (Result<[PostgresRows], PostgresFailure>) -> Void
 
@@ -41,7 +43,8 @@ final class ConnectionLoop: TaskExecutor, Sendable {
         var idle: [PooledConnection] = []
         /// The number of connections being opened.
         var opening = 0
-        /// The instants until which abandoned connections count as open, because their sessions are still being ended.
+        /// The instants until which abandoned connections count as open, because their sessions are still being ended;
+        /// by the numbers that `endings` counts.
         var ending: [Int: ContinuousClock.Instant] = [:]
         var endings = 0
         /// The last failure to open a connection.
@@ -255,7 +258,7 @@ extension ConnectionLoop {
                 waiting.completion(.failure(.outdated))
             }
             // The limit of the first request is the limit of the whole batch. After this time, only the first
-            // unanswered request fails, and the later requests are sent again.
+            // unanswered request fails, and the later requests are sent again, each at most once.
             guard let first = requests.first else {
                 state.withLock { $0.idle.append(pooled) }
                 continue

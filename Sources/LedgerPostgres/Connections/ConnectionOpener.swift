@@ -6,13 +6,13 @@ import Synchronization
 struct PooledConnection: Sendable {
     let connection: PostgresConnection
     let epoch: Int
-    /// A statement that fails if the connection no longer leads to the database found when it was opened. A pooler may
-    /// switch databases between requests, so behind a pooler each request bound to an epoch includes the check. `nil`
-    /// without a pooler, or if the role may not read the identity of the database.
+    /// A statement that fails if the connection no longer leads to the database found when the connection was opened. A
+    /// pooler may switch databases between requests, so behind a pooler each request bound to an epoch includes the
+    /// check. `nil` without a pooler, or if the role may not read the identity of the database.
     var check: PostgresStatement?
 }
 
-/// Opens connections to the hosts of an address, with a back-off after failures.
+/// Opens connections to the hosts of an address, with a back-off (a pause that grows) after failures.
 final class ConnectionOpener: Sendable {
     private struct State {
         /// The index of the last connected host.
@@ -123,7 +123,8 @@ final class ConnectionOpener: Sendable {
     /// The session of the last opened connection; `nil` before the first connection.
     var session: DatabaseSession? { state.withLock { $0.session } }
 
-    /// Ends the epoch after a connection has ended, because the other connections of the epoch have probably ended too.
+    /// Ends the epoch (see ``epoch``) after a connection has ended, because the other connections of the epoch have
+    /// probably ended too.
     func connectionEnded() { state.withLock { $0.epoch += 1 } }
 
     /// A counter that increases when a connection ends, and when a new connection leads to a different database than

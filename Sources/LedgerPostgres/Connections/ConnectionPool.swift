@@ -10,7 +10,7 @@ import Musl
 import Darwin
 #endif
 
-/// The connections of a server, each served by a ``ConnectionLoop``.
+/// The connections of a process to its database, each served by a ``ConnectionLoop``.
 ///
 /// A request fails if too many requests wait already, or if it has waited too long. Clients therefore get an answer
 /// soon and can retry, and memory stays bounded while the database is unreachable.

@@ -8,21 +8,21 @@ public struct PostgresSettings: Sendable {
     /// dbname=…`.
     public private(set) var address: String
     /// The maximum number of open connections. They are divided among threads, one for each core. Eight connections
-    /// suffice for a few thousand intakes per second.
+    /// suffice to record a few thousand notifications per second.
     public var connections = 8
     /// Whether statements are prepared. Set to false for poolers without support for prepared statements, such as
     /// PgBouncer before 1.21 or without `max_prepared_statements`.
     public var preparesStatements = true
-    /// Whether waiting commits and loads are batched. Batched loads share statements, and batched commits share a
-    /// transaction.
+    /// Whether waiting commits, and waiting loads of records, are sent in batches. The loads of a batch share
+    /// statements, and the commits of a batch share a transaction. On Citus there are no batches, whatever the setting.
     public var sharesStatements = true
     /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for a
     /// ledger that an older version of this library created in a schema of `search_path`.
     public var schema: String?
-    /// The timeout of a request to the database. The default is longer than any request takes, and shorter than a
-    /// client of the server waits. If this property is set, each statement and each wait for a lock may take nine
-    /// tenths of the timeout, even in a batch, and so delay all other requests. Therefore only a program that has the
-    /// database to itself, such as a copy, should set the property.
+    /// The timeout of a request to the database. The default is longer than a request normally takes, and shorter than
+    /// the time for which a client of the server waits. If this property is set, each statement and each wait for a
+    /// lock may take nine tenths of the timeout, even in a batch, and so delay all other requests. Therefore only a
+    /// program that has the database to itself, such as a copy, should set the property.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }
@@ -46,8 +46,8 @@ public struct PostgresSettings: Sendable {
         schema = take("schema")
     }
 
-    /// Removes a parameter of this library from the URI, because libpq refuses unknown parameters, and returns its
-    /// value.
+    /// Removes a parameter of this library from the URI, and returns the parameter's value. With the parameter in the
+    /// URI, libpq would refuse the URI.
     private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
         guard let text = take(name) else { return nil }
         if values[text] == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }
@@ -156,7 +156,8 @@ extension PostgresSettings {
         AddressSecrets(try PostgresConnection.parameters(of: address), PostgresConnection.defaults)
     }
 
-    /// The advice for an operator whose database could not prove its identity.
+    /// The advice for an operator whose database could not prove its identity: a sentence about the certificates that
+    /// the proof needs.
     ///
     /// - Throws: `PostgresFailure.settings`.
     func neededProof() throws(PostgresFailure) -> String {

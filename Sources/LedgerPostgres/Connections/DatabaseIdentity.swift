@@ -2,11 +2,11 @@
 
 import PurchaseLedger
 
-/// The identity of a database: the cluster, its timeline, and the number of the database in the cluster. A failover
-/// begins a new timeline, so a promoted standby has a different identity.
+/// The identity of a database: the number of its PostgreSQL cluster, the database's number in the cluster, and the
+/// cluster's timeline. A failover begins a new timeline, so a promoted standby has a different identity.
 ///
-/// If a primary vanishes without closing its connections, they still look alive. Meanwhile a new connection leads to
-/// the new primary, which may lack the last commits. The different identity reveals the failover.
+/// If a primary vanishes without closing its connections, the connections still look alive. Meanwhile a new connection
+/// leads to the new primary, which may lack the last commits. The different identity reveals the failover.
 enum DatabaseIdentity {
     /// On a standby, PostgreSQL refuses `pg_current_wal_lsn()`. The timeline of a standby is left empty, because a
     /// standby takes no writes anyway.
@@ -19,7 +19,7 @@ enum DatabaseIdentity {
     static let statement = PostgresStatement.once("SELECT \(text), pg_backend_pid()::bigint")
 
     /// A statement that fails unless the database still has the identity. If the identity has changed, the statement
-    /// casts it to a number, which always fails with 22P02.
+    /// casts the new identity to a number, which always fails with the SQLSTATE 22P02.
     static func check(_ identity: String) -> PostgresStatement {
         PostgresStatement("SELECT CASE WHEN \(text) = $1 THEN 0 ELSE \(text)::bigint END", [.text(identity)])
     }
@@ -69,8 +69,9 @@ enum DatabaseIdentity {
 extension PostgresLimits {
     /// Sets the timeouts of a session, except timeouts that the operator has set to shorter values.
     ///
-    /// Behind a pooler the statement does nothing: it requires the server process whose number libpq received.
-    /// Otherwise the pooler would later hand the session, timeouts included, to other clients.
+    /// The statement takes effect only in the server process whose number libpq received. Behind a pooler it does
+    /// nothing, because a pooler gives libpq an invented number. If the statement took effect there, the pooler would
+    /// later hand the session, timeouts included, to other clients.
     fileprivate func session(of process: Int64) -> PostgresStatement {
         .once(
             """

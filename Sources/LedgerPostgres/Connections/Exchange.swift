@@ -18,8 +18,8 @@ struct Exchange {
     private var index = 0
     private var rows: [[PostgresRows]]
     private var failures: [PostgresFailure?]
-    /// The failures to prepare statements, by text. They replace the uninformative error of the later attempt to run
-    /// the statement.
+    /// The failures to prepare statements, by the text of the statement. They replace the uninformative error of the
+    /// later attempt to run the statement.
     private var unprepared: [String: PostgresFailure] = [:]
     /// Whether the last arrival was the end of a statement's results.
     private var isBetween = false
@@ -33,8 +33,10 @@ struct Exchange {
 
     var current: Expected? { index < expected.count ? expected[index] : nil }
 
-    /// - Returns: False if no result has arrived since the previous call. The connection is then broken, and a caller
-    ///   that continued would loop for ever.
+    /// Notes the end of a statement's results.
+    ///
+    /// - Returns: False if no result has arrived since the previous call of this method. The connection is then broken,
+    ///   and a caller that continued would loop for ever.
     mutating func endStatement() -> Bool {
         guard !isBetween else { return false }
         isBetween = true
@@ -42,6 +44,8 @@ struct Exchange {
         return true
     }
 
+    /// Notes that a sync has been answered, which ends a request, a preparation or a rollback.
+    ///
     /// - Parameter warning: The warning that came with the commit of a single statement; `nil` if there was none, or if
     ///   libpq has already delivered it with the statement's result.
     mutating func endRequest(_ warning: String?) {

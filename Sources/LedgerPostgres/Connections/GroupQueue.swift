@@ -2,7 +2,7 @@
 
 import Synchronization
 
-/// Batches waiting items. A batch is called a group here.
+/// Collects waiting items, such as commits, into batches. A batch is called a group here.
 ///
 /// A few groups are handled concurrently. New items wait for the next group, so groups grow with the load. Items with a
 /// common key are handled in the order of their arrival: in the same group, or in successive groups.
@@ -21,7 +21,7 @@ final class GroupQueue<Item: Sendable, Key: Hashable & Sendable>: Sendable {
         var waiting: [Waiting] = []
     }
 
-    /// The maximum number of waiting items: twice the default limit of open HTTP connections.
+    /// The maximum number of waiting items: twice the default limit of the server's open HTTP connections.
     private static var waitingLimit: Int { 2000 }
 
     private let state = Mutex(State())

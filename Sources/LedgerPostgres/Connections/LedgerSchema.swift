@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// The schema with the tables of a ledger.
+/// The PostgreSQL schema that has the tables of a ledger.
 ///
 /// Every statement names its tables with the usual schema, for example `quittance.chains`. If the ledger has a
 /// different schema, each connection replaces the schema's name in the statement. Statements therefore do not depend on

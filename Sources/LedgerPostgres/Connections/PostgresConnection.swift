@@ -15,8 +15,8 @@ import Darwin
 ///
 /// The connection sends requests in a pipeline without blocking; the waiting is left to its ``ConnectionLoop``. It
 /// reads while it sends, because otherwise the buffers of both sides could fill, and each side would wait for the other
-/// for ever. A sync follows each request: after an error, PostgreSQL skips the statements up to the next sync, and so
-/// only the rest of the same request.
+/// for ever. A sync (a synchronization point of the protocol) follows each request: after an error, PostgreSQL skips
+/// the statements up to the next sync, and so only the rest of the same request.
 ///
 /// Only one thread at a time uses a connection, see ``ConnectionLoop``.
 final class PostgresConnection: @unchecked Sendable {
@@ -92,8 +92,9 @@ final class PostgresConnection: @unchecked Sendable {
 extension PostgresConnection {
     /// Sends requests together, as far as the socket accepts them. ``proceed(_:)`` sends the rest.
     ///
-    /// If a block of statements fails, its transaction stays open until all requests are answered. The later requests
-    /// are refused with 25P02, and do not run.
+    /// If a block of statements fails, its transaction stays open until all requests are answered. Until then
+    /// PostgreSQL refuses the later requests with the SQLSTATE 25P02 (the transaction has failed), and does not run
+    /// them.
     func begin(_ requests: [PostgresRequest]) {
         self.requests = requests
         exchange = Exchange(count: requests.count)
@@ -157,7 +158,7 @@ extension PostgresConnection {
         }
     }
 
-    /// Abandons the requests and the connection.
+    /// Abandons the connection, and fails the requests that have no complete answer yet.
     func end(_ failure: PostgresFailure) -> Results {
         isUsable = false
         exchange.fail(failure)
@@ -444,7 +445,7 @@ private final class Warnings {
 // MARK: - Connection strings
 
 extension PostgresConnection {
-    /// The parameters set by a connection string of either form.
+    /// The parameters set by a connection string, which is a URI or a list such as `host=… dbname=…`.
     ///
     /// - Throws: `PostgresFailure.settings`. The message does not contain the string, because the string may contain a
     ///   password.

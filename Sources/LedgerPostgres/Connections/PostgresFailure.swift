@@ -12,15 +12,16 @@ enum PostgresFailure: Error {
     /// pending. The request is not sent again, because its client would wait several times as long.
     case late
     /// The request was pipelined behind a request that timed out. Its outcome is unknown: not run, committed, or still
-    /// pending. The request is sent again once. If it is the commit of a decision, and the first attempt succeeded, the
-    /// second attempt fails with a conflict.
+    /// pending. The request is sent again once. If it commits changes to loaded records, and the first attempt
+    /// succeeded, the second attempt fails with a conflict, because the records no longer have the loaded versions.
     case behind
     /// The request was not sent: no connection can be opened, too many requests wait for a connection, or the request
     /// has waited too long.
     case unavailable(String)
     /// The request was not sent: the database did not prove its identity.
     case untrusted(String)
-    /// The request is bound to an epoch that has ended. It was not sent or, if it had to be repeated, not sent again.
+    /// The request is bound to an epoch (see ``ConnectionOpener/epoch``) that has ended. It was not sent or, if it had
+    /// to be repeated, not sent again.
     case outdated
     /// The database committed the request, but with a warning: the commit has perhaps not reached a required standby.
     case unconfirmed(String)
@@ -29,9 +30,9 @@ enum PostgresFailure: Error {
 }
 
 extension PostgresFailure {
-    /// Whether the request conflicts with a concurrent transaction, so that its decision must be made again: a row no
-    /// longer has the loaded version (``Conflict``), a new key already exists, or the database reports a serialization
-    /// failure or a deadlock.
+    /// Whether the request conflicts with a concurrent transaction, so that it must be repeated, or its changes decided
+    /// again on newly loaded records: a row no longer has the loaded version (``Conflict``), a new key already exists,
+    /// or the database reports a serialization failure or a deadlock.
     var isConflict: Bool {
         guard case .refused(let state, _) = self else { return false }
         return [Conflict.state, "23505", "40001", "40P01"].contains(state)
@@ -39,8 +40,8 @@ extension PostgresFailure {
 
     /// Whether the connection must not be used again. It ended, did not answer in time, or did not confirm a commit;
     /// PostgreSQL shuts down or takes no more writes; a prepared statement is lost or no longer fits the tables; or a
-    /// pooler passes requests to a different database. The state 08006 is an exception, because Citus uses it to report
-    /// an unreachable node.
+    /// pooler passes requests to a different database. After the SQLSTATE 08006 the connection is still usable, because
+    /// Citus uses it to report an unreachable node.
     var endsConnection: Bool {
         switch self {
         case .lost, .late, .behind, .unconfirmed: true
@@ -51,7 +52,8 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether the request may succeed on a new connection, because its connection is no longer usable.
+    /// Whether the request may succeed on a new connection: its connection ended, or must not be used again after an
+    /// error of PostgreSQL.
     var isWorthAnotherConnection: Bool {
         switch self {
         case .lost, .refused: endsConnection
@@ -95,7 +97,8 @@ extension PostgresFailure {
         }
     }
 
-    /// Whether a retry may succeed without a change by the operator. False if the database refuses the request itself.
+    /// Whether a retry may succeed without a change by the operator. False if the settings are invalid, if the database
+    /// did not prove its identity, and if PostgreSQL would refuse the request again.
     private var isPassing: Bool {
         switch self {
         case .refused(let state, _):

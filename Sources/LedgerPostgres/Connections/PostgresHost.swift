@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A host of an address, as libpq parameters that replace the whole list of hosts.
+/// A host of the database's address, as libpq parameters. They replace the address's whole list of hosts.
 ///
 /// libpq can try a list of hosts itself, but it applies its timeout for each host only if it connects in a single
-/// blocking call. Here it connects step by step, so each host is tried separately, with a timeout of its own.
+/// blocking call. Here libpq connects step by step, so this library tries each host separately, with a timeout of its
+/// own.
 struct PostgresHost: Sendable {
     private(set) var options: [(name: String, value: String)] = []
     /// The timeout for connecting. It cannot interrupt the look-up of the host name, during which libpq blocks until

@@ -18,7 +18,7 @@ struct PostgresStatement: Sendable {
 
     /// Makes a statement about one or more keys. Several keys go into a subquery, which hides their number from the
     /// planner. If PostgreSQL saw fewer keys than its generic plan assumes, a plan for these keys would seem cheaper,
-    /// and it would plan the statement again at each use. Planning takes longer than running the statement.
+    /// and PostgreSQL would plan the statement again at each use. Planning takes longer than running the statement.
     ///
     /// - Parameters:
     ///   - sql: The text up to and including the column of the keys.
@@ -62,14 +62,16 @@ struct PostgresRequest: Sendable {
     let limit: Duration?
     /// Whether the request may write, so that a warning at its commit matters.
     let writes: Bool
-    /// The epoch of the connections that may send the request, see ``ConnectionPool/epoch``; `nil` for any epoch.
+    /// The epoch in which a connection that may send the request was opened, see ``ConnectionOpener/epoch``; `nil` for
+    /// any epoch.
     private(set) var epoch: Int?
     private let begin: PostgresStatement
     private let own: [PostgresStatement]
     /// The statements before the caller's statements in the same transaction.
     private var first: [PostgresStatement]
 
-    /// Statements committed together. A single statement needs no block, unless other statements must precede it.
+    /// Statements committed together. A single statement needs no block (`BEGIN` … `COMMIT`), unless other statements
+    /// must precede it, such as a statement that sets a timeout.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
@@ -80,8 +82,8 @@ struct PostgresRequest: Sendable {
         PostgresRequest(statements, "BEGIN", limit, [lockLimit.map(PostgresStatement.lockLimit)], writes: true)
     }
 
-    /// Statements that all read the same state of the database. A single statement needs no block, unless other
-    /// statements must precede it.
+    /// Statements that all read the same state of the database. A single statement needs no block (`BEGIN` … `COMMIT`),
+    /// unless other statements must precede it, such as a statement that sets a timeout.
     ///
     /// - Parameters:
     ///   - limit: The timeout of the answer. A limit above the default statement timeout replaces that timeout.
@@ -110,7 +112,8 @@ struct PostgresRequest: Sendable {
 
     private mutating func arrange() { statements = isBlock ? [begin] + first + own + [.commit] : own }
 
-    /// The request with a check before the caller's statements. A request that belongs to no epoch stays unchanged.
+    /// The request with a check of the database's identity before the caller's statements, see
+    /// ``DatabaseIdentity/check(_:)``. A request that belongs to no epoch stays unchanged.
     func checking(_ check: PostgresStatement?) -> PostgresRequest {
         guard epoch != nil, let check, first.last?.sql != check.sql else { return self }
         var request = self

@@ -24,7 +24,7 @@ enum PostgresValue: Hashable, Sendable {
         }
     }
 
-    /// The value for a stored field; `nil` for an array.
+    /// The value as a field of a ledger record; `nil` for an array, because no field is an array.
     var stored: StoredValue? {
         switch self {
         case .null: .null

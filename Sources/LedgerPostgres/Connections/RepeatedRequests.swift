@@ -22,12 +22,13 @@ struct RepeatedRequests: Sendable {
         }
     }
 
-    /// A request bound to an epoch is not repeated after its connection ended, because the epoch has ended too.
+    /// A request bound to an epoch (a time in which the database surely stays the same, see ``ConnectionOpener/epoch``)
+    /// is not repeated after its connection has ended, because the epoch has ended too.
     private func isRepeated(_ request: PostgresRequest, _ failure: PostgresFailure) -> Bool {
         failure.isConflict || failure.isWorthAnotherConnection && request.epoch == nil
     }
 
-    /// Reads a single state of the database.
+    /// Runs statements that all read the same state of the database.
     ///
     /// - Parameters:
     ///   - epoch: The epoch of the request, see ``PostgresRequest/during(_:)``; `nil` for any epoch.

@@ -32,7 +32,8 @@ final class WakePipe: Sendable {
     /// The end of the pipe to poll.
     var pollEntry: pollfd { pollfd(fd: readEnd, events: Int16(POLLIN), revents: 0) }
 
-    /// Ends the current wait, or the next wait. If the pipe is full, the wait ends anyway.
+    /// Ends the current wait or, if the thread does not wait, the next wait at once. A write to a full pipe fails, but
+    /// the bytes already in the pipe end the wait.
     func wake() { _ = write(writeEnd, "1", 1) }
 
     /// Empties the pipe, so that the next wait does not end at once.

@@ -2,10 +2,12 @@
 
 public import PurchaseLedger
 
-// The report on a ledger's database for its operator: settings, and the tables of quarters.
+// The report on a ledger's database for its operator: settings, and the tables for the documents of each calendar
+// quarter.
 
 extension PostgresLedgerStorage {
-    /// Reads the identity of the database, its settings, and the tables of quarters.
+    /// Reads the identity of the database, its settings, and the list of calendar quarters that have a table for
+    /// documents.
     public func report() async throws -> StorageReport {
         try await translated {
             let answers = try await self.requests.read([Self.serverFacts, Self.quarterFacts])
@@ -48,10 +50,10 @@ extension PostgresLedgerStorage {
 }
 
 private struct QuarterFacts {
-    /// The quarters with a table, separated by spaces; the last of these quarters; and the quarter after the current
-    /// one.
+    /// The calendar quarters with a table, such as `2026q4`, separated by spaces; the last of these quarters; and the
+    /// quarter after the current one.
     let all, last, next: String
-    /// Whether the ledger has tables for quarters.
+    /// Whether the ledger divides its documents into tables by quarter.
     let areUsed: Bool
     /// Whether the role may add tables.
     let mayAdd: Bool

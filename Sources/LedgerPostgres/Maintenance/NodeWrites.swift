@@ -7,14 +7,14 @@ import Synchronization
 
 // MARK: - Writing
 
-/// A home on a known node, for a test write.
+/// A home for a test write: a value of the column `home`, by which Citus chooses the node of a row.
 private struct NodeProbe: Sendable {
     let home: String
     /// The host and port of the node.
     let node: String
 
-    /// The number of homes to try. A node has many of Citus's shards (32 in all by default), so 256 homes nearly always
-    /// reach every node.
+    /// The number of homes to try. Citus distributes the homes over the shards of a table, by default 32, and each node
+    /// has several shards. With 256 homes, nearly always at least one is on each node.
     private static let homes = 256
 
     static let find = PostgresStatement(
@@ -33,8 +33,8 @@ private struct NodeProbe: Sendable {
 }
 
 extension PostgresLedgerStorage {
-    /// A write at a home. The write succeeds only if the home's node takes writes, and waits for the node's synchronous
-    /// standby.
+    /// Writes a row with the given home. The statement succeeds only if the home's node takes writes, and its commit
+    /// waits for the node's synchronous standby.
     static let confirmationAtHome = """
         INSERT INTO quittance.confirmations AS c (home, written) VALUES ($1, 1)
         ON CONFLICT (home) DO UPDATE SET written = c.written + 1
@@ -89,13 +89,13 @@ extension PostgresLedgerStorage {
 
 extension PostgresLedgerStorage {
     /// Waits until the synchronous standbys of some nodes have the loaded records. The confirmation is valid only in
-    /// the epoch of the connection pool in which the records were loaded, because after a failover the new primary may
-    /// lack the records.
+    /// the epoch in which the records were loaded (see ``ConnectionOpener/epoch``), because after a failover the new
+    /// primary may lack the records.
     ///
     /// A commit becomes visible even if its wait for the standby is interrupted. A retried decision, or a server that
     /// receives the same document again, sees the changes and has nothing left to write, although a standby may lack
-    /// them. Therefore this method makes a further write, which waits until the standby has all earlier writes of the
-    /// same node.
+    /// the changes. Therefore this method makes a further write, which waits until the standby has all earlier writes
+    /// of the same node.
     ///
     /// - Parameter homes: Homes on the nodes. If empty, the write goes to the only node, or on Citus to the node that
     ///   numbers events.
@@ -107,7 +107,8 @@ extension PostgresLedgerStorage {
 }
 
 extension [LedgerQuery] {
-    /// The homes of the queries' records and arriving documents.
+    /// The homes of the records that the queries name, and of the documents that the queries bring in. A home is the
+    /// value by which Citus chooses the node of a row.
     var namedHomes: Set<String> {
         reduce(into: []) { homes, query in
             homes.formUnion(query.keys.compactMap(\.home))
