@@ -7,20 +7,21 @@ public import PurchaseLedger
 
 /// Keeps the ledger of an app in an environment correct by asking the App Store.
 ///
-/// A ledger that only listens is wrong after the first lost notification. A reconciler reads the notification history,
-/// and so records lost notifications. It also asks about subscriptions whose state is uncertain. A reconciler's tasks
-/// are jobs in the ledger. A `JobRunner` does them with the job kinds that ``jobs(of:)`` returns.
+/// A ledger that only receives notifications is wrong after the first lost notification. A reconciler reads the
+/// notification history, and so records lost notifications. It also asks about subscriptions whose state is uncertain.
+/// A reconciler's tasks are jobs in the ledger. A `JobRunner` does them with the job kinds that ``jobs(of:)`` returns.
 public struct Reconciler: Sendable {
     /// The ledger. Its rules must name the app in `asksAppStore`.
     public let ledger: Ledger
     /// The app and environment.
     public let scope: LedgerScope
-    /// The interval between two readings of the notification history, and so the longest delay with which a lost
-    /// notification is recorded.
+    /// The interval between two readings of the notification history. A lost notification is recorded within this
+    /// interval, unless the App Store is out of reach or the notification enters the history late.
     public var historyInterval = Duration.seconds(900)
 
     /// The default consumption information, by product id. It fills the members that the app does not supply for a
-    /// consumption request. Do not set `customerConsented` here: only the customer can consent.
+    /// consumption request, with which Apple asks for information about a purchase after the customer has asked for a
+    /// refund. Do not set `customerConsented` here: only the customer can consent.
     public var consumptionDefaults: [String: ConsumptionInformation] = [:]
 
     /// Whether `now` is known to be correct. If it is not, no consumption request is given up as missed: the answer is
@@ -31,21 +32,22 @@ public struct Reconciler: Sendable {
     /// at most. Otherwise, with a `now` that is hours ahead, hours of the history would never be read.
     public var appStoreTime: @Sendable () -> Timestamp? = { nil }
 
-    /// Called when a notification that fails verification is parked, with the job that verifies it again later. If the
-    /// notification is too large, the job is not stored.
+    /// Called when a notification fails verification and is parked, which means stored to be verified again later. The
+    /// argument is the job that does this. If the notification is too large for a job, the job is not stored.
     public var onParked: @Sendable (Job) -> Void = { _ in }
 
-    /// Called once for each part of the notification history that the App Store does not show, or no longer shows. The
-    /// argument is the job that reads the history, with a sentence in `Job.failure`. A backfill can bring in the
-    /// missing transactions.
+    /// Called when the part of the notification history that the App Store does not show, or no longer shows, has
+    /// grown. The argument is the job that reads the history, with a sentence in `Job.failure`. A ``Backfill`` can
+    /// bring in the missing transactions.
     public var onUnread: @Sendable (Job) -> Void = { _ in }
 
     package let verifier: AppStoreVerifier
     package let client: AppStoreClient
     package let now: @Sendable () -> Timestamp
     let recent = RecentQuestions()
-    /// The recent questions about receipts. If the App Store has no renewal info for a subscription, an answer about
-    /// its receipt waits for the App Store at most once a day.
+    /// The subscriptions about which the App Store was asked within the last day because a receipt contains them. They
+    /// are not asked about again within the day. Otherwise, if the App Store has no renewal info for a subscription,
+    /// each answer about its receipt would wait for the App Store.
     let receiptQuestions = RecentQuestions(lifetime: .seconds(86_400))
     let receiptBudget: ReceiptBudget
 

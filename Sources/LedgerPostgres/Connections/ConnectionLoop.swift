@@ -309,8 +309,8 @@ extension ConnectionLoop {
             let failed = failure == nil ? [] : state.waiting
             state.failure = nil
             state.waiting.removeFirst(failed.count)
-            // During a back-off, attempts are made only while no connection is busy or being opened. The attempts fail
-            // at once, and then all waiting requests fail together.
+            // During a back-off (the pause after a failure to connect), attempts are made only while no connection is
+            // busy or being opened. The attempts fail at once, and then all waiting requests fail together.
             let mayOpen = isAlone || !opener.isPaused
             let free = width - busy - state.ending.count
             let wanted = min(state.waiting.count, free) - state.idle.count - state.opening

@@ -16,8 +16,9 @@ public struct PostgresSettings: Sendable {
     /// Whether waiting commits, and waiting loads of records, are sent in batches. The loads of a batch share
     /// statements, and the commits of a batch share a transaction. On Citus there are no batches, whatever the setting.
     public var sharesStatements = true
-    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`, or for a
-    /// ledger that an older version of this library created in a schema of `search_path`.
+    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`. If this
+    /// schema has no ledger, `nil` stands for the schema of `search_path` in which an older version of this library has
+    /// created the ledger.
     public var schema: String?
     /// The timeout of a request to the database. The default is longer than a request normally takes, and shorter than
     /// the time for which a client of the server waits. If this property is set, each statement and each wait for a

@@ -8,9 +8,9 @@ struct Exchange {
         /// A statement of the request with the given index.
         case statement(Int, String, commits: Bool)
         case rollback
-        /// The sync at the end of a request, with its index; `nil` for a sync after a preparation or a rollback. If the
-        /// request is a single statement outside a block, the sync also commits it: the statement's result arrives
-        /// before the commit.
+        /// The sync at the end of a request, with the request's index; `nil` for a sync after a preparation or a
+        /// rollback. If the request is a single statement outside a block, the sync also commits it: the statement's
+        /// result arrives before the commit.
         case sync(Int?)
     }
 

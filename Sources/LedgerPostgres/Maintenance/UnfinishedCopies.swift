@@ -2,8 +2,8 @@
 
 import PurchaseLedger
 
-// Refuses to open an unfinished copy (a ledger that lacks a part of the ledger copied into it), and runs the long
-// statements of a copy: counting documents, and gathering statistics.
+// Refuses to open an unfinished copy (a ledger into which only a part of a different ledger has been copied), and runs
+// the long statements of a copy: counting documents, and gathering statistics.
 
 extension PostgresLedgerStorage {
     private static let payload = PostgresStatement.once(

@@ -6,7 +6,8 @@ import AppStoreTrust
 import PurchaseLedger
 
 // Sends a backend's requests about its customers to the App Store. The signed documents in an answer are recorded,
-// except by `transactionIds(ofOrder:within:)`. After a change, the customer's history is read again.
+// except by `transactionIds(ofOrder:within:)`. After a request that changes a purchase, the customer's history is read
+// again.
 
 /// The transactions in the App Store's answers, which are now in the ledger.
 public struct FoundTransactions: Sendable {
@@ -89,7 +90,7 @@ extension Reconciler {
         try await client.send(.extendRenewalDates(body), to: scope.environment, within: limit)
     }
 
-    /// The progress of an extension for all subscribers.
+    /// Asks for the progress of an extension that ``extendAll(_:within:)`` has requested.
     ///
     /// - Throws: `AppStoreAPIError`.
     public func extensionStatus(

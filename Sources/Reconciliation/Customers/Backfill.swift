@@ -45,14 +45,14 @@ public struct Backfill: Sendable {
         self.sleep = sleep
     }
 
-    /// A question, and the number of its line.
+    /// A question about a customer, and the number of its line in the list of customers.
     public typealias Line = (number: Int, question: HistoryQuestion)
 
     /// The outcome of a line.
     public enum Outcome: Sendable {
         /// The ledger has the history, except for invalid documents.
         case taken(HistoryReport)
-        /// An earlier history had these transactions, so this line recorded no document.
+        /// The history that an earlier line named had these transactions, so this line recorded no document.
         case covered
         /// The App Store did not answer, refused the question, or sent a document that may be valid later: a
         /// description of the error.
@@ -72,8 +72,8 @@ extension Backfill {
     /// - Parameters:
     ///   - lines: The numbered lines. The backfill takes them from the sequence as workers need them.
     ///   - report: Called once for each finished line, in any order.
-    /// - Throws: ``Stopped`` if the App Store refuses the key, or is out of reach; `LedgerStorageError`; errors of
-    ///   `report`.
+    /// - Throws: ``Stopped`` if the App Store refuses the app's API key, or is out of reach; `LedgerStorageError`;
+    ///   errors of `report`.
     public func run(
         _ lines: some Sequence<Line>, _ report: (_ line: Line, _ outcome: Outcome) throws -> Void
     ) async throws {

@@ -4,7 +4,8 @@ public import AppStoreModel
 public import PurchaseLedger
 import Synchronization
 
-// Prevents two concurrent backfills of an app, because each would use its full share of Apple's rate limits.
+// Prevents two concurrent runs of a `Backfill` for an app, because each would use its full share of Apple's rate
+// limits.
 
 /// The error if a different backfill of the app already runs on the ledger: a sentence.
 public struct OtherBackfill: Error, CustomStringConvertible {
@@ -14,16 +15,16 @@ public struct OtherBackfill: Error, CustomStringConvertible {
 
 /// A backfill's right to run. The lease is a job in the ledger, and the backfill prolongs it continually.
 ///
-/// A backfill counts as running as long as it prolongs its lease. A killed backfill is therefore detected within
-/// seconds, even if the clocks of two machines differ.
+/// A backfill counts as running as long as it prolongs its lease. A second backfill watches whether the lease changes.
+/// It therefore detects within seconds that a backfill was killed, even if the clocks of the two machines differ.
 public final class BackfillLease: Sendable {
     /// The interval at which the lease is prolonged.
     static let interval = Duration.seconds(5)
     /// If a lease has not changed for this time, its holder counts as dead. The time is four intervals, because a write
     /// may take a while if a server uses the ledger too.
     static let timeout = Duration.seconds(20)
-    /// The length of the lease, as of any job's lease. After this time an abandoned lease ends even if no second
-    /// backfill has watched it.
+    /// The length of the lease, which is the same for every job. After this time an abandoned lease ends even if no
+    /// second backfill has watched it.
     static let length = Job.lease
 
     private struct State {

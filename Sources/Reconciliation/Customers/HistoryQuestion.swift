@@ -13,7 +13,7 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     /// The ids to ask about in turn: transaction ids, original transaction ids or app transaction ids. An id that an
     /// earlier answer contained is removed.
     public internal(set) var transactions: [String]
-    /// Apple's `revision`, from which the history of the first id continues.
+    /// Apple's `revision`, from which the history of the first id continues; `nil` for the beginning of the history.
     var revision: String?
     /// Whether the history of the first id was begun anew, because the App Store refused a revision. This happens once
     /// at most, because the refusals might never end. `nil` for no.
@@ -33,7 +33,7 @@ public struct HistoryQuestionError: Error, Hashable, Sendable, CustomStringConve
 }
 
 extension HistoryQuestion {
-    /// The maximum length of an id in bytes. Apple's ids have some 20 bytes, and are opaque to a reconciler.
+    /// The maximum length of an id in bytes. Apple's ids have some 20 bytes. This library does not interpret them.
     static let maxIdBytes = 64
 
     /// The maximum number of ids from a receipt. All transactions in a receipt belong to the same customer, or to a few

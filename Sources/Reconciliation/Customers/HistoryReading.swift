@@ -14,14 +14,14 @@ struct HistoryReading {
     /// The question about the unread part of the history.
     private(set) var question: HistoryQuestion
     private(set) var report: HistoryReport
-    /// The transactions of all readings in the same backfill.
+    /// The transactions that all readings of the same backfill have seen. A single reading has a set of its own.
     private let seen: SeenTransactions
     /// The number of this reading in the backfill.
     private let number: SeenTransactions.Reading
     /// The time limit of a step.
     let timeout: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
-    /// Whether no further page about the first id needs to be read.
+    /// Whether no further page about the question's first id needs to be read.
     private var isRead = false
     /// Whether a complete reading has already covered the rest of this history.
     private var isKnown = false
@@ -146,7 +146,8 @@ extension HistoryQuestion {
         hasBegunAnew = nil
     }
 
-    /// Whether the history may be read from its beginning after the App Store refused the revision.
+    /// Whether the history may be read from its beginning after the App Store refused Apple's `revision`, from which
+    /// the reading continued.
     fileprivate var mayBeginAnew: Bool { revision != nil && hasBegunAnew != true }
 
     fileprivate mutating func beginAnew() {

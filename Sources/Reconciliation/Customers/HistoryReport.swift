@@ -12,7 +12,8 @@ public struct HistoryReport: Hashable, Sendable {
     public let environment: Environment
     /// The number of documents that were new to the ledger.
     public private(set) var recorded = 0
-    /// The number of valid documents that the ledger did not need: it had them, or documents with the same wording.
+    /// The number of valid documents that the ledger did not need: it had them, or documents with the same wording,
+    /// which is the content without the signing date.
     public private(set) var alreadyKnown = 0
     /// The original transaction ids of the purchases.
     public fileprivate(set) var originalTransactionIds: Set<String> = []
@@ -30,7 +31,8 @@ public struct HistoryReport: Hashable, Sendable {
         alreadyKnown += result.known
     }
 
-    /// Counts documents that were not recorded, because other documents of this backfill have the same wording.
+    /// Counts documents that were left out because the same backfill, or the same reading, has other documents with the
+    /// same wording.
     mutating func count(known: Int) { alreadyKnown += known }
 
     /// This report combined with the report of an earlier reading of the same history.

@@ -4,8 +4,9 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The transactions in all histories of a backfill. A transaction in this set is not requested or stored again,
-/// although the App Store signs each answer anew.
+/// The transactions in all histories of a backfill. A transaction in this set is not requested again. If it appears
+/// again in an answer, it is stored again only if its content has changed. A new signature alone is no change, because
+/// the App Store signs each answer anew.
 ///
 /// If several workers begin the same history, only the first worker reads on. The other workers wait.
 final class SeenTransactions: Sendable {
@@ -13,12 +14,12 @@ final class SeenTransactions: Sendable {
     typealias Reading = Int
 
     /// The maximum number of transactions in memory, which take some 70 MB. At this number all transactions are
-    /// forgotten. Each forgotten transaction then costs a request if a later line names it.
+    /// forgotten. Each forgotten transaction then costs a request if a later line of the backfill's list names it.
     private static let capacity = 500_000
 
     fileprivate struct State {
-        /// By transaction id: the reading that last claimed the transaction, and the wording of the document that it
-        /// claimed.
+        /// By transaction id: the reading that last claimed the transaction, and the wording (``Wording``: the content
+        /// without the signing date) of the document that it claimed.
         var transactions: [String: (reading: Reading, wording: Wording?)] = [:]
         var last: Reading = 0
         /// The readings that have not ended, with their transactions.
@@ -99,7 +100,7 @@ final class SeenTransactions: Sendable {
         }
     }
 
-    /// The readings that have seen given transactions.
+    /// The result of ``others(with:besides:)``: the readings that have seen given transactions.
     enum Others: Hashable {
         case none
         /// A running reading has seen some of the transactions, so it reads the same history.

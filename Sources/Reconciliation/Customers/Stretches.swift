@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Distributes a list to workers in long stretches of lines. A list often has all transactions of a customer together.
-/// A single worker then reads the customer's history, which answers the customer's other lines.
+/// Distributes a list to workers in long stretches: a worker takes many consecutive lines at once. A list often has all
+/// transactions of a customer together. A single worker then reads the customer's history, which answers the customer's
+/// other lines.
 struct Stretches<Lines: IteratorProtocol> {
     /// The number of lines in a stretch: enough for several customers with a few hundred transactions each.
     private static var maxLines: Int { 1000 }

@@ -4,10 +4,11 @@ import AppStoreAPI
 import AppStoreModel
 import PurchaseLedger
 
-// Answers the App Store's consumption requests with the information that the app has supplied.
+// Answers the App Store's consumption requests with the information that the app has supplied. With such a request,
+// Apple asks for information about a purchase after the customer has asked for a refund.
 
 extension Reconciler {
-    /// The number of polls before the deadline of a request that waits for the app's information: a poll every 36
+    /// The number of times that the server looks for the app's information between a request and its deadline: every 36
     /// minutes, in the sandbox every 15 seconds.
     private static let polls: Int64 = 20
 
@@ -71,7 +72,7 @@ extension Reconciler {
         now() < deadline ? min(time, deadline) : time
     }
 
-    /// Closes a request. The job then keeps the outcome for a while.
+    /// Closes a request with an outcome. The job keeps the outcome until `forgottenAt`.
     private func close(
         _ job: Job, _ question: ConsumptionQuestion, as state: ConsumptionQuestion.State, because failure: String? = nil
     ) throws -> JobOutcome {

@@ -5,7 +5,8 @@ import AppStoreModel
 import AppStoreTrust
 public import PurchaseLedger
 
-// Reads the whole history of a customer for a backend: at once if the history is short, otherwise as a job.
+// Reads the whole history of a customer (all transactions) for a backend: at once if the history is short, otherwise as
+// a job.
 
 /// The outcome of a question about a customer's history.
 public enum HistoryOutcome: Sendable {
@@ -20,8 +21,8 @@ extension Reconciler {
     ///
     /// - Parameter limit: The time limit. Requests begin in its first half, and each may take as long as the second
     ///   half.
-    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question, which no job
-    ///   then repeats; `LedgerStorageError`.
+    /// - Throws: `AppStoreAPIError` or ``HistoryQuestionError`` if the App Store refuses the question; no job repeats
+    ///   the question in this case. `LedgerStorageError`.
     public func takeHistory(_ question: HistoryQuestion, within limit: Duration) async throws -> HistoryOutcome {
         let id = Job.ID(.customerHistory, question.order ?? question.transactions.first ?? "", in: scope)
         let end = now().advanced(by: limit / 2)
@@ -47,8 +48,8 @@ extension Reconciler {
         return .complete(reading.report)
     }
 
-    /// Stores a job and returns true, unless an active job for the same question exists, which then continues. A
-    /// given-up job is replaced.
+    /// Stores a job and returns true, unless an active job for the same question exists, which then continues. A job
+    /// that was given up (see ``Job/isGivenUp``) is replaced.
     private func isNew(_ job: Job) async throws -> Bool {
         if let old = try await ledger.job(job.id), old.isGivenUp {
             return try await ledger.replace(old, with: job, at: now())
@@ -82,7 +83,7 @@ extension Reconciler {
         return .done
     }
 
-    /// Makes the next request of a reading, and stores the progress.
+    /// Makes the next request of a reading, and stores the progress. Returns false if nothing is left to read.
     private func advance(_ reading: inout HistoryReading, _ job: inout Job) async throws -> Bool {
         guard try await reading.step() else { return false }
         try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: reading.question), at: now())

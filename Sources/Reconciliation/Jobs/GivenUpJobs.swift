@@ -3,12 +3,12 @@
 import AppStoreModel
 public import PurchaseLedger
 
-// Keeps the job of an unsuccessful question for a while, with the reason, so that an operator can see the job and retry
-// it. The payload of such a job has the additional member `forgottenAt`.
+// Keeps the job of an unsuccessful question to the App Store for a while, with the reason, so that an operator can see
+// the job and retry it. The payload of such a job has the additional member `forgottenAt`.
 
 extension Job {
-    /// The time for which a given-up job is kept: as long as the outcome of a consumption request, because an operator
-    /// is expected to look once a month.
+    /// The time for which a given-up job is kept: a month, because an operator is expected to look once a month. The
+    /// outcome of a consumption request is kept as long.
     static let retention = Duration.seconds(30 * 86_400)
 
     /// Whether the question ended without success. The question is not asked again, unless an operator makes the job

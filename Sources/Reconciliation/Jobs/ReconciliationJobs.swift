@@ -32,7 +32,7 @@ extension Reconciler {
             }
         }
         // Consumption information has the greatest weight, because Apple waits for it only for a limited time. The
-        // history is next, because it may answer the questions of the other jobs.
+        // notification history is next, because it may answer the questions of the other jobs.
         var consumption = kind(.consumption, weight: 5, maxAtOnce: 8) { try await $0.answerConsumption($1.job) }
         consumption.maxWait = { job in
             let isOpen = ConsumptionQuestion(job)?.state == .waiting
@@ -40,8 +40,8 @@ extension Reconciler {
         }
         var history = kind(.notificationHistory, weight: 4, maxAtOnce: 1) { try await $0.readHistory($1) }
         let interval = reconcilers.values.map(\.historyInterval).max() ?? .zero
-        // Limits the pause after failures, so that after an outage the history is read again within an interval, the
-        // longest interval of all reconcilers.
+        // Limits the pause after failures, so that after an outage the history is read again within the interval
+        // between two readings. If the reconcilers have different intervals, the longest counts.
         history.maxRetry = interval
         history.maxWait = { _ in max(interval, .seconds(3600)) }
         var customer = kind(.customerHistory, weight: 3, maxAtOnce: 4) { try await $0.goOnWithHistory($1) }
@@ -74,9 +74,9 @@ extension Reconciler {
         JobFailure("\(error)", extent: error.extent, pause: client.pause(after: error), latest: latest)
     }
 
-    /// Adds the recurring history job if it is missing. Makes this job and all parked documents due, because a new
-    /// setting or version may let jobs succeed that failed before the restart. Call this method once before the runner
-    /// begins.
+    /// Adds the recurring job that reads the notification history, if it is missing. Makes this job and all parked
+    /// documents due, because a new setting or version may let jobs succeed that failed before the restart. Call this
+    /// method once before the runner begins.
     ///
     /// - Throws: `LedgerStorageError`.
     public func start() async throws {
@@ -99,7 +99,7 @@ extension Reconciler {
 }
 
 extension AppStoreAPIError {
-    /// The jobs of the same app and environment that would fail in the same way.
+    /// The jobs that would fail like the failed job, among the jobs of its app and environment.
     fileprivate var extent: JobFailure.Extent {
         switch code {
         case .credentials, .rateLimited: .all

@@ -4,7 +4,8 @@ import AppStoreAPI
 public import AppStoreModel
 public import PurchaseLedger
 
-// The stored position in the notification history, and the choice of the next window to read.
+// The stored position in the notification history, and the choice of the next window, which is the period that a
+// request covers.
 
 /// A stretch of time in the notification history.
 public struct HistoryStretch: Codable, Hashable, Sendable {
@@ -12,23 +13,24 @@ public struct HistoryStretch: Codable, Hashable, Sendable {
     public var start: Timestamp
     /// The end of the stretch.
     public var end: Timestamp
-    /// The number of times in a row that the App Store has refused to show the beginning of the stretch, not counting
-    /// refusals that are believed at once; `nil` for none.
+    /// How many times in a row the App Store has refused to show the beginning of the stretch; `nil` for none. Refusals
+    /// of a start date older than ``HistoryCursor/certainPast`` do not count, because they are believed at once.
     var refusals: Int?
 }
 
 /// The stored position in the notification history of an app and environment.
 public struct HistoryCursor: Codable, Hashable, Sendable {
-    /// Every notification of the history before this instant was recorded or parked, except in the stretch ``unread``,
-    /// which the App Store did not show.
+    /// Every notification of the history before this instant was recorded, or parked (stored to be verified again
+    /// later), except in the stretch ``unread``, which the App Store did not show.
     public internal(set) var through = Timestamp(milliseconds: 0)
     /// The length of the next window in milliseconds. It is halved if a window was too long to read, and doubled if a
     /// window of the full length had at most one page. If a window had several pages, the next is at most a day long.
     public internal(set) var window = usualWindow
     /// The time of the last reading that reached the end of the history, by this server's clock; `nil` for never.
     public internal(set) var succeededAt: Timestamp?
-    /// The stretch before ``through`` that the App Store did not show; `nil` for none. If there are several, from the
-    /// start of the first to the end of the last. The server requests the stretch again once a day until it is too old.
+    /// The stretch before ``through`` that the App Store did not show; `nil` for none. If there are several such
+    /// stretches, this stretch reaches from the start of the first to the end of the last. The server requests the
+    /// stretch again once a day until it is too old.
     public internal(set) var unread: HistoryStretch?
     /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
@@ -58,22 +60,24 @@ extension HistoryCursor {
     /// enters the history only after the first attempt to send it, and this attempt may be late.
     var overlap: Duration { min(Self.maxOverlap, .milliseconds(window)) }
     private static let maxOverlap = Duration.seconds(3600)
-    /// The maximum number of pages of a window. They have 400,000 notifications. At Apple's rate limits they take
-    /// almost seven minutes to read, and in the sandbox more than an hour.
+    /// The maximum number of pages of a window. They have up to 400,000 notifications, 20 on each. At Apple's rate
+    /// limits they take almost seven minutes to read, and in the sandbox more than an hour.
     static let maxPages = 20_000
 
     /// The interval between two re-readings of the last days.
     static let lookInterval = Duration.seconds(86_400)
-    /// The length of the stretch that is read again. It finds notifications that entered the history up to three days
-    /// late, because Apple first sent them that late.
+    /// The length of the stretch that is read again. With a re-reading each day, every notification is found that
+    /// entered the history up to two days late, because Apple first sent it that late. Some are found up to three days
+    /// late.
     static let lookBack = Duration.seconds(3 * 86_400)
 
-    /// If the App Store refuses a start date as too far in the past although it is less than this time ago, the refusal
-    /// is not believed at first, because no limit of Apple's is so short. A mistaken refusal, or the answer of a server
-    /// in Apple's place, then costs a retry, but no notification is skipped.
+    /// No limit of Apple's is as short as this. If a start date more recent than this is refused as too far in the
+    /// past, the refusal is not believed at first. If the refusal was a mistake, or came from a different server in
+    /// Apple's place, it then costs a retry, but no notification is skipped.
     static let certainPast = lookBack
-    /// The number of consecutive refusals after which such a refusal is believed. Otherwise an unknown rule of Apple's
-    /// could make the server repeat a request for ever.
+    /// The number of consecutive refusals, of a start date within ``certainPast`` or of the shortest window, after
+    /// which the last refusal is believed. If such refusals were never believed, an unknown rule of Apple's could make
+    /// the server repeat a request for ever.
     static let believedRefusals = 4
 
     /// Reads the cursor from the payload of a job; `nil` if the job is of a different kind, or has read no history yet.
@@ -123,13 +127,13 @@ extension HistoryCursor {
             return
         }
         guard !(Duration.zero..<Self.lookInterval ~= last.duration(to: now)) else { return }
-        // After an outage the days before it are re-read too, because the last re-reading came too early for their late
-        // notifications.
+        // After an outage the days before the outage are re-read too, because the last re-reading came too early for
+        // the late notifications of these days.
         let reference = min(now, last.advanced(by: Self.lookInterval))
         var stretches = [HistoryStretch(start: reference.advanced(by: .zero - Self.lookBack), end: now)]
         if var unread, unread.end > Self.earliest(at: now, in: environment) {
-            // The stretch has been refused often enough. A further refusal is believed at once, and does not fail the
-            // job.
+            // The stretch was already noted as unread. A further refusal of its beginning is therefore believed at
+            // once, and does not fail the job again.
             unread.refusals = Self.believedRefusals
             stretches.append(unread)
         }
@@ -195,8 +199,8 @@ extension HistoryCursor {
         case .tooLong where window > Self.minWindow:
             window = max(Self.minWindow, window / 2)
             return (stretch, nil)
-        // Even the first page failed, so no pagination token can have expired. The error reveals nothing about this
-        // window, by now a minute long, which is read later.
+        // Even the first page failed, so no pagination token can have expired. The error is therefore no sign that this
+        // window, already the shortest possible, is too long. The window is read later.
         case .tooLong(let error, pages: 0): return (stretch, error)
         case .tooLong(let error, pages: _):
             return rest(of: stretch, from: request.startDate, to: request.endDate, error, isCertain: false)

@@ -5,13 +5,15 @@ import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 
-// Reads the notification history from a stored cursor, so that lost notifications are recorded.
+// Reads the notification history from a stored position, the cursor, so that lost notifications are recorded.
 
 extension Reconciler {
-    /// Reads the history up to now, window by window, and stores the cursor after each window. Notifications that
-    /// arrive meanwhile are left to the next reading. Otherwise a window of some milliseconds would always remain.
+    /// Reads the history up to now, window by window, and stores the cursor after each window. A window is the period
+    /// that a request covers. Notifications that arrive meanwhile are left to the next reading. Otherwise each window
+    /// would leave a further window of some milliseconds to read.
     ///
-    /// After these windows, once a day, the last few days are read again, until the next reading is due.
+    /// After these windows, once a day, the last few days are read again. If the next reading becomes due meanwhile,
+    /// the rest of these days follows after it.
     func readHistory(_ lease: LeasedJob) async throws -> JobOutcome {
         var job = lease.job
         defer { lease.job = job }
@@ -82,8 +84,8 @@ extension Reconciler {
         }
     }
 
-    /// After a refusal, stores the window's length and the number of refusals so far. The position stays until the App
-    /// Store has accepted a later start date.
+    /// After a request whose window could not be read, stores the length of the next window and the number of refusals
+    /// so far. The position stays until the App Store has accepted a later start date.
     private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
         var stored = HistoryCursor(of: job)
         stored.window = window
@@ -91,7 +93,8 @@ extension Reconciler {
         try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: stored), at: now())
     }
 
-    /// Records the notifications of a page. An invalid notification is parked, so that it does not delay the rest.
+    /// Records the notifications of a page. An invalid notification is parked (stored to be verified again later), so
+    /// that it does not delay the rest.
     private func take(_ notifications: [CheckedDocument<VerifiedNotification>]) async throws {
         var evidence: [Evidence] = []
         var unusable: [(document: String, reason: String)] = []
@@ -107,7 +110,8 @@ extension Reconciler {
             }
         }
         if !evidence.isEmpty { _ = try await ledger.record(evidence, at: now()) }
-        // If a whole page is invalid, the configuration is probably wrong. The page is read again after a correction.
+        // If a whole page is invalid, the configuration is probably wrong. The job fails, and reads the page again
+        // later, after the operator has corrected the configuration.
         if evidence.isEmpty, unusable.count >= Self.suspiciousCount, let first = unusable.first {
             throw UnusablePage(description: first.reason)
         }

@@ -5,14 +5,15 @@ import AppStoreTrust
 import PurchaseLedger
 
 // Parks invalid documents from the App Store: stores them, and verifies them again later. They may pass with a newer
-// version of this software, or after the operator has added a root.
+// version of this software, or after the operator has added a root certificate.
 
 extension Reconciler {
     /// The interval between two verifications of a parked document. A day is enough, because a parked document becomes
-    /// valid only after a change by the operator.
+    /// valid only after the operator has changed the configuration or installed a newer version.
     static let parkedInterval = Duration.seconds(86_400)
 
-    /// Parks an invalid document. A document above ``PurchaseLedger/Job/payloadLimit`` is reported but not stored.
+    /// Parks an invalid document. A document above ``PurchaseLedger/Job/payloadLimit`` is passed to
+    /// ``Reconciler/onParked``, but not stored.
     func park(_ document: String, because reason: String) async throws {
         let bytes = Array(document.utf8)
         let id = Job.ID(.parkedDocument, "\(DocumentDigest(bytes, .notification))", in: scope)

@@ -5,7 +5,7 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The budget for questions about receipts in an environment.
+/// Limits how often the App Store is asked about the subscriptions of receipts in an environment.
 final class ReceiptBudget: Sendable {
     /// A tenth of this server's share of Apple's rate limits. With the full share this is 5 questions a second, and in
     /// the sandbox a question every two seconds. Even while all customers of an app move to this server, the rest of
@@ -34,7 +34,7 @@ final class ReceiptBudget: Sendable {
         budget.withLock { $0.take(Self.rate, in: environment, at: now, within: 0) } == .after(0)
     }
 
-    /// Closes the budget for a while.
+    /// Refuses all questions for half a minute, after an unanswered question.
     func pause(at now: Timestamp) {
         let end = now.advanced(by: Self.pause)
         budget.withLock { $0.close(Self.rate, in: environment, until: end, at: now) }

@@ -12,14 +12,15 @@ extension Reconciler {
     private static let pause = Duration.seconds(60)
 
     /// Asks about the subscriptions of a receipt if the ledger lacks their renewal info. A single question covers all
-    /// subscriptions.
+    /// subscriptions of the customer.
     ///
-    /// Never fails: without an answer in time the ledger's own answer stands. A job then asks again. If the budget for
-    /// such questions is used up, no question is asked until the receipt is presented again. No job is stored in this
-    /// case, because there could be as many jobs as receipts. This method asks about a subscription once a day at most.
+    /// Never fails: without an answer in time, the server answers from the ledger as it is, and a job asks again. If
+    /// the budget for questions about receipts (``ReceiptBudget``) is used up, no question is asked until the receipt
+    /// is presented again. No job is stored in this case, because there could be as many jobs as receipts. This method
+    /// asks about a subscription once a day at most.
     ///
     /// - Parameters:
-    ///   - chains: All purchases of the receipt.
+    ///   - chains: The chains of the receipt: its purchases, each with its renewals.
     ///   - limit: The time limit.
     package func askAboutReceipt(_ chains: Set<ChainKey>, within limit: Duration) async {
         // If the ledger is out of reach, the caller's own reads fail too, and report the error.

@@ -4,7 +4,8 @@ import AppStoreModel
 import PurchaseLedger
 import Synchronization
 
-/// The subscriptions of recent questions, so that many reads of a customer do not lead to many questions.
+/// The subscriptions about which the App Store was asked recently. They are remembered, so that many reads of a
+/// customer's state do not lead to as many questions.
 final class RecentQuestions: Sendable {
     /// The time for which a question is recent.
     private let lifetime: Duration
@@ -43,7 +44,8 @@ final class RecentQuestions: Sendable {
         times.withLock { contains(keys, in: $0, at: now) }
     }
 
-    /// A time too far ahead is ignored, because it is from before the clock was set back.
+    /// Whether a question about any of the subscriptions is recent. A question is recent for ``lifetime``. An end of
+    /// that time further ahead is ignored, because it was noted before the clock was set back.
     private func contains(
         _ keys: some Sequence<ChainKey>, in times: [ChainKey: Timestamp], at now: Timestamp
     ) -> Bool {

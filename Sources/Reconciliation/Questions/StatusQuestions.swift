@@ -29,7 +29,7 @@ extension Reconciler {
 
     /// Does a job that asks about a subscription. If the state is certain by now, and the renewal info is known, no
     /// question is asked. If the state stays uncertain, the question is repeated once a day, and after the last
-    /// question the job is given up.
+    /// question the job is given up (see ``Job/isGivenUp``).
     func askStatus(_ job: Job) async throws -> JobOutcome {
         let key = ChainKey(job.id.name, in: scope)
         guard !job.isForgotten(at: now()) else { return .done }
@@ -45,7 +45,8 @@ extension Reconciler {
         return .later(try askedAgain(job, refusal))
     }
 
-    /// The job with its next question due in a day, or in its given-up form after the last question.
+    /// The job with its next question due in a day, or in its given-up form (see ``Job/isGivenUp``) after the last
+    /// question.
     private func askedAgain(_ job: Job, _ refusal: String?) throws -> Job {
         var question = StatusQuestion(job)
         question.answers += 1
@@ -56,12 +57,14 @@ extension Reconciler {
         return next.givenUp(at: now(), because: refusal ?? "The App Store's answers did not make the state certain.")
     }
 
-    /// Whether the passage of time alone may have made the state of a subscription wrong.
+    /// Whether the App Store may know a newer state of a subscription than the ledger: the status is `stale`,
+    /// `billingGrace` or `billingRetry`.
     private func isUncertain(_ key: ChainKey) async throws -> Bool {
         try await ledger.chain(key)?.subscription(ledger.rules.catalogue(scope), at: now())?.status.questionDelay != nil
     }
 
-    /// Asks for the states of all subscriptions of a chain's customer, and records the answer.
+    /// Asks for the states of all subscriptions of a customer, and records the answer. A chain (a purchase with its
+    /// renewals) names the customer.
     ///
     /// - Parameter isNew: Whether to record a valid document.
     /// - Returns: `nil` if the answer has no document to record.
@@ -92,10 +95,10 @@ extension Reconciler {
         return [Evidence(transaction), renewalInfo.flatMap { Evidence($0, boundBy: transaction) }].compactMap(\.self)
     }
 
-    /// Asks about a customer's stale subscriptions before the server answers a request, unless a question about any of
-    /// them is recent.
+    /// Asks about a customer's stale subscriptions, whose state may be out of date, before the server answers a
+    /// request, unless a question about any of them is recent.
     ///
-    /// Never fails: without an answer in time the ledger's own answer stands, and a job asks later.
+    /// Never fails: without an answer in time, the server answers from the ledger as it is, and a job asks later.
     ///
     /// - Parameters:
     ///   - chains: The stale subscriptions of a customer. A single question covers all subscriptions.
@@ -103,7 +106,7 @@ extension Reconciler {
     /// - Returns: Whether the ledger may have changed.
     public func refresh(_ chains: some Sequence<ChainKey>, within limit: Duration) async -> Bool {
         guard let key = chains.min(), key.scope == scope, recent.begin(chains, at: now()) else { return false }
-        // Without an answer the ledger's own answer stands, whatever the reason.
+        // Without an answer the server answers from the ledger as it is, whatever the reason.
         return (try? await ask(about: key, within: limit)) != nil
     }
 }

@@ -18,9 +18,9 @@ public struct CheckedDocument<Value: Sendable>: Sendable {
 public struct CheckedSubscription: Sendable {
     /// Apple's status, which is not signed.
     public let status: Open<SubscriptionStatus>?
-    /// The newest transaction.
+    /// The subscription's newest transaction; `nil` if the answer has none.
     public let transaction: CheckedDocument<Verified<JWSTransactionDecodedPayload>>?
-    /// The newest renewal info.
+    /// The subscription's newest renewal info; `nil` if the answer has none.
     public let renewalInfo: CheckedDocument<Verified<JWSRenewalInfoDecodedPayload>>?
 }
 
@@ -55,14 +55,14 @@ extension AppStoreVerifier {
         await checked(all: page.signedTransactions, at: now)
     }
 
-    /// The transactions of an order.
+    /// The transactions in an answer of Look Up Order ID.
     public func checked(
         _ answer: OrderLookupResponse, at now: Timestamp
     ) async -> [CheckedDocument<Verified<JWSTransactionDecodedPayload>>] {
         await checked(all: answer.signedTransactions, at: now)
     }
 
-    /// The subscriptions in an answer of Get All Subscription Statuses, of all groups.
+    /// The subscriptions in an answer of Get All Subscription Statuses, from all subscription groups.
     public func checked(_ answer: StatusResponse, at now: Timestamp) async -> [CheckedSubscription] {
         var subscriptions: [CheckedSubscription] = []
         for item in (answer.data ?? []).flatMap({ $0.lastTransactions ?? [] }) {
@@ -74,7 +74,8 @@ extension AppStoreVerifier {
         return subscriptions
     }
 
-    /// The notifications on a page of Get Notification History with their inner tokens, in the order of the page.
+    /// The notifications on a page of Get Notification History, each verified with the signed parts inside it, in the
+    /// order of the page.
     public func checked(
         _ page: NotificationHistoryResponse, at now: Timestamp
     ) async -> [CheckedDocument<VerifiedNotification>] {
