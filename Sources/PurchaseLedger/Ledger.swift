@@ -10,7 +10,8 @@ public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
     public var rules: LedgerRules
-    /// A cache of the roots that the storage has already noted. All copies of this value share the cache.
+    /// A cache of the root certificates that the storage has already noted as roots of its documents. All copies of
+    /// this value share the cache.
     let knownRoots = KnownRoots()
 
     /// The journal to which each erasure is also written, one erasure at a time; `nil` if there is no journal.
@@ -23,13 +24,14 @@ public struct Ledger: Sendable {
     /// Called with verified documents, before they are recorded.
     package var onDocuments: @Sendable ([Evidence]) -> Void = { _ in }
 
-    /// Called after a commit that stored notices. The value of each notice is the number of documents that caused it.
+    /// Called after a commit that stored notices for the operator (``Notice``). The value of each notice is the number
+    /// of documents that caused it.
     package var onNotices: @Sendable ([Notice: Int]) -> Void = { _ in }
 
     /// Called after a commit that stores a record which is already due, such as a job to be done at once.
     package var onDue: @Sendable () -> Void = {}
 
-    /// Called after a commit with events, once for each of their apps.
+    /// Called after a commit that stored events, once for each app that has a new event.
     package var onEvents: @Sendable (_ bundleId: String) -> Void = { _ in }
 
     public init(storage: any LedgerStorage, rules: LedgerRules = LedgerRules()) {
@@ -80,7 +82,7 @@ extension Ledger {
     ///     outcome is then unknown.
     ///   - claimant: The app's id of the customer that presents the documents; `nil` if they come from the App Store.
     ///     An unknown id creates a customer.
-    ///   - limitsClaims: Whether claims may change the owner of a chain only a few times a day; see
+    ///   - limitsClaims: Whether customers, by presenting a purchase, may change its owner only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: The time at which the documents arrived.
     /// - Returns: The result. Receipts without purchases are not recorded, and count neither as new nor as known.
@@ -104,11 +106,12 @@ extension Ledger {
         return result
     }
 
-    /// Publishes the changes of chains that have become due by the passage of time alone. If a clock that was ahead
-    /// published changes too early, also publishes the present state of the chains concerned; see ``ChainReport/asOf``.
+    /// Publishes the changes of chains (see ``Chain``) that have become due by the passage of time alone. If a clock
+    /// that was ahead published changes too early, also publishes the present state of the chains concerned; see
+    /// ``ChainReport/asOf``.
     ///
-    /// - Returns: The number of chains found, for corrections or for due changes, whichever is greater: at least
-    ///   `limit` if there may be more.
+    /// - Returns: The greater of two numbers: of the chains found for correction, and of the chains found with due
+    ///   changes. At least `limit` if there may be more chains.
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. The changes of all other chains were
     ///   published.
     public func publishDueChanges(at now: Timestamp, limit: Int = 500) async throws -> Int {
@@ -142,7 +145,7 @@ extension Ledger {
     ) async throws -> Int {
         // A damaged chain stays due, so the search has to reach beyond the damaged chains.
         let due = Set(try await storage.chains(.due(at: now), limit: limit + damaged.count)).subtracting(damaged)
-        // Usually no chain is due, and no commit is made.
+        // Usually no chain is due, and this call makes no commit.
         damaged.formUnion(try await publish(due.sorted(), at: now) { $0.publishDue($1) })
         return due.count
     }
@@ -244,12 +247,15 @@ extension Ledger {
         return try await commit(.everything(of: [id, alias]), at: now) { $0.addAlias(alias, to: id, in: scope) }
     }
 
-    /// Erases a customer with its ids and links. Unless ``LedgerRules/keepsEvidence`` is set, the documents about its
-    /// purchases are erased too. Purchases with a further owner stay. Events stay, but no longer name the customer.
+    /// Erases a customer with its ids and its ownership of purchases. Unless ``LedgerRules/keepsEvidence`` is set, the
+    /// documents about its purchases are erased too. Purchases with another owner stay. Events stay, but no longer name
+    /// the customer.
     ///
-    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. If not, only documents up to the newest
-    ///   signing date in the ledger count as older than the erasure. If `now` were used although the clock is ahead,
-    ///   the ledger would also ignore documents signed after the erasure.
+    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. A document that arrives later, but was signed
+    ///   before the erasure, does not restore an erased purchase, unless a customer presents it. If `now` is not known
+    ///   to be correct, only documents up to the newest signing date in the ledger count as signed before the erasure.
+    ///   If `now` were used although the clock is ahead, even a document signed after the erasure would not restore the
+    ///   purchase.
     /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true
@@ -325,8 +331,8 @@ extension Ledger {
 
     /// The facts of a chain, or of its successor after a migration; `nil` without facts.
     ///
-    /// - Parameter key: In environments with repeated ids, an original transaction id stands for the newest chain with
-    ///   this id.
+    /// - Parameter key: In environments without an App Store, several chains can have the same original transaction id.
+    ///   The id then stands for the newest of these chains.
     public func chain(_ key: ChainKey) async throws -> Chain? {
         if let chain = try await chains([key]).values.first { return chain }
         // If the newest chain with the id was erased, an older chain may be left.
@@ -354,8 +360,8 @@ extension Ledger {
         return chain?.transactions[key.transactionId].flatMap { chain?.current($0) }
     }
 
-    /// The approximate number of statements in a load, see ``LedgerStorage/statementCount(_:)``. The cost of an answer
-    /// grows with this number.
+    /// The approximate number of statements (``TransactionStatement``) that a query loads; see
+    /// ``LedgerStorage/statementCount(_:)``. The cost of an answer grows with this number.
     package func statementCount(_ query: LedgerQuery) async throws -> Int { try await storage.statementCount(query) }
 
     /// The approximate number of statements in some chains.
@@ -380,7 +386,7 @@ extension Ledger {
         try await storage.events(of: bundleId, after: cursor, limit: limit)
     }
 
-    /// Erases events recorded before an instant, at most `limit`. Cursors before the erased events expire.
+    /// Erases events recorded before an instant, at most `limit`. A cursor whose next event was erased expires.
     ///
     /// - Returns: The number of erased events: `limit` if there may be more.
     public func eraseEvents(before instant: Timestamp, limit: Int = 5000) async throws -> Int {

@@ -5,7 +5,7 @@
 import AppStoreModel
 
 extension LedgerQuery {
-    /// The query for customers with their chains in all environments.
+    /// The query for customers with their purchases (see ``Chain``) in all environments.
     static func everything(of customers: Set<CustomerID>) -> LedgerQuery {
         .holdings(of: customers, in: Set(Environment.allCases))
     }
@@ -29,11 +29,11 @@ extension LedgerDraft {
 
     /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the chains of `other` get the
     /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
-    /// remains the reason.
+    /// remains the reason for the ownership.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
-        // Purchases that a third customer owns now are not loaded, so their lists of claimants keep the number of
-        // `other`. If `other` was the first claimant of such a purchase, the merged customer is not recognized as the
-        // first claimant, and the limit on claims applies to it.
+        // Purchases that a third customer owns now are not loaded, so their lists of claimants (``Claimants``) keep the
+        // number of `other`. If `other` was the first claimant of such a purchase, the merged customer is not
+        // recognized as the first claimant, and the limit on changes of owner (``OwnerChanges``) applies to its claims.
         for var record in chains(of: customer.customer) + chains(of: other.customer) {
             record.claimants.replace(other.customer.number, by: customer.customer.number)
             put(record)
@@ -75,7 +75,8 @@ public struct DeletionReport: Hashable, Sendable {
 extension LedgerDraft {
     /// Erases a customer. Unless the ledger keeps evidence, also erases the chains without other owners.
     ///
-    /// - Parameter instant: The time of the tombstones.
+    /// - Parameter instant: The time of the erasure (``ChainRecord/erasedAt``) that is noted in the record of each
+    ///   erased chain.
     /// - Returns: `nil` if the customer is unknown.
     mutating func erase(_ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp) -> DeletionReport? {
         guard let customer = customer(id) else { return nil }
@@ -92,7 +93,8 @@ extension LedgerDraft {
             }
             unlink(&record, from: customer.customer)
             guard !rules.keepsEvidence else {
-                // If the chain gets a new owner, the residue shows that a consumable may already have been credited.
+                // If the chain gets a new owner, the residue (the facts kept after an erasure) shows that a consumable
+                // may already have been credited.
                 record.chain.residue = record.chain.residueOfErasure
                 put(record)
                 continue

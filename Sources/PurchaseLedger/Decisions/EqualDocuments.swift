@@ -2,8 +2,9 @@
 
 import AppStoreModel
 
-// Removal of documents with equal wording. The App Store signs each response anew, even if nothing has changed. Of the
-// documents with the same wording, only those that can affect what the ledger reports are kept.
+// Removal of documents with equal wording: documents whose content differs only in the signing date (see ``Wording``).
+// The App Store signs each response anew, even if nothing has changed. Of the documents with the same wording, only
+// those that can affect what the ledger reports are kept.
 
 extension LedgerDraft {
     /// Decides whether to keep a new document beside documents with the same wording about the same purchase. The order
@@ -13,15 +14,15 @@ extension LedgerDraft {
     /// the transaction is known. The newest takes precedence over documents with a different wording that were signed
     /// in between. Of renewal infos with the same wording, only the newest is kept, because no rule reads the others.
     ///
-    /// Documents inside a notification are always kept. If such a document also arrives on its own, it counts among the
-    /// documents with its wording.
+    /// Documents inside a notification are always kept. If such a document also arrives on its own, it can be the
+    /// oldest or the newest of its wording, and so displace others, but is never displaced.
     ///
     /// - Parameters:
     ///   - keys: The chains for which the document is evidence. Without exactly one chain, the document is always kept.
     ///   - wording: The document's wording; `nil` for a notification or a receipt, which is always kept.
     /// - Returns: The documents to replace; `nil` if there is nothing to store, because the new document is not kept or
-    ///   is already stored. The result is not `nil` for a token that is stored only as a part of a notification,
-    ///   because its wording has yet to be stored.
+    ///   is already stored. A token about one chain that is stored only as a part of a notification does not count as
+    ///   already stored, because its wording must still be stored.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {

@@ -49,8 +49,8 @@ public protocol ErasureJournal: Sendable {
 
 /// A lock around a journal: only one erasure runs at a time.
 ///
-/// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note then means
-/// that all erasures up to this number were committed or refused.
+/// Each erasure is therefore committed before the next erasure is written. The number in the ledger's note
+/// (``ErasureNote``) then means that all erasures up to this number were committed or refused.
 final class ErasureTurns: Sendable {
     let journal: any ErasureJournal
     private let state = Mutex((isTaken: false, waiting: [CheckedContinuation<Void, Never>]()))

@@ -13,8 +13,8 @@ struct LedgerDraft {
     private let loaded: LedgerSnapshot
     /// ``loaded`` with the changes decided so far.
     private var state: LedgerSnapshot
-    /// The decided changes, except changes of chains, customers and records: ``decision(_:)`` finds these by comparing
-    /// ``state`` with ``loaded``.
+    /// The decided changes, except changes of chains (see ``Chain``), customers and records: ``decision(_:)`` finds
+    /// these by comparing ``state`` with ``loaded``.
     var changes = LedgerChanges()
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
@@ -43,7 +43,8 @@ struct LedgerDraft {
         return .commit(changes, output)
     }
 
-    /// Whether a changed record is due.
+    /// Whether the draft stores a record that is already due (``LedgerRecord/dueAt``), such as a job to be done at
+    /// once.
     var leavesDue: Bool { state.records.values.contains { $0.isDue(at: now) && $0 != loaded.records[$0.key] } }
 
     /// Notes that the decision needs the value of a key, unless it was loaded.
@@ -63,13 +64,14 @@ extension LedgerDraft {
 
     func isStored(_ document: Evidence) -> Bool { state.names.contains(document.provenance) }
 
-    /// The stored documents about a chain that have a given wording.
+    /// The stored documents about a chain that have a given ``Wording``.
     mutating func documents(_ key: WordingKey) -> [WordedDocument] {
         look(up: .wording(key))
         return state.wordings[key] ?? []
     }
 
-    /// Stores a document as evidence for some of its chains. The tokens in the document are stored before the document.
+    /// Stores a document as evidence for some of its chains. The signed parts of a notification are stored before the
+    /// notification.
     ///
     /// - Parameters:
     ///   - wording: The document's wording, if the document arrived on its own.
@@ -109,8 +111,8 @@ extension LedgerDraft {
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
-    /// Replaces the record of a chain by a tombstone, which keeps the residue, the earlier names and the time of the
-    /// last event.
+    /// Replaces the record of a chain by a tombstone: a record that keeps only the time of the erasure, the residue
+    /// (``Chain/residue``), the earlier names and the time of the last event.
     ///
     /// - Parameter instant: The time of the tombstone. If the chain has a document with a later signing date, because
     ///   the clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore
@@ -163,7 +165,7 @@ extension LedgerDraft {
         for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = nil }
     }
 
-    /// Notes that a customer exists in its own right.
+    /// Notes that a customer exists in its own right; see ``CustomerRecord/isEstablished``.
     mutating func establish(_ customer: Customer) {
         guard var record = state.customers[customer], !record.isEstablished else { return }
         record.isEstablished = true
@@ -284,7 +286,7 @@ extension LedgerDraft {
         put(record)
     }
 
-    /// The same as ``publishDue(_:before:)``, for a loaded chain.
+    /// The same as ``publishDue(_:before:)``, for the chain with a key. Does nothing if the chain was not loaded.
     mutating func publishDue(_ key: ChainKey) {
         guard var record = state.chains[key] else { return }
         publishDue(&record)
@@ -317,9 +319,9 @@ extension LedgerDraft {
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
     }
 
-    /// If the app of a chain has no catalogue, stores an empty digest, in place of the digest of an earlier catalogue
-    /// if there is one. The app's chains are then evaluated again once the app has a catalogue, even if it is the
-    /// earlier catalogue.
+    /// If the app of a chain has no catalogue, stores an empty ``CatalogueDigest``, in place of the digest of an
+    /// earlier catalogue if there is one. The app's chains are then evaluated again once the app has a catalogue, even
+    /// if it is the earlier catalogue.
     mutating func noteCatalogue(of record: ChainRecord) {
         let none = CatalogueDigest([], of: record.key.scope.bundleId)
         if rules.catalogues[none.bundleId] == nil, self.record(none.record.key) != none.record { put(none) }

@@ -4,8 +4,9 @@
 // announces a migration.
 //
 // After a migration, a signed transaction names the earlier id (`previousOriginalTransactionId`), and so proves that
-// both chains are the same subscription. All facts of the old chain move to the new chain, whichever document arrives
-// first. The old record keeps only the new id, its tombstone and the time of its last event.
+// the chains with these two ids (see ``Chain``) are the same subscription. All facts of the old chain move to the new
+// chain, whichever document arrives first. The old record keeps only the new id, the time of its erasure, if any, and
+// the time of its last event.
 
 import AppStoreModel
 

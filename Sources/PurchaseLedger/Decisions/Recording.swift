@@ -7,12 +7,13 @@ struct Recording: Sendable {
     var documents: [Evidence]
     /// The presenting customer; `nil` if the documents come from the App Store.
     var claimant: CustomerID?
-    /// Whether claims may change the owner of a chain only a few times a day.
+    /// Whether the claims of presenting customers may change the owner of a purchase only a few times a day.
     var limitsClaims = false
-    /// The roots of the documents, without the roots that are known to be noted; `nil` if none are left.
+    /// The root certificates of the documents, without those known to be noted in the ledger (``RootsNote``); `nil` if
+    /// none are left.
     var unnoted: UnnotedRoots?
-    /// The wordings of the documents, by the names of the documents. Only signed transactions and renewal infos have a
-    /// wording.
+    /// The wordings of the documents (their content without the signing date), by the names of the documents. Only
+    /// signed transactions and renewal infos have a wording.
     let wordings: [Provenance: Wording]
 
     init(
@@ -60,10 +61,10 @@ public struct RecordResult: Hashable, Sendable {
     /// The members of ``kept`` whose owner changed too often within a day, each with the time from which the same claim
     /// may succeed.
     public var tooManyClaims: [ChainKey: Timestamp] = [:]
-    /// Notices for the operator, each with the number of its occurrences.
+    /// Notices for the operator (``Notice``), each with the number of its occurrences.
     package var notices: [Notice: Int] = [:]
-    /// The number of claimants of each presented purchase with several claimants: the first claimant, and the claimants
-    /// of the last 30 days. At most 16.
+    /// For each presented purchase that several customers have presented, the number of these customers: the first, and
+    /// the others of the last 30 days (see ``Claimants``). At most 16.
     public var claimants: [ChainKey: Int] = [:]
 }
 
@@ -122,7 +123,8 @@ extension LedgerDraft {
     }
 
     /// The chains to which a document still applies. Chains erased after the signing are excluded, unless a customer
-    /// presents the document. Of the document's facts about excluded chains, at most residue is kept.
+    /// presents the document. Of the document's facts about excluded chains, at most the residue (``Chain/residue``) is
+    /// kept.
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
         var keys: [ChainKey] = []
         var known: Set<ChainKey> = []

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The roots that anchored the documents of a ledger, stored beside the documents.
+// The root certificates that anchored the documents of a ledger, stored beside the documents.
 //
 // A verifier trusts the roots that are configured now, but a ledger's documents may have been verified with other
 // roots, at an earlier start. Without a check, a ledger with a simulator's purchases would grant these purchases in
 // production. Therefore the commit of a root's first document also notes the root, each start compares the notes with
-// the configured roots, and documents of different origin are not mixed.
+// the configured roots, and documents of different origin, such as Apple and a simulator, are not mixed.
 
 import AppStoreModel
 import AppStoreTrust
@@ -20,8 +20,8 @@ struct RootsNote: RecordValue {
     private static let root = "root"
     private static let isSimulated = "isSimulated"
 
-    /// Makes an empty note. A stored note is empty if all its roots were removed, and no document has been recorded
-    /// since.
+    /// Makes an empty note. A stored note is empty if ``LedgerDraft/forgetRoots(besides:in:)`` left it without roots,
+    /// and no root has been noted since.
     init(in scope: LedgerScope) {
         self.scope = scope
         entries = []
@@ -108,7 +108,8 @@ struct UnnotedRoots: Sendable {
 final class KnownRoots: Sendable {
     private let known = Mutex<[LedgerScope: Set<TrustAnchor>]>([:])
 
-    /// The roots of documents and of the tokens in them, without the roots in the cache; `nil` if none is left.
+    /// The roots of documents and of the signed parts of notifications, without the roots in the cache; `nil` if none
+    /// is left.
     func unnoted(in documents: [Evidence]) -> UnnotedRoots? {
         known.withLock { known in
             var unnoted = UnnotedRoots()

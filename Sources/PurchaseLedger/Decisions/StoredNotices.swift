@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Notices in storage: how decisions store notices, and how a ledger lists and erases them.
+// Notices for the operator (``Notice``) in storage: how decisions store notices, and how a ledger lists and erases
+// them.
 
 package import AppStoreModel
 

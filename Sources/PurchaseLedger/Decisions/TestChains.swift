@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Chains of environments without an App Store. Original transaction ids repeat in these environments; see `ChainName`.
+// The purchases (see ``Chain``) of environments without an App Store. Original transaction ids repeat in these
+// environments; see `ChainName`.
 
 import AppStoreModel
 

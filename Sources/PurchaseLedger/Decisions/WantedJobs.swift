@@ -38,8 +38,8 @@ extension LedgerDraft {
     }
 
     /// Processes a notification about consumption or a refund. For a consumption request, stores a job to answer the
-    /// request, and publishes an event. For a decision about a refund, notes the decision, because any later request is
-    /// a new request.
+    /// request, and publishes an event. For a refund decision, notes the decision, because a request after it is a new
+    /// one and not a repetition of an earlier request.
     mutating func wantConsumptionAnswer(to document: Evidence) {
         guard asksAppStore(about: document.scope), let statement = document.statements.first,
             let type = document.notification.flatMap({ NotificationTypeV2(rawValue: $0.type) })
@@ -113,7 +113,7 @@ extension ConsumptionQuestion {
     /// The question after a request; `nil` if the request leaves the known question unchanged.
     ///
     /// - Parameters:
-    ///   - request: The last request about the transaction, with its repetitions.
+    ///   - request: The dates of the last request: from its first notification to its last repetition.
     ///   - known: The known question; `nil` if this is the first request.
     fileprivate init?(_ request: ClosedRange<Timestamp>, after known: ConsumptionQuestion?, at now: Timestamp) {
         self.init(requestedAt: min(request.upperBound, now))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The digest of the catalogue with which all chains of an app were last evaluated.
+/// The digest of the ``Catalogue`` with which all purchases of an app were last evaluated. A different digest shows
+/// that the catalogue has changed since.
 package struct CatalogueDigest: Hashable, RecordValue {
     /// The app.
     package var bundleId: String

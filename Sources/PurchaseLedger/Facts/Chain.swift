@@ -12,7 +12,8 @@ public struct Chain: Hashable, Sendable {
     public private(set) var renewal: RenewalFact?
     /// The facts about each transaction, by transaction id.
     public private(set) var transactions: [String: TransactionFact] = [:]
-    /// The names of the chains that were migrated to this chain. Facts about a predecessor are facts about this chain.
+    /// The names of the chains that the App Store migrated to this chain: earlier original transaction ids of the
+    /// subscription. Facts about a predecessor are facts about this chain.
     public var predecessors: Set<String> = []
     /// The facts that remain after the erasure of a customer, by transaction id: statements without account,
     /// storefront, offer, price and commitment. Answers do not show the residue, but it affects them. For example, a
@@ -38,8 +39,8 @@ public struct Chain: Hashable, Sendable {
         renewal = renewal?.merged(with: fact) ?? fact
     }
 
-    /// Merges a statement into the residue: a statement of the chain at the time of its erasure, or of a document that
-    /// was signed before the erasure and arrived after it.
+    /// Merges a statement into the residue. The chain had the statement when it was erased, or the statement comes from
+    /// a document that was signed before the erasure and arrived after it.
     package mutating func mergeResidue(_ statement: consuming TransactionStatement) {
         guard adopt(&statement) else { return }
         Self.merge(statement.asResidue, into: &residue, of: key)

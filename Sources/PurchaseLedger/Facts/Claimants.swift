@@ -23,8 +23,8 @@ public struct Claimants: Hashable, Sendable {
         }
     }
 
-    /// How long a claim counts: about as long as the period of a monthly subscription. Strangers who share the token of
-    /// such a period are therefore counted together.
+    /// How long a claim counts: about as long as the period of a monthly subscription. Strangers who pass on the signed
+    /// transaction (the token) of such a period are therefore counted together.
     package static let period = Duration.seconds(30 * 86_400)
 
     /// The maximum number of customers in the list. The list is short, because each read of the chain reads the whole

@@ -60,8 +60,8 @@ public enum LinkReason: String, CaseIterable, Sendable {
 
 /// The rule that applies when a customer presents a purchase that belongs to a different customer.
 ///
-/// This need not be abuse. An Apple Account may be used with several accounts of an app, and an account of an app may
-/// be used on many devices.
+/// Presenting another customer's purchase need not be abuse. An Apple Account may be used with several accounts of an
+/// app, and an account of an app may be used on many devices.
 public enum ClaimPolicy: String, CaseIterable, Sendable {
     /// The same as ``transfer``, with one exception. If the newest `appAccountToken` of the purchase names a customer
     /// other than the one who presents it, and the named customer exists in its own right

@@ -22,11 +22,11 @@ public struct Evidence: Hashable, Sendable {
     public let id: DocumentDigest
     /// The kind of the document.
     public let kind: Kind
-    /// The app and environment named in the document.
+    /// The app and environment of the document. Renewal info does not name its app, and takes it from a transaction.
     public let scope: LedgerScope
     /// The signing date; `nil` if the document has none.
     public let signedDate: Timestamp?
-    /// A token as received, or a receipt in canonical form.
+    /// A token (JWS) as received, or a receipt in canonical form.
     public let document: [UInt8]
     /// The document's statements about transactions.
     public let statements: [TransactionStatement]
@@ -34,8 +34,8 @@ public struct Evidence: Hashable, Sendable {
     public let renewals: [RenewalFact]
     /// The signed documents inside a notification. Each part is verified separately, and is evidence in its own right.
     public let parts: [Evidence]
-    /// The root that anchored the document at its verification; `nil` outside production and sandbox, because documents
-    /// of Xcode and LocalTesting are tests, whoever signed them.
+    /// The root certificate that anchored the document at its verification; `nil` outside production and sandbox,
+    /// because documents of Xcode and LocalTesting are tests, whoever signed them.
     package let anchor: TrustAnchor?
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
@@ -54,7 +54,7 @@ public struct Evidence: Hashable, Sendable {
     /// The chains that the document is about, without duplicates, ordered by name.
     public let chains: [ChainKey]
 
-    /// The accounts named in the document, without duplicates, ordered by id.
+    /// The accounts named in the document by an `appAccountToken`, without duplicates, ordered by id.
     let accounts: [CustomerID]
 
     /// The UUID, type and subtype of a notification. The type may be unknown to this version.
@@ -118,7 +118,7 @@ extension Evidence {
         let payload = transaction.payload
         let own = transaction.payload.originalTransactionId
         var predecessors: [String: String] = [:]
-        // Only the App Store migrates subscriptions.
+        // Only the App Store migrates subscriptions, so in environments without an App Store the field is ignored.
         if scope.environment.hasAppStore, let own, let previous = payload.previousOriginalTransactionId.orNone {
             predecessors[own] = previous
         }

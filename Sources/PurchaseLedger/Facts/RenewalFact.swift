@@ -24,8 +24,8 @@ public struct RenewalFact: Hashable, Sendable {
     public var appAccountToken: String?
     /// The end of the newest period at the time of the signing. The period may already have been over at that time.
     public var renewalDate: Timestamp?
-    /// Whether a further commitment follows the present commitment (`commitmentAutoRenewStatus`); `nil` without a
-    /// commitment.
+    /// Whether a further commitment follows the present commitment to several monthly payments
+    /// (`commitmentAutoRenewStatus`; see ``TransactionStatement/Commitment``); `nil` without a commitment.
     public var commitmentWillRenew: Bool?
     /// The product of the next commitment; `nil` without a commitment.
     public var commitmentAutoRenewProductId: String?

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// Rows of tables, with a column per field. The code is inlinable for the reason given in `StoredFields.swift`.
+// Rows of tables, with a column per field. The code is inlinable, so that the compiler can specialize it in a storage's
+// module.
 
 /// The columns of a found row, read from left to right.
 @usableFromInline
@@ -17,7 +18,8 @@ package protocol StoredRow: FieldCoder {
 }
 
 extension StoredRow {
-    /// - Throws: `LedgerStorageError.damaged` if the next column has another type.
+    /// - Throws: `LedgerStorageError.damaged` if the next column does not hold a `Value`, or if there is no next
+    ///   column.
     @inlinable
     package mutating func next<Value: Storable>(_: Value.Type = Value.self) throws -> Value {
         guard let value = nextStored().flatMap(Value.init) else {

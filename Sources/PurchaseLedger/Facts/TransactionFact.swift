@@ -320,7 +320,8 @@ extension TransactionStatement.Revocation: StoredFields {
 // MARK: - What documents say
 
 extension TransactionStatement {
-    /// The form of the statement in residue: without account, storefront, offer, price and commitment.
+    /// The form of the statement in ``Chain/residue``, the facts kept after an erasure: without account, storefront,
+    /// offer, price and commitment.
     var asResidue: TransactionStatement {
         var statement = self
         statement.appAccountToken = nil

@@ -36,7 +36,7 @@ public struct WordedDocument: Hashable, Sendable {
     /// The name under which the document is stored.
     public var name: Provenance
     /// Whether the document stays even if other documents have the same wording. A document is pinned if it also
-    /// arrived inside a notification, or if it is evidence for several chains.
+    /// arrived inside a notification, or if it is evidence for several purchases (see ``Chain``).
     public var isPinned: Bool
 
     public init(_ name: Provenance, isPinned: Bool = false) {

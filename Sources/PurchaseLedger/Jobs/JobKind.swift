@@ -24,7 +24,7 @@ public struct JobKind: Sendable {
     public var maxRetry = Duration.seconds(3600)
     /// The maximum time from now to a job's due time, if no clock is wrong; see ``JobRunner/pullBack()``.
     public var maxWait: @Sendable (Job) -> Duration = { _ in .seconds(86_400) }
-    /// Does a job.
+    /// The function that does the jobs of this kind.
     public var perform: Perform
 
     public init(
@@ -52,7 +52,7 @@ public final class LeasedJob: Sendable {
     }
 
     /// Notes that the server asked by the job has answered, even with a refusal. An answer may end a pause of the app
-    /// and environment.
+    /// and environment; see ``JobPauses``.
     public func noteAnswer() { state.withLock { $0.isAnswered = true } }
 
     var isAnswered: Bool { state.withLock { $0.isAnswered } }

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The pauses of a runner, at most one per app and environment.
+/// The pauses of a ``JobRunner``, at most one per app and environment. During a pause, no job of the app and
+/// environment begins, because earlier failures may concern all these jobs.
 ///
 /// At the end of a pause a single job is tried, the probe. If the probe is answered, the pause is over; if it fails, a
 /// new pause begins. A first failure that may be the job's own begins no pause: the next job is the probe. A probe that
@@ -31,7 +32,7 @@ struct JobPauses {
     /// Whether a job of an app and environment may begin.
     func admits(_ scope: LedgerScope, at now: Timestamp) -> Bool {
         guard let pause = pauses[scope] else { return true }
-        // An end that is further ahead than its maximum was noted before the clock was set back.
+        // An end that is further ahead than its maximum was noted before the clock was set back, and is ignored.
         if let end = pause.probeEnd, now < end, end <= now.advanced(by: Job.lease) { return false }
         return pause.end <= now || now.advanced(by: Self.longest) < pause.end
     }
@@ -48,8 +49,8 @@ struct JobPauses {
 
     /// Notes the end of a job that did not fail, or whose failure concerns no other job.
     ///
-    /// - Parameter isAnswered: Whether the job got an answer. Also false if the job asked no server, or if this server
-    ///   stops.
+    /// - Parameter isAnswered: Whether the job got an answer. Also false if the job asked no server, or was interrupted
+    ///   because this process stops.
     mutating func end(_ job: Job.ID, isAnswered: Bool) {
         guard let pause = pauses[job.scope] else { return }
         if isAnswered, isProbe(job) || pause.failures == 0 { return pauses[job.scope] = nil }

@@ -2,14 +2,14 @@
 
 import AppStoreModel
 
-/// The queue from which a ``JobRunner`` begins jobs between two searches.
+/// The queue from which a ``JobRunner`` begins jobs between two searches of the storage.
 struct JobQueue {
     /// The maximum number of concurrent jobs of an app and environment in a server. Eight suffice for Apple's 50
     /// requests a second if an answer takes a seventh of a second.
     private static let maxOfScope = 8
 
-    /// The maximum number of jobs that a search finds in a ``RecordLane``. If more are due, a new search follows when
-    /// the found jobs have begun.
+    /// The maximum number of jobs that a search finds in a ``RecordLane``: here, the jobs of a kind in an app and
+    /// environment. If more are due, a new search follows when the found jobs have begun.
     static let maxFound = 32
 
     /// The kinds, the greatest weight first.
@@ -22,7 +22,7 @@ struct JobQueue {
     private var unfinished: Set<RecordLane> = []
     private var running: [RecordLane: Int] = [:]
     private var runningOfScope: [LedgerScope: Int] = [:]
-    /// The pauses.
+    /// The pauses of apps and environments after failures.
     var pauses = JobPauses()
     /// Whether to search, even if due jobs are known.
     var wantsSearch = true

@@ -21,7 +21,7 @@ public final class JobRunner: Sendable {
     /// - Parameters:
     ///   - kinds: The table, with a row for each kind. Of two rows for the same kind, the first counts.
     ///   - now: Returns the time.
-    ///   - onFailure: Called with each failed job that is postponed, given up or refused.
+    ///   - onFailure: Called with each job that is stored again with a failure and a due time in the future.
     public init(
         _ ledger: Ledger, _ kinds: [JobKind], now: @escaping @Sendable () -> Timestamp,
         onFailure: @escaping @Sendable (Job) -> Void = { _ in }
@@ -133,7 +133,7 @@ public final class JobRunner: Sendable {
         if !(error is LeaseLost) { throw error }
     }
 
-    /// The job for its next attempt.
+    /// The failed job with the due time of its next attempt. Also begins a pause if the failure requires one.
     private func postponed(_ lease: LeasedJob, _ failure: JobFailure) -> Job {
         let job = lease.job
         let now = now()

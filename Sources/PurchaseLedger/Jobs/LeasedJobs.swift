@@ -5,7 +5,8 @@ public import AppStoreModel
 // Leases, finishes and postpones jobs for workers.
 
 extension Ledger {
-    /// The time for which an unreadable job is left alone. A newer version may have stored it.
+    /// The time for which an unreadable job is left alone. A newer version of this software may have stored the job,
+    /// and can still run it.
     private static let unreadablePause = Duration.seconds(86_400)
 
     /// Stores a job, unless a job with the same id exists.
@@ -28,7 +29,7 @@ extension Ledger {
     /// Leases the due jobs among some jobs. Until the lease ends, no other worker gets these jobs. An unreadable job is
     /// postponed, so that it does not take the place of other jobs in a search.
     ///
-    /// - Parameter end: The end of the lease: later than the worker needs for all jobs.
+    /// - Parameter end: The end of the lease. Choose a time by which the worker will surely have finished all the jobs.
     /// - Returns: The leased jobs as stored: `dueAt` is the end of the lease, and `attempts` includes this lease.
     public func lease(_ ids: [Job.ID], until end: Timestamp, at now: Timestamp) async throws -> [Job] {
         guard !ids.isEmpty else { return [] }
@@ -43,7 +44,8 @@ extension Ledger {
 
     /// Stores a worker's progress with a job, and restarts the lease with its full length.
     ///
-    /// - Throws: ``LeaseLost`` if another worker has the job; ``LedgerStorageError``.
+    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`, for example because another worker has leased
+    ///   it; ``LedgerStorageError``.
     public func prolong(_ job: inout Job, payload: [UInt8], at now: Timestamp) async throws {
         var next = job
         next.dueAt = now.advanced(by: Job.lease)
@@ -55,9 +57,9 @@ extension Ledger {
 
     /// Removes a finished job.
     ///
-    /// - Parameter job: The job as it was leased.
-    /// - Returns: False if the lease has ended and another worker has the job, or the job was stored anew. The job then
-    ///   stays.
+    /// - Parameter job: The job as it was leased or last prolonged.
+    /// - Returns: False if the job is no longer stored as `job`, for example because its lease has ended and another
+    ///   worker has leased or finished it. A job that is still stored then stays.
     @discardableResult public func finish(_ job: Job, at now: Timestamp) async throws -> Bool {
         try await change(job, at: now) { $0.erase(job.id.key) }
     }
@@ -65,10 +67,10 @@ extension Ledger {
     /// Ends the lease of a job, and stores the job for a later attempt.
     ///
     /// - Parameters:
-    ///   - job: The job as it was leased.
+    ///   - job: The job as it was leased or last prolonged.
     ///   - next: The job to store. Its id must be the same.
-    /// - Returns: False if the lease has ended and another worker has the job, or the job was stored anew. The stored
-    ///   job then stays.
+    /// - Returns: False if the job is no longer stored as `job`, for example because its lease has ended and another
+    ///   worker has leased or finished it. A job that is still stored then stays.
     @discardableResult public func replace(_ job: Job, with next: Job, at now: Timestamp) async throws -> Bool {
         guard job.id == next.id else { return false }
         return try await change(job, at: now) { $0.put(next) }
@@ -86,7 +88,7 @@ extension Ledger {
     private static func job(_ id: Job.ID, in snapshot: LedgerSnapshot) throws -> Job? { try snapshot.value(id.key) }
 
     /// A page of all jobs, in any order. Other records are left out. A record of an unknown kind counts as a job if it
-    /// has the form of a job. An unreadable job counts as damage.
+    /// can be read as a job. An unreadable job of a known kind counts as damage.
     ///
     /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
     public func jobs(after cursor: ScanCursor? = nil, limit: Int = 500) async throws -> ScanPage<Job> {
@@ -97,7 +99,7 @@ extension Ledger {
             if Job.kinds.contains(kind) {
                 jobs.add(record)
             } else if RecordKind.forms[kind] == nil, let job = Job(readable: record) {
-                // Any error means that the record is no job.
+                // A record of an unknown kind that cannot be read as a job is no job, rather than damage.
                 jobs.items.append(job)
             }
         }
