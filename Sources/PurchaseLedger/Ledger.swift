@@ -10,8 +10,8 @@ public struct Ledger: Sendable {
     package let storage: any LedgerStorage
     /// The catalogues and policies by which the ledger decides.
     public var rules: LedgerRules
-    /// A cache of the root certificates that the storage has already noted as roots of its documents. All copies of
-    /// this value share the cache.
+    /// A cache of the root certificates already noted in the storage as roots of its documents. All copies of this
+    /// value share the cache.
     let knownRoots = KnownRoots()
 
     /// The journal to which each erasure is also written, one erasure at a time; `nil` if there is no journal.
@@ -251,11 +251,11 @@ extension Ledger {
     /// documents about its purchases are erased too. Purchases with another owner stay. Events stay, but no longer name
     /// the customer.
     ///
-    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. A document that arrives later, but was signed
-    ///   before the erasure, does not restore an erased purchase, unless a customer presents it. If `now` is not known
-    ///   to be correct, only documents up to the newest signing date in the ledger count as signed before the erasure.
-    ///   If `now` were used although the clock is ahead, even a document signed after the erasure would not restore the
-    ///   purchase.
+    /// - Parameter isTimeConfirmed: Whether `now` is known to be correct. A document signed before the erasure that
+    ///   arrives after it does not restore an erased purchase, unless a customer presents the document. If `now` is not
+    ///   known to be correct, only documents up to the newest signing date in the ledger count as signed before the
+    ///   erasure. If `now` were used although the clock is ahead, even a document signed after the erasure would not
+    ///   restore the purchase.
     /// - Returns: `nil` if the customer is unknown.
     public func delete(
         _ id: String, in scope: LedgerScope, at now: Timestamp, isTimeConfirmed: Bool = true

@@ -43,8 +43,7 @@ struct LedgerDraft {
         return .commit(changes, output)
     }
 
-    /// Whether the draft stores a record that is already due (``LedgerRecord/dueAt``), such as a job to be done at
-    /// once.
+    /// Whether the draft stores a record already due (``LedgerRecord/dueAt``), such as a job to be done at once.
     var leavesDue: Bool { state.records.values.contains { $0.isDue(at: now) && $0 != loaded.records[$0.key] } }
 
     /// Notes that the decision needs the value of a key, unless it was loaded.

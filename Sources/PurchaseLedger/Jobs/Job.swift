@@ -4,10 +4,9 @@ public import AppStoreModel
 
 /// A durable task for later, such as an answer that the App Store waits for.
 ///
-/// A job that follows from a change of the ledger is stored in the same commit as the change, so that neither is stored
-/// without the other. A job is done at least once: a worker leases the job, does it, and then finishes it. If the
-/// worker dies, the lease ends and another worker does the job again. No database transaction is open while a worker
-/// does a job.
+/// If a change of the ledger requires a job, both are stored in the same commit, and neither is stored alone. A job is
+/// done at least once: a worker leases the job, does it, and then finishes it. If the worker dies, the lease ends and
+/// another worker does the job again. No database transaction is open while a worker does a job.
 public struct Job: Hashable, Sendable {
     /// The kind of a job. All jobs of a kind have payloads of the same form.
     public typealias Kind = RecordKind

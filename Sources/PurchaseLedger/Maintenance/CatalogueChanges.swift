@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Evaluates all chains of an app again after a change of its catalogue, because purchases may now end at other times.
+// Evaluates all purchases of an app (see ``Chain``) again after a change of its ``Catalogue``, because some purchases
+// may now end at a different time.
 
 public import AppStoreModel
 
@@ -51,8 +52,8 @@ extension Ledger {
 extension Catalogue {
     /// A digest of all catalogue entries that decide when purchases end.
     ///
-    /// Without refused purchases the digest equals the digest of earlier versions, so that an upgrade evaluates no
-    /// chain again.
+    /// Earlier versions knew no refused purchases. Without refused purchases the digest equals theirs, so that an
+    /// upgrade of the software evaluates no chain again.
     fileprivate var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Skips unreadable chains, so that they do not block the other chains.
+// Skips unreadable purchases (see ``Chain``), so that they do not block the others.
 
 import AppStoreModel
 

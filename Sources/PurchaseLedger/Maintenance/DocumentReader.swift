@@ -5,8 +5,8 @@ import AppStoreTrust
 
 /// Reads and verifies documents. A cache keeps the last results, so that most documents are read only once.
 struct DocumentReader {
-    /// The number of documents above which the cache is emptied. It is this large because a receipt is evidence for
-    /// many chains in a row.
+    /// The number of documents above which the cache is emptied. It is this large because a receipt can be evidence for
+    /// many chains, which are read one after the other. The receipt is then still in the cache.
     private static let limit = 1000
 
     private let storage: any LedgerStorage
@@ -66,7 +66,7 @@ struct DocumentReader {
         return evidence.merging(bound) { first, _ in first }
     }
 
-    /// The stored form of a document that was read; `nil` if the document cannot be read or verified.
+    /// The stored form of a document that was read; `nil` if the document was not read, or cannot be verified.
     func stored(_ name: Provenance) -> StoredDocument? { (known[name] ?? nil)?.stored }
 
     /// Whether a document was requested but cannot be read or verified.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies every stored document again, compares every chain with its documents, and reads all other records.
+// Verifies every stored document again, compares every purchase (see ``Chain``) with its documents, and reads all other
+// records.
 
 import AppStoreModel
 public import AppStoreTrust
@@ -8,11 +9,11 @@ public import AppStoreTrust
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
     /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. The check changes no record, but reading
-    /// events assigns numbers to pending events, as always.
+    /// events assigns numbers to events without a number, as each reading does.
     ///
     /// - Parameters:
     ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. It should not
-    ///     check for revocation, because responders forget certificates after their expiry.
+    ///     check for revocation, because the servers asked about revocation forget certificates after their expiry.
     ///   - onDocuments: Called with the number of documents verified so far.
     /// - Returns: The number of documents, and all faults.
     /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops the check.
@@ -77,7 +78,8 @@ extension Ledger {
         }
     }
 
-    /// The faults of unreadable records, and a fault if the notes of roots refuse the given roots.
+    /// The faults of unreadable records, and a fault if the given root certificates are refused because of the roots
+    /// noted in the ledger (``RootsNote``).
     private func recordFaults(_ roots: TrustRoots) async throws -> [Fault] {
         var cursor: ScanCursor?
         var faults: [Fault] = []

@@ -67,7 +67,8 @@ public struct LedgerCopy: Sendable {
     ///   - now: The time at which the copy begins.
     ///   - onProgress: Called after each group of copied or compared documents.
     /// - Throws: ``LedgerCopyError``, or `LedgerStorageError`: `otherRoots` if either ledger has documents of untrusted
-    ///   roots, `unfinishedCopy` if the source is itself an unfinished copy. Records copied before the error stay.
+    ///   root certificates, `unfinishedCopy` if the source is itself an unfinished copy. Records copied before the
+    ///   error stay.
     public func run(at now: Timestamp, onProgress: (Progress) -> Void = { _ in }) async throws -> Report {
         try await Self.requireCopyable(source, by: verifier)
         try await Ledger(storage: target).requireNotedRoots(verifier.roots)
@@ -212,7 +213,7 @@ private struct CopyWriter {
     private var reader: DocumentReader
     private let page: Int
     private let note: UnfinishedCopy
-    /// Whether the target has the note.
+    /// Whether the target has the note of the unfinished copy.
     private(set) var isNoted = false
     private(set) var counts = LedgerCounts()
     /// The running commit.
@@ -223,8 +224,8 @@ private struct CopyWriter {
     private var written = 0
     private var nextAdaptation = firstAdaptation
 
-    /// The number of records after which the target first adapts to its size. With fewer records, a database is fast
-    /// with any query plan. Later the target adapts whenever the number has doubled.
+    /// The number of records after which the target first adapts to its size (``LedgerStorage/adaptToSize()``). With
+    /// fewer records, a database is fast with any query plan. Later the target adapts whenever the number has doubled.
     private static let firstAdaptation = 2000
 
     init(_ target: any LedgerStorage, _ reader: DocumentReader, page: Int, _ note: UnfinishedCopy) {
@@ -327,8 +328,8 @@ private struct CopyWriter {
         try await finish()
         try await begin()
         let arriving = changes.documents.map(\.evidence)
-        // The query asks which documents and tokens are stored, so that the tokens of a notification are not stored
-        // again.
+        // The query asks which documents are stored, including the signed parts (tokens) of notifications, because
+        // stored parts need not be stored again.
         let names = arriving.flatMap { [$0] + $0.parts }.map { LedgerKey.document($0.provenance) }
         let keys = changes.chains.map { LedgerKey.chain($0.key) } + changes.records.map { LedgerKey.record($0.key) }
         let query = LedgerQuery(names + keys, arriving: arriving)
@@ -372,8 +373,8 @@ extension [LedgerWalk.Chain] {
 }
 
 extension [NewDocument] {
-    /// The documents, with the tokens of a notification directly before the notification, so that a storage does not
-    /// store these tokens twice.
+    /// The documents, with the tokens (the signed parts) of a notification directly before the notification, so that a
+    /// storage does not store these tokens twice.
     fileprivate var inOrder: [NewDocument] {
         let known = Dictionary(map { ($0.evidence.provenance, $0) }) { first, _ in first }
         var ordered: [NewDocument] = []
@@ -389,7 +390,8 @@ extension [NewDocument] {
 }
 
 extension NewDocument {
-    /// Notifications come first, together with their tokens; otherwise the order of arrival counts.
+    /// Notifications come first, together with their tokens. The documents in each of the two groups are in the order
+    /// of arrival.
     fileprivate var sortKey: (Int, Timestamp, Provenance) {
         (evidence.parts.isEmpty ? 1 : 0, receivedAt, evidence.provenance)
     }

@@ -9,9 +9,10 @@ extension Ledger {
     /// The number of chains read at once.
     private static let chainPage = 100
 
-    /// Derives the facts of every chain from its documents again, and compares them with the stored facts. Corrects
-    /// differing facts, and publishes the resulting changes. Repairs the data that the storage keeps besides the
-    /// records. If all is correct, no write happens.
+    /// Derives the facts of every purchase (see ``Chain``) from its documents again, and compares them with the stored
+    /// facts. If all documents and chains can be read, corrects differing facts, publishes the resulting changes, and
+    /// repairs the data that the storage keeps besides the records (``LedgerStorage/mend()``). If all is correct, no
+    /// write happens.
     ///
     /// If documents about a chain arrive meanwhile, the chain is derived again. If old documents were removed from the
     /// storage, facts without a document stay unchanged.

@@ -6,7 +6,7 @@ import AppStoreModel
 public struct LedgerCounts: Hashable, Sendable {
     /// Customers, each with all of its ids.
     public var customers = 0
-    /// Chains, including erased and migrated chains.
+    /// Purchases with their renewals (chains), including erased and migrated ones.
     public var purchases = 0
     /// Signed documents.
     public var documents = 0
@@ -39,7 +39,8 @@ struct LedgerWalk {
     let other: any LedgerStorage
     /// The number of records to read at once.
     var page: Int
-    /// Whether the other ledger must also have the epochs and numbers of this ledger; see ``HighWaterMarks``.
+    /// Whether the other ledger must also have this ledger's epochs of events (``EventEpochs``) and the numbers in
+    /// ``HighWaterMarks``.
     var includesMarks = true
     /// Whether to visit the documents themselves. The names of the documents of each chain are compared in any case.
     var includesDocuments = true
@@ -151,7 +152,7 @@ struct LedgerWalk {
         var count = 0
         for app in apps { count += try await visitEvents(of: app, lacks) }
         guard includesMarks else { return count }
-        // The marks come after the events, because a reading of events may have numbered further events.
+        // The numbers come after the events, because reading events may have numbered further events.
         let marks = try await ledger.marks()
         let others = try await other.marks()
         if try !Self.covers(others, marks) { try await lacks(.marks(marks)) }
@@ -251,8 +252,8 @@ extension LedgerWalk {
         return isThere && lacking.isEmpty ? nil : Chain(record: record, evidence: evidence, lacking: lacking)
     }
 
-    /// Whether `found` covers `marks`: a ledger with the marks `found` assigns only numbers that a ledger with `marks`
-    /// has not assigned yet, and both have erased the same events.
+    /// Whether `found` covers `marks`: a ledger with the numbers `found` will assign only numbers that a ledger with
+    /// the numbers `marks` has not assigned yet, and both have erased the same events.
     @inline(never)
     private static func covers(_ found: HighWaterMarks, _ marks: HighWaterMarks) throws -> Bool {
         for (app, erased) in marks.erasedEvents where found.erasedEvents[app] ?? 0 > erased {

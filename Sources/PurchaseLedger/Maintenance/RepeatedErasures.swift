@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes erasures into a journal before their commit, and repeats them in a ledger that lacks them.
+// Writes erasures of customers into a journal (``ErasureJournal``) before their commit, and repeats them in a ledger
+// that lacks them.
 
 import AppStoreModel
 

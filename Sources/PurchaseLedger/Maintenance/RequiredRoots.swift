@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks the roots of a ledger when a server starts. A ledger with documents of untrusted roots is refused. A ledger
-// from a version that did not note roots gets its notes here.
+// Checks the root certificates of a ledger's documents when a server starts. A ledger with documents of untrusted roots
+// is refused. A ledger from a version that did not note roots gets its notes (``RootsNote``) here.
 
 package import AppStoreModel
 package import AppStoreTrust

@@ -20,7 +20,7 @@ package struct SoldProduct: Hashable, Sendable {
 
     fileprivate mutating func add(_ statement: TransactionStatement) {
         transactions += 1
-        // If dates are equal, the greater id counts, so that the order of the chains does not matter.
+        // If dates are equal, the greater id counts, so that the order in which purchases are read does not matter.
         let last = lastPurchaseDate ?? .distantPast
         let date = statement.purchaseDate ?? .distantPast
         guard (date, statement.transactionId) >= (last, transactionId) else { return }
@@ -33,7 +33,7 @@ package struct SoldProduct: Hashable, Sendable {
 package struct SoldProducts: Sendable {
     /// The sales by app and environment, and by product id.
     package private(set) var products: [LedgerScope: [String: SoldProduct]] = [:]
-    /// Sentences about unreadable chains.
+    /// Sentences about unreadable purchases.
     package fileprivate(set) var damage: [String] = []
 
     fileprivate mutating func add(_ chain: Chain) {
@@ -49,7 +49,7 @@ package struct SoldProducts: Sendable {
 }
 
 extension Ledger {
-    /// The number of chains read at once, as in ``check(by:onDocuments:)``.
+    /// The number of chains (purchases with their renewals) read at once, as in ``check(by:onDocuments:)``.
     private static let soldPage = 500
 
     /// Reads all purchases, page by page. Memory grows only with the number of products.

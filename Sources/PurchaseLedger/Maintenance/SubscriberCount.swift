@@ -9,7 +9,7 @@ extension Ledger {
     /// the renewal dates of all active subscribers, it extends these subscriptions, and any that this ledger does not
     /// know.
     ///
-    /// The method reads all chains, page by page.
+    /// The method reads all chains (see ``Chain``) of the ledger, page by page.
     ///
     /// - Throws: ``LedgerStorageError``, also if a chain is damaged.
     public func activeSubscriptions(

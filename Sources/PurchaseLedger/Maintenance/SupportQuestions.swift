@@ -8,7 +8,7 @@ extension Ledger {
     /// The apps with an API key, by bundle id. This method only reads, so it also works with a read-only database.
     package func apps() async throws -> [String] { Set(try await apiKeys().items.map(\.bundleId)).sorted() }
 
-    /// The owners of a chain.
+    /// The customers that own a purchase (see ``Chain``).
     package func owners(of key: ChainKey) async throws -> [CustomerRecord] {
         let snapshot = try await storage.load(LedgerQuery([.chain(key)], owners: true))
         return (snapshot.chains[key]?.owners ?? []).compactMap { snapshot.customers[$0.customer] }

@@ -2,8 +2,8 @@
 
 public import AppStoreModel
 
-/// The published facts about a chain. Each new report is compared with the last published report, so that each change
-/// is published once, even after downtime.
+/// The published facts about a purchase with its renewals (see ``Chain``). Each new report is compared with the last
+/// published report, so that each change is published once, even after downtime.
 public struct ChainReport: Hashable, Sendable {
     /// The last published state.
     public var state: ChainState

@@ -2,20 +2,22 @@
 
 public import AppStoreModel
 
-/// The state of a chain in events. Answers contain the same state.
+/// The state of a purchase (see ``Chain``) in events. Answers about customers contain the same state.
 public struct ChainState: Hashable, Sendable, Decodable {
     /// The status of a subscription. Any other purchase is `active`, `expired` or `revoked`: `revoked` if it was
     /// refunded completely, is no longer shared, or is refused by the operator. A newer version may have published a
     /// status unknown to this version.
     public var status: Open<SubscriptionState.Status>
-    /// The product of a subscription's governing period, or of the last purchase in other chains.
+    /// The product of a subscription's ``SubscriptionState/governing`` period, or of the last purchase in any other
+    /// chain.
     public var productId: String?
     /// The end of access; `nil` if there is no access, or if access does not end. For a subscription, the value is
     /// ``SubscriptionState/accessUntil``.
     public var until: Timestamp?
     /// Whether a subscription will renew; `nil` if unknown.
     public var willRenew: Bool?
-    /// Whether a further commitment follows the present commitment; `nil` if unknown, and without a commitment.
+    /// Whether a further commitment to several monthly payments follows the present commitment; `nil` if unknown, and
+    /// without a commitment.
     public var commitmentWillRenew: Bool?
 
     public init(

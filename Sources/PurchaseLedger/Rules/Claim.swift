@@ -7,7 +7,7 @@ package import AppStoreModel
 package struct Claim {
     package var policy: ClaimPolicy
     package var claimant: Customer
-    /// The present owners, in the order of their links.
+    /// The present owners, in the order in which they became owners.
     package var owners: [Party]
     /// The customer named in the purchase's newest account token; `nil` if there is none.
     package var account: Party?

@@ -10,7 +10,7 @@ public struct Entitlement: Hashable, Sendable {
         case subscription
         /// A subscription in its grace period, after a failed charge.
         case billingGrace
-        /// A subscription whose renewal has not arrived, within the configured leeway.
+        /// An ended subscription without news of its renewal, within ``Catalogue/staleLeeway`` after its end.
         case stale
         /// A non-consumable, or a non-renewing subscription.
         case purchase
@@ -24,7 +24,7 @@ public struct Entitlement: Hashable, Sendable {
     public var productId: String
     /// The granting transaction.
     public var transactionId: String
-    /// The original transaction id of the granting chain.
+    /// The original transaction id of the granting purchase.
     public var originalTransactionId: String
     /// The end of the entitlement; `nil` for no end.
     public var until: Timestamp?
@@ -44,7 +44,7 @@ public struct ConsumablePurchase: Hashable, Sendable {
     public var purchaseDate: Timestamp?
     /// The number of bought units. Never negative.
     public var quantity: Int
-    /// The number of refunded units, rounded down; all units if the purchase is refused.
+    /// The number of refunded units, rounded down; all units if the operator refuses the purchase.
     public var revokedQuantity: Int
 }
 
@@ -68,8 +68,8 @@ extension ConsumablePurchase {
 
 extension TransactionStatement {
     /// The number of revoked units among ``quantity``: seats of a multi-seat subscription, or refunded consumables,
-    /// rounded down. `nil` for a consumable without a refund, and for all other purchases: the refunded part of a
-    /// subscription is a period of time, not a number of units.
+    /// rounded down. `nil` for a consumable without a refund, and for any purchase that is neither a consumable nor a
+    /// multi-seat subscription. The refunded part of any other subscription is a period of time, not a number of units.
     package var revokedQuantity: Int? {
         // Never more than `quantity`, whatever the document says.
         if let revokedSeats { return min(max(0, revokedSeats), quantity) }
@@ -80,7 +80,8 @@ extension TransactionStatement {
         return taken.overflow ? quantity : taken.partialValue / 100_000
     }
 
-    /// The same as ``revokedQuantity``, except for a refused purchase: all its units count as revoked.
+    /// The same as ``revokedQuantity``, except for a purchase that the operator refuses: all its units count as
+    /// revoked.
     package func revokedQuantity(isRefused: Bool) -> Int? {
         guard isRefused else { return revokedQuantity }
         return type == .consumable || revokedSeats != nil ? quantity : nil

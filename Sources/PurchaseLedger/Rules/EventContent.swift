@@ -2,11 +2,12 @@
 
 public import AppStoreModel
 
-/// The members of an event's body. The body has all members of an event except the members by which the event is found;
-/// see ``LedgerEvent/body``.
+/// The members in the body of a ``LedgerEvent``. The body has all members of an event except the members by which the
+/// event is found; see ``LedgerEvent/body``.
 ///
-/// A new member needs a property here and a line in ``body``. If the member follows from the reports of the chain, it
-/// also needs a line in `init(_:from:to:at:)`. Bodies that were stored earlier lack the member, so it must be optional.
+/// A new member needs a property here and a line in ``body``. If the member follows from the old and the new
+/// ``ChainReport``, it also needs a line in `init(_:from:to:at:)`. Bodies that were stored earlier lack the member, so
+/// it must be optional.
 public struct EventContent: Hashable, Sendable, Decodable {
     /// The time at which the change took effect. A change caused by the mere passage of time takes effect at the
     /// instant at which it is due, and a change caused by a document at the document's signing date. Any other change
@@ -18,7 +19,7 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var productId: String?
     /// Further information, such as the type of a notification.
     public var detail: String?
-    /// The last published state; `nil` if there was none, or if the customer did not own the chain.
+    /// The last published state; `nil` if there was none, or if the customer did not own the purchase (see ``Chain``).
     public var before: ChainState?
     /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated, or the event is not
     /// about a chain.
@@ -61,8 +62,8 @@ extension EventContent {
         self = try JSONValue(parsing: body).decode(Self.self)
     }
 
-    /// The body: a JSON object in one line. Most bodies are written during an intake, so the members are written
-    /// without an encoder, which would be slower.
+    /// The body: a JSON object in one line. Most bodies are written while documents are recorded, which must be fast.
+    /// The members are therefore written without an encoder, which would be slower.
     public var body: [UInt8] {
         var writer = JSONWriter(reservingCapacity: Self.usualSize)
         writer.object { writer in
@@ -118,7 +119,7 @@ extension LedgerEvent {
 
     /// The members of the event's body; `nil` if the body cannot be read. Each call reads the body again.
     public var content: EventContent? {
-        // Readers of a feed skip damaged bodies. `Ledger.check` reports why a body cannot be read.
+        // Readers of events skip damaged bodies. `Ledger.check` reports why a body cannot be read.
         try? EventContent(reading: body)
     }
 }

@@ -30,7 +30,7 @@ extension Chain {
 }
 
 extension PurchaseHistory {
-    /// All grants of the chain at `now`; empty if the chain is refused.
+    /// All grants of the chain at `now`; empty if the operator refuses the chain.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
     func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
@@ -51,8 +51,9 @@ extension PurchaseHistory {
         return grants
     }
 
-    /// The grants of the running periods at `now`, and of the grace period or `staleLeeway` after the governing period.
-    /// A future period only extends these grants, unless it is itself the governing period and has a grant of its own.
+    /// The grants of the running periods at `now`, and of the grace period or ``Catalogue/staleLeeway`` after the
+    /// governing period (``SubscriptionState/governing``). A future period only extends these grants, unless it is
+    /// itself the governing period and has a grant of its own.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []

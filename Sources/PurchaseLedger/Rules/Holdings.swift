@@ -49,7 +49,8 @@ extension Holdings {
     }
 }
 
-/// The grants that count: the best grant of each subscription group, and all grants outside groups.
+/// Of the grants (``Grant``) of a customer's purchases, those that count: the best grant of each subscription group,
+/// and all grants outside groups.
 private struct BestGrantPerGroup {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]

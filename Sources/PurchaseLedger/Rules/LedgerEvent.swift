@@ -7,8 +7,8 @@ public import AppStoreModel
 /// An event has members by which it is found or numbered, and a ``body`` with all other members. `EventContent` reads
 /// the body. The answer of `GET /v1/events` is the event's own members, followed by the members of the body.
 ///
-/// A consumer can mirror the ledger by keeping the `after` of each chain's last event. Once all changes up to an
-/// instant are published, these states equal the states in answers at that instant.
+/// A consumer can mirror the ledger by keeping ``EventContent/after`` of the last event of each chain (``Chain``). Once
+/// all changes up to an instant are published, the kept states equal the states in answers at that instant.
 public struct LedgerEvent: Hashable, Sendable {
     /// The kinds of changes.
     public enum Kind: String, CaseIterable, Sendable {
@@ -22,13 +22,13 @@ public struct LedgerEvent: Hashable, Sendable {
         case subscriptionRecovered = "subscription.recovered"
         /// A change without an event kind of its own: see `before` and `after`.
         case subscriptionUpdated = "subscription.updated"
-        /// The product of the governing period changed.
+        /// The product of the governing period (``SubscriptionState/governing``) changed.
         case subscriptionProductChanged = "subscription.productChanged"
         /// The subscription will no longer renew.
         case subscriptionRenewalDisabled = "subscription.renewalDisabled"
         /// The subscription will renew again.
         case subscriptionRenewalEnabled = "subscription.renewalEnabled"
-        /// No further commitment will follow the present commitment.
+        /// No further commitment will follow the present commitment to several monthly payments.
         case subscriptionCommitmentRenewalDisabled = "subscription.commitmentRenewalDisabled"
         /// A further commitment will follow the present commitment again.
         case subscriptionCommitmentRenewalEnabled = "subscription.commitmentRenewalEnabled"

@@ -6,7 +6,8 @@ import AppStoreModel
 ///
 /// An upgrade ends a period at once, and the App Store does not sign the upgraded period again in its notifications. A
 /// purchase may have two transaction ids. Therefore transactions are first merged into periods, periods are ordered by
-/// purchase, and superseded periods are left out.
+/// purchase, and superseded periods are left out: periods during which the customer bought a different product of the
+/// same subscription group.
 ///
 /// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
 /// runs this code.
@@ -22,7 +23,8 @@ struct PurchaseHistory {
     let nonConsumable: TransactionStatement?
     /// The start of each transaction, in order, including residue. At each start a further period may be superseded.
     let starts: [Timestamp]
-    /// Whether any period was upgraded or superseded, including periods of which only residue is left.
+    /// Whether any period was upgraded or superseded, including periods of which only residue (``Chain/residue``) is
+    /// left.
     let hasSuperseded: Bool
     /// Whether the operator refuses the chain. A refused chain grants nothing; see ``Catalogue/refuses(_:)``.
     let isRefused: Bool
@@ -144,7 +146,8 @@ private struct Timeline {
         if !cancelled.isEmpty { markUpgrades(of: cancelled) }
     }
 
-    /// Merges transactions with the same web order line item into one period.
+    /// Merges transactions with the same ``TransactionStatement/lineItem`` into one period, because they belong to the
+    /// same purchase event.
     private mutating func findPeriods(in purchases: [TransactionStatement]) {
         entries.reserveCapacity(purchases.count)
         var indexes: [String: Int] = [:]

@@ -39,8 +39,8 @@ public struct SubscriptionState: Hashable, Sendable {
     /// The status at the given instant.
     public var status: Status
     /// The period that decides the status. Of the running periods that were not revoked, the last bought period
-    /// governs. If there is none, the last bought period that has begun governs. Superseded periods count only if every
-    /// period was superseded.
+    /// governs. If there is none, the last bought period that has begun governs. Periods that were upgraded, or
+    /// superseded by the purchase of a different product, count only if this is true of every period.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.
@@ -58,8 +58,8 @@ public struct SubscriptionState: Hashable, Sendable {
     public var expirationIntent: Open<ExpirationIntent>?
     /// The customer's answer to a price increase; `nil` if there is no increase.
     public var priceIncreaseStatus: Open<PriceIncreaseStatus>?
-    /// Whether a further commitment follows the present commitment. Within the present commitment, each month renews in
-    /// any case. `nil` if unknown, and without a commitment.
+    /// Whether a further commitment follows the present commitment to several monthly payments. Within the present
+    /// commitment, each month renews in any case. `nil` if unknown, and without a commitment.
     public var commitmentWillRenew: Bool?
     /// The product of the next commitment; `nil` if unknown, and without a commitment.
     public var nextCommitmentProductId: String?
@@ -88,8 +88,8 @@ extension Chain {
     ///
     /// The first applicable rule about the governing period decides: the period was revoked, still runs, is in its
     /// grace period, is in billing retry, or its end was announced. Otherwise the status is `stale`. If every period
-    /// was superseded, the status is `upgraded`. If the catalogue refuses the chain, the status is `revoked` in any
-    /// case.
+    /// was superseded, the status is `upgraded`. If the operator refuses the chain (``Catalogue/refuses(_:)``), the
+    /// status is `revoked` in any case.
     public func subscription(_ catalogue: Catalogue, at now: Timestamp) -> SubscriptionState? {
         history(catalogue, at: now).subscription(renewal, at: now)
     }

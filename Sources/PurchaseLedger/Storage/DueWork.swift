@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The search for all due records and chains. A server makes this search once a second, in a single request.
+// The search for all due records (``LedgerRecord/dueAt``) and due chains (``ChainReport/nextChange``). A server makes
+// this search once a second, in a single request.
 
 /// All records of the same kind and owner. A server processes the due records of a lane, or leaves the whole lane
 /// alone.

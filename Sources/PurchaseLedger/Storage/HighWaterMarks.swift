@@ -9,7 +9,7 @@ public struct HighWaterMarks: Hashable, Sendable {
     public var lastEvent: Int64 = 0
     /// The number of the last erased event, by the bundle id of every app in the ledger; 0 if no event was erased.
     public var erasedEvents: [String: Int64] = [:]
-    /// The epochs of each app's events, by bundle id. Apps without events may be missing.
+    /// The epochs of each app's events (``EventEpochs``), by bundle id. Apps without events may be missing.
     public var epochs: [String: EventEpochs] = [:]
 
     public init() {}

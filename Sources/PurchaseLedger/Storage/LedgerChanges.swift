@@ -5,7 +5,7 @@ public import AppStoreModel
 /// The changes that a decision makes. Each changed record is given as a whole. A storage may apply the members in any
 /// order, but keeps the order within each list.
 public struct LedgerChanges: Sendable {
-    /// Documents to store. The tokens in a notification come before the notification.
+    /// Documents to store. The signed parts (tokens) of a notification come before the notification.
     public var documents: [NewDocument] = []
     /// Chain records to insert, or to replace the stored records.
     public var chains: [ChainRecord] = []
@@ -17,8 +17,8 @@ public struct LedgerChanges: Sendable {
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []
-    /// Stored documents that are replaced by ``documents``. The storage erases those that have a wording and are not
-    /// pinned. No document is in both lists.
+    /// Stored documents that are replaced by ``documents``. The storage erases those that have a ``Wording`` and are
+    /// not pinned (``WordedDocument/isPinned``). No document is in both lists.
     public var displacedDocuments: Set<Provenance> = []
     /// Events to append, in order. The storage numbers events without a cursor. An event with a cursor comes from a
     /// different ledger and keeps its cursor, and is not added if an event with this cursor exists.
@@ -27,14 +27,14 @@ public struct LedgerChanges: Sendable {
     public var records: [LedgerRecord] = []
     /// Records to erase. No record is also in ``records``.
     public var erasedRecords: Set<RecordKey> = []
-    /// The marks of a different ledger, in a copy of that ledger. The storage raises its own marks to at least these,
-    /// and takes over the epochs of the apps. No other process may use the storage meanwhile.
+    /// If this ledger is a copy: the last numbers and the epochs of the source. The storage raises its own last numbers
+    /// to at least these, and takes over the epochs. No other process may use the storage meanwhile.
     public var marks = HighWaterMarks()
 
     public init() {}
 
-    /// The write set; empty without changes. A document adds the keys of the chains for which it is evidence. An event
-    /// adds the key of its chain, unless the event comes from a different ledger.
+    /// The keys written by these changes; empty without changes. A document adds the keys of the chains for which it is
+    /// evidence. An event adds the key of its chain, unless the event comes from a different ledger.
     public var keys: Set<LedgerKey> {
         var keys: Set<LedgerKey> = []
         for document in documents {

@@ -2,13 +2,13 @@
 
 public import AppStoreModel
 
-/// A key in the read set or the write set of a decision.
+/// The key of something read or written by a decision.
 ///
-/// Two commits conflict if either of them writes a key that the other has read. Transactions, wordings and holdings
-/// have no writes of their own: they are written under the keys of their chains. A decision that reads a transaction, a
-/// wording or a customer's holdings therefore also reads each chain in the result. A storage that detects conflicts by
-/// versions compares the versions of all loaded chains, customers and records. It also checks that missing records are
-/// still missing.
+/// Two commits conflict if either of them writes a key that the other has read. Transactions, wordings (``Wording``)
+/// and holdings have no writes of their own: they are written under the keys of their chains (``Chain``). A decision
+/// that reads a transaction, a wording or a customer's holdings therefore also reads each chain in the result. A
+/// storage that detects conflicts by versions compares the versions of all loaded chains, customers and records. It
+/// also checks that missing records are still missing.
 public enum LedgerKey: Hashable, Sendable {
     /// The record of a chain.
     case chain(ChainKey)
@@ -25,7 +25,7 @@ public enum LedgerKey: Hashable, Sendable {
     case document(Provenance)
     /// A document with its content.
     case content(Provenance)
-    /// The names of the documents with a given wording about a purchase.
+    /// The names of the documents with a given wording (``Wording``) about a purchase.
     case wording(WordingKey)
     /// The names of all documents of a chain.
     case evidence(ChainKey)
@@ -38,8 +38,9 @@ public enum LedgerKey: Hashable, Sendable {
 }
 
 extension LedgerKey {
-    /// The app and environment of the rows for this key; `nil` if the rows are not found by both. Customers and events
-    /// belong to an app, the names of documents contain no app, and some keys belong to the ledger as a whole.
+    /// The app and environment of the rows for this key; `nil` if the rows are not found by app and environment
+    /// together. Customers and events belong to an app, the names of documents contain no app, and some keys belong to
+    /// the ledger as a whole.
     package var scope: LedgerScope? {
         switch self {
         case .chain(let key), .evidence(let key): key.scope

@@ -52,11 +52,11 @@ public struct LedgerSnapshot: Sendable {
     public var newNumbers: [CustomerID: Int64] = [:]
     /// The names of the query's documents that are stored and readable.
     public var names: Set<Provenance> = []
-    /// The documents stored with each wording of the query, in any order. Wordings without documents are missing.
+    /// The documents stored with each ``Wording`` of the query, in any order. Wordings without documents are missing.
     public var wordings: [WordingKey: [WordedDocument]] = [:]
     /// The stored documents of the query, with their content.
     public var documents: [Provenance: StoredDocument] = [:]
-    /// The documents of each chain for whose evidence the query asks.
+    /// The documents of each chain whose ``LedgerKey/evidence(_:)`` the query asks for.
     public var evidence: [ChainKey: [DocumentReference]] = [:]
     /// The existing records of the query, by key.
     public var records: [RecordKey: LedgerRecord] = [:]

@@ -85,16 +85,17 @@ public protocol LedgerStorage: Sendable {
     /// - Parameter lanes: The lanes, without duplicates.
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork
 
-    /// The approximate number of statements in the chains that ``load(_:)`` would return, and in the successors of
-    /// migrated chains. With this number, a server estimates the cost of a load and its answer in advance. The count
-    /// should therefore take only a small part of the time of the load.
+    /// The approximate number of statements (``TransactionStatement``) in the chains (``Chain``) that ``load(_:)``
+    /// would return, and in the successors of migrated chains. With this number, a server estimates the cost of a load
+    /// and its answer in advance. The count should therefore take only a small part of the time of the load.
     ///
-    /// - Returns: The number, residue included. A storage that keeps chains whole may estimate the number from their
-    ///   size.
+    /// - Returns: The number, including the statements in ``Chain/residue``. A storage that keeps chains whole may
+    ///   estimate the number from their size.
     func statementCount(_ query: LedgerQuery) async throws -> Int
 
-    /// Whether every document is still stored, except for documents that were displaced, or erased with their purchase.
-    /// False if the operator has removed old documents to save space. Facts without a document are then no fault.
+    /// Whether every document is still stored, except for documents that were replaced by documents with the same
+    /// ``Wording``, or erased with their purchase. False if the operator has removed old documents to save space. Facts
+    /// without a document are then no fault.
     func keepsAllDocuments() async throws -> Bool
 
     /// The number of documents.

@@ -3,7 +3,7 @@
 import AppStoreModel
 
 /// The failure of a storage operation. No change was written, unless the code is ``Code/unavailable``: the outcome is
-/// then unknown. A retry may succeed later.
+/// then unknown. ``isPassing`` tells whether a retry may succeed.
 public struct LedgerStorageError: Error, CustomStringConvertible {
     /// The kinds of failures.
     @nonexhaustive
@@ -14,8 +14,8 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case readOnly
         /// The storage was damaged, or written by a newer version.
         case damaged
-        /// Some documents in the ledger come from untrusted roots, or from roots that must not be mixed with the roots
-        /// of new documents. A retry fails until the operator decides which documents count.
+        /// Some documents in the ledger come from untrusted root certificates, or from roots that must not be mixed
+        /// with the roots of new documents. A retry fails until the operator decides which documents count.
         case otherRoots
         /// The ledger is the target of an unfinished copy.
         case unfinishedCopy

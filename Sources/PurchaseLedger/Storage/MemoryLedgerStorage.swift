@@ -78,8 +78,8 @@ public final class MemoryLedgerStorage: LedgerStorage {
     ) async throws -> ScanPage<LedgerRecord> {
         let records = state.withLock { $0.records.values }.filter(selection.contains)
         if let now = selection.dueAt {
-            // Many records may be due at the same instant. Their keys then decide, because a dictionary has no fixed
-            // order.
+            // Many records may be due at the same instant. Their keys then decide the order, because a dictionary has
+            // no fixed order.
             let due = records.sorted { left, right in
                 guard left.dueAt == right.dueAt else { return left.dueAt ?? now < right.dueAt ?? now }
                 return left.key.sortKey.lexicographicallyPrecedes(right.key.sortKey)
@@ -119,7 +119,8 @@ private struct State {
     var customers: [Customer: CustomerRecord] = [:]
     var lastNumber: Int64 = 0
     var events: [String: EventList] = [:]
-    /// The number above which every app numbers its new events: the mark of a copied ledger, or 0.
+    /// The number above which every app numbers its new events: the last number of the source if this ledger is a copy,
+    /// otherwise 0.
     var firstEvent: Int64 = 0
     var records: [RecordKey: LedgerRecord] = [:]
 

@@ -8,8 +8,8 @@ extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(
         ChainKey("", in: LedgerScope(bundleId: "", environment: .production)))
 
-    /// All fields except the key, transactions, residue, owners and owner changes. Also without `nextChange` and `asOf`
-    /// of the report, because a storage keeps these two where it can index them.
+    /// All fields except the key, transactions, residue (``Chain/residue``), owners and owner changes. Also without
+    /// `nextChange` and `asOf` of the report, because a storage keeps these two where it can index them.
     @inlinable
     package mutating func fields(_ coder: inout some FieldCoder) throws {
         try coder.field("erasedAt", &erasedAt)

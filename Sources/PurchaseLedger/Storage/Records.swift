@@ -2,14 +2,14 @@
 
 public import AppStoreModel
 
-/// The stored record of a chain, with all data except its documents. The record is loaded, changed and committed as a
-/// single value.
+/// The stored record of a purchase with its renewals (``Chain``), with all data except its documents. The record is
+/// loaded, changed and committed as a single value.
 public struct ChainRecord: Hashable, Sendable {
     /// The facts of the chain.
     public var chain: Chain
     /// The last published report about the chain; `nil` if there is no such report.
     public var report: ChainReport?
-    /// The owners, in the order of their links.
+    /// The owners, in the order in which they became owners.
     public var owners: [Owner] = []
     /// The times at which claims changed the owner; see `OwnerChanges`.
     public var ownerChanges: [Timestamp] = []
@@ -65,8 +65,8 @@ public struct CustomerRecord: Hashable, Sendable {
     /// The app's ids for the customer, in the order of their addition, each normalized by
     /// `String.normalizedCustomerID`.
     public var ids: [String]
-    /// Whether the app itself has named the customer, in a claim or with an alias. Otherwise the customer exists only
-    /// because a signed document has an `appAccountToken` that names it.
+    /// Whether the app itself has named the customer: in a claim, with an alias, or with a consent. Otherwise the
+    /// customer exists only because a signed document has an `appAccountToken` that names it.
     public var isEstablished: Bool
     /// The time at which the customer consented to the sending of consumption information to Apple; `nil` if the app
     /// has recorded no consent, or has recorded that it was withdrawn.
@@ -88,7 +88,7 @@ public struct StoredDocument: Hashable, Sendable {
     public var id: DocumentDigest
     /// The kind of the document. A newer version may have stored a kind unknown to this version.
     public var kind: Open<Evidence.Kind>
-    /// The app and environment in the document.
+    /// The app and environment of the document. Renewal info does not name its app, and has it from a transaction.
     public var scope: LedgerScope
     /// The time of the signature; `nil` if the document has no such date.
     public var signedDate: Timestamp?
@@ -96,8 +96,8 @@ public struct StoredDocument: Hashable, Sendable {
     public var receivedAt: Timestamp
     /// The type, subtype and UUID of a notification; `nil` for other documents.
     public var notification: Evidence.Notification?
-    /// The wording of the document. A new document with the same wording may replace this document, unless this
-    /// document is pinned. `nil` if the document is kept in any case.
+    /// The wording of the document: its content without the signing date. A new document with the same wording may
+    /// replace this document, unless this document is pinned. `nil` if the document is kept in any case.
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false
