@@ -45,7 +45,7 @@ public struct Ledger: Sendable {
 }
 
 extension Ledger {
-    /// Loads the records of a query, lets `decide` change a draft of them, and commits the changes.
+    /// Loads the records of a query, lets `decide` change them in a ``LedgerDraft``, and commits the changes.
     ///
     /// - Parameter decide: Must have no side effects. The closure runs again if it needs more records, or if another
     ///   commit changed the loaded records.
@@ -94,7 +94,7 @@ extension Ledger {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         // Any user of the app can get any number of documents without purchases from the App Store, and could fill the
-        // ledger with them. They belong to no chain, so no answer would ever need them.
+        // ledger with them. They belong to no purchase, so no answer would ever need them.
         let evidence = evidence.filter { !$0.isWithoutPurchases }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
@@ -269,7 +269,8 @@ extension Ledger {
     }
 
     /// The limits of the search for the newest signing date: how many of the last documents it covers, and how many of
-    /// these it reads. More than one is read, because the last documents may be old documents from a backfill.
+    /// these it reads. More than one is read, because the last documents to arrive may have been signed long ago, for
+    /// example if past purchases are being recorded.
     private static let newestDocuments = (searched: 1000, read: 20)
 
     /// The latest instant up to `now` that is proven to be past: the newest date at which the App Store signed a

@@ -62,7 +62,7 @@ public struct DeletionReport: Hashable, Sendable {
     /// The number of erased documents about these purchases.
     public var erasedDocuments: Int
     /// The number of documents about these purchases that were not erased, because they are also about purchases that
-    /// stay. Zero if the ledger keeps evidence.
+    /// stay. Zero if the ledger keeps all documents (``LedgerRules/keepsEvidence``).
     public var keptDocuments: Int
 
     public init(purchases: Int, erasedDocuments: Int = 0, keptDocuments: Int = 0) {
@@ -73,7 +73,8 @@ public struct DeletionReport: Hashable, Sendable {
 }
 
 extension LedgerDraft {
-    /// Erases a customer. Unless the ledger keeps evidence, also erases the chains without other owners.
+    /// Erases a customer. Unless the ledger keeps all documents (``LedgerRules/keepsEvidence``), also erases the chains
+    /// without other owners.
     ///
     /// - Parameter instant: The time of the erasure (``ChainRecord/erasedAt``) that is noted in the record of each
     ///   erased chain.

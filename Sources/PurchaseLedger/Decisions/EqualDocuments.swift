@@ -18,11 +18,12 @@ extension LedgerDraft {
     /// oldest or the newest of its wording, and so displace others, but is never displaced.
     ///
     /// - Parameters:
-    ///   - keys: The chains for which the document is evidence. Without exactly one chain, the document is always kept.
+    ///   - keys: The chains (``Chain``) for which the document is evidence. Without exactly one chain, the document is
+    ///     always kept.
     ///   - wording: The document's wording; `nil` for a notification or a receipt, which is always kept.
     /// - Returns: The documents to replace; `nil` if there is nothing to store, because the new document is not kept or
-    ///   is already stored. A token about one chain that is stored only as a part of a notification does not count as
-    ///   already stored, because its wording must still be stored.
+    ///   is already stored. A token (JWS) about one chain does not count as already stored if it is stored only as a
+    ///   signed part of a notification, because its wording must still be stored.
     mutating func documentsDisplaced(
         by document: Evidence, about keys: [ChainKey], _ wording: Wording?
     ) -> [Provenance]? {

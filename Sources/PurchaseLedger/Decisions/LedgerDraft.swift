@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// A decision in progress: the loaded records with the changes decided so far.
+/// The work of a decision (``LedgerDecider``) in progress: the loaded records with the changes decided so far.
 ///
 /// A draft is a value without storage or clock. If a decision needs a record outside its snapshot, the draft notes the
 /// record's key and continues as if the record did not exist. ``decision(_:)`` then asks for the record, and the whole
@@ -110,12 +110,12 @@ extension LedgerDraft {
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
-    /// Replaces the record of a chain by a tombstone: a record that keeps only the time of the erasure, the residue
+    /// Replaces the record of a chain by a record that keeps only the time of the erasure, the residue
     /// (``Chain/residue``), the earlier names and the time of the last event.
     ///
-    /// - Parameter instant: The time of the tombstone. If the chain has a document with a later signing date, because
-    ///   the clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore
-    ///   the chain.
+    /// - Parameter instant: The time of the erasure. If the chain has a document with a later signing date, because the
+    ///   clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore the
+    ///   chain.
     mutating func erase(_ record: ChainRecord, asOf instant: Timestamp) {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure

@@ -53,7 +53,7 @@ public struct RecordResult: Hashable, Sendable {
     /// The number of newly stored documents.
     public var new = 0
     /// The number of all other documents. Such a document was already stored, has replaced stored documents with the
-    /// same wording, or was not stored. A document is not stored if its content is not new, or if its chains were
+    /// same wording, or was not stored. A document is not stored if its content is not new, or if its purchases were
     /// erased after its signing.
     public var known = 0
     /// The purchases refused to the claimant, because of the claim policy or too many claims.

@@ -132,7 +132,7 @@ final class KnownRoots: Sendable {
 // MARK: - Deciding
 
 extension LedgerDraft {
-    /// Notes roots, and refuses the whole decision if documents of different origin would be mixed.
+    /// Notes roots, and refuses all changes of the draft if documents of different origin would be mixed.
     mutating func note(_ unnoted: UnnotedRoots) {
         do {
             let notes = try unnoted.scopes.map { scope in

@@ -4,7 +4,7 @@ import AppStoreModel
 
 /// The facts about a purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
-    /// The chain's app, environment and name.
+    /// The app and environment of the purchase, and its name among the purchases there.
     public let key: ChainKey
     // Declared before `transactions`: `==` compares members in the order of their declaration, and nearly every
     // notification changes the renewal info, so the comparison of a changed chain usually ends here.
@@ -132,10 +132,10 @@ extension Chain {
         return statements
     }
 
-    /// The account named in the documents: the token of the latest purchase with a token, otherwise the token of the
-    /// renewal info; `nil` without any token. The latest purchase is found by purchase date rather than by signing
-    /// date, so that the account does not change if an earlier period is signed again, for example after its refund.
-    /// Receipts contain no account token.
+    /// The account named in the documents: the `appAccountToken` of the latest purchase with such a token, otherwise
+    /// the token of the renewal info; `nil` without any token. The latest purchase is found by purchase date rather
+    /// than by signing date, so that the account does not change if an earlier period is signed again, for example
+    /// after its refund. Receipts contain no account token.
     var account: CustomerID? {
         let facts = transactions.values
         var latest: (sortKey: (Timestamp, Provenance), token: String)?

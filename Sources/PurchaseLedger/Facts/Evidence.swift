@@ -51,7 +51,7 @@ public struct Evidence: Hashable, Sendable {
     /// transaction id.
     let predecessors: [String: String]
 
-    /// The chains that the document is about, without duplicates, ordered by name.
+    /// The purchases (see ``Chain``) that the document is about, without duplicates, ordered by name.
     public let chains: [ChainKey]
 
     /// The accounts named in the document by an `appAccountToken`, without duplicates, ordered by id.

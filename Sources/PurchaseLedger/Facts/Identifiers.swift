@@ -71,7 +71,7 @@ enum ChainName {
     /// The name of the chain to which a document's transaction belongs.
     ///
     /// Xcode's receipts lack the original transaction and its date, so each transaction of a receipt is a chain of its
-    /// own. The chain of a first purchase gets the same name from a receipt as from a token.
+    /// own. The chain of a first purchase gets the same name from a receipt as from a signed transaction.
     static func name(_ payload: JWSTransactionDecodedPayload, _ id: String, in environment: Environment) -> String {
         let original = payload.originalTransactionId ?? id
         guard !environment.hasAppStore else { return original }

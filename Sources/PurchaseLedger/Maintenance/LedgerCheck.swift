@@ -12,8 +12,9 @@ extension Ledger {
     /// events assigns numbers to events without a number, as each reading does.
     ///
     /// - Parameters:
-    ///   - verifier: A verifier with the same roots, apps and environments as when the documents arrived. It should not
-    ///     check for revocation, because the servers asked about revocation forget certificates after their expiry.
+    ///   - verifier: A verifier with the same root certificates, apps and environments as when the documents arrived.
+    ///     It should not check for revocation, because the servers asked about revocation forget certificates after
+    ///     their expiry.
     ///   - onDocuments: Called with the number of documents verified so far.
     /// - Returns: The number of documents, and all faults.
     /// - Throws: ``LedgerStorageError`` other than `damaged`. Damage never stops the check.

@@ -207,7 +207,7 @@ public struct LedgerCopyError: Error, CustomStringConvertible {
 
 /// Writes the missing records into the target.
 ///
-/// While chains are committed, the next documents are read and verified.
+/// While purchases (chains) are committed, the documents of the next purchases are read and verified.
 private struct CopyWriter {
     private let target: any LedgerStorage
     private var reader: DocumentReader

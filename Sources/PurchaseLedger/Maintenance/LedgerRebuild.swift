@@ -82,7 +82,7 @@ extension Ledger {
     }
 
     /// The stored facts of a chain, and the names of its documents, which were read. If an unreadable document was
-    /// displaced or erased meanwhile, the chain and its documents are read again.
+    /// replaced or erased meanwhile, the chain and its documents are read again.
     private func chainWithDocuments(
         _ key: ChainKey, reading reader: inout DocumentReader
     ) async throws -> (stored: Chain, documents: Set<Provenance>) {

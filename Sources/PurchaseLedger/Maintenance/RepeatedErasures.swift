@@ -44,9 +44,9 @@ extension Ledger {
         throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
     }
 
-    /// The account tokens of the purchases that only this customer owns, without tokens that another customer uses. In
-    /// an older backup, such an account may still be a customer of its own, which owned the purchase until this
-    /// customer claimed it.
+    /// The accounts named by the `appAccountToken` of the purchases that only this customer owns, without accounts
+    /// whose own customer exists in its own right or owns a purchase. In an older backup, such an account may still be
+    /// a customer of its own, which owned the purchase until this customer claimed it.
     private func accountsErased(with id: CustomerID) async throws -> Set<CustomerID> {
         guard !rules.keepsEvidence else { return [] }
         let own = try await storage.load(.everything(of: [id]))

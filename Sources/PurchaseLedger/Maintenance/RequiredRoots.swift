@@ -45,8 +45,8 @@ extension LedgerStorageError {
     fileprivate static func otherRoots(
         _ found: String, _ roots: Set<TrustAnchor>, _ trusted: Set<TrustAnchor>
     ) -> LedgerStorageError {
-        // A simulator has a root for tokens and a root for receipts. Perhaps the configuration lacks only one of the
-        // two.
+        // A simulator has a root certificate for tokens (JWS) and another for receipts. Perhaps the configuration lacks
+        // only one of the two.
         let isOneMissing = Set(roots.map(\.family)).isSubset(of: trusted.map(\.family))
         let cure =
             isOneMissing
@@ -71,7 +71,7 @@ extension Ledger {
     /// moment, and happens once.
     private static let searchLimit = 100_000
 
-    /// The environments of documents that count as evidence of purchases.
+    /// The environments with an App Store. In other environments documents are tests, and have no noted roots.
     private static let environments: [Environment] = [.production, .sandbox]
 
     /// Checks that a verifier has all roots that anchored documents in this ledger.

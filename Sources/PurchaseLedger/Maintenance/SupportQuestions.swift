@@ -14,8 +14,8 @@ extension Ledger {
         return (snapshot.chains[key]?.owners ?? []).compactMap { snapshot.customers[$0.customer] }
     }
 
-    /// The answer about an imaginary customer that owns only this chain. The chain need not have an owner. `nil` if the
-    /// chain has no facts.
+    /// The answer about a purchase, as if an imaginary customer owned only this chain. The chain need not have an
+    /// owner. `nil` if the chain has no facts.
     package func answer(about key: ChainKey, at now: Timestamp) async throws -> CustomerAnswer? {
         let record = try await storage.load(LedgerQuery([.chain(key)])).chains[key]
         guard let record, record.hasFacts else { return nil }

@@ -7,7 +7,7 @@ public import AppStoreModel
 public struct ChainReport: Hashable, Sendable {
     /// The last published state.
     public var state: ChainState
-    /// Whether the chain is an auto-renewable subscription.
+    /// Whether the purchase is an auto-renewable subscription.
     public var isSubscription: Bool
     /// The transaction of a subscription's last paid period, or of the last purchase for other products.
     public var transactionId: String?

@@ -9,7 +9,7 @@ package struct Claim {
     package var claimant: Customer
     /// The present owners, in the order in which they became owners.
     package var owners: [Party]
-    /// The customer named in the purchase's newest account token; `nil` if there is none.
+    /// The customer named in the purchase's newest `appAccountToken`; `nil` if there is none.
     package var account: Party?
     /// Whether the purchase entitles its owners to anything at present.
     package var isEntitling: Bool

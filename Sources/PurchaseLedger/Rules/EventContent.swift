@@ -21,8 +21,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var detail: String?
     /// The last published state; `nil` if there was none, or if the customer did not own the purchase (see ``Chain``).
     public var before: ChainState?
-    /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated, or the event is not
-    /// about a chain.
+    /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated to a new chain, or the
+    /// event is not about a chain.
     public var after: ChainState?
 
     public init(

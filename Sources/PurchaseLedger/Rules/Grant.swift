@@ -22,7 +22,7 @@ struct Grant {
 }
 
 extension Chain {
-    /// Whether the chain grants anything at `now`. A product outside the catalogue counts too.
+    /// Whether the purchase grants anything at `now`. A product outside the catalogue counts too.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         let history = history(catalogue, at: now)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty

@@ -11,7 +11,7 @@ package struct Notice: Hashable, Sendable {
         /// product id.
         case unknownProduct
         /// A purchase presented by more customers than usual, probably with a document passed among strangers. The
-        /// subject is the name of the chain.
+        /// subject is the name of the purchase (``ChainKey/name``).
         case contestedPurchase
 
         /// The kind of the records for notices of this kind.
@@ -53,8 +53,8 @@ extension Notice {
     }
 
     /// Notices of the document's recent purchases whose products are missing in the app's catalogue; empty if the app
-    /// has no catalogue. Older purchases, for example from a backfill, may be of products that are no longer sold, and
-    /// show no gap in the present catalogue.
+    /// has no catalogue. Older purchases, for example if the past of an app is being recorded, may be of products that
+    /// are no longer sold, and show no gap in the present catalogue.
     static func unknownProducts(in document: Evidence, _ rules: LedgerRules, at now: Timestamp) -> [Notice] {
         guard let catalogue = rules.catalogues[document.scope.bundleId] else { return [] }
         let unknown = document.statements.filter { statement in

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The purchases of a chain, evaluated together. The effect of a transaction depends on the chain's other transactions.
+/// The purchases of a chain (``Chain``), evaluated together. The effect of a transaction depends on the chain's other
+/// transactions.
 ///
 /// An upgrade ends a period at once, and the App Store does not sign the upgraded period again in its notifications. A
 /// purchase may have two transaction ids. Therefore transactions are first merged into periods, periods are ordered by
@@ -12,7 +13,8 @@ import AppStoreModel
 /// The code reads statements in place, by index. A copy would retain each of a statement's strings, and every answer
 /// runs this code.
 struct PurchaseHistory {
-    /// All transactions except those of which only residue is left, the earliest purchase first.
+    /// All transactions except those of which only residue (``Chain/residue``, the facts kept after an erasure) is
+    /// left, the earliest purchase first.
     let purchases: [TransactionStatement]
     /// The subscription periods that were neither upgraded nor superseded, the earliest purchase first.
     let periods: [TransactionStatement]

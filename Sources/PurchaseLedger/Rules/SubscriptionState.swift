@@ -49,8 +49,8 @@ public struct SubscriptionState: Hashable, Sendable {
     public var accessUntil: Timestamp?
     /// The next time at which this state may change without a further fact; `nil` for never.
     public var nextChange: Timestamp?
-    /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the governing period has
-    /// arrived.
+    /// Whether the subscription will renew; `nil` if unknown, because no renewal info about the period in ``governing``
+    /// has arrived.
     public var willRenew: Bool?
     /// The product of the next period.
     public var nextProductId: String?

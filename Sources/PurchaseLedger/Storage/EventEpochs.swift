@@ -4,8 +4,8 @@
 //
 // Events are numbered. A ledger that was restored from a backup assigns some numbers a second time, to other events. A
 // standby that took over without the last commits does the same. A bare number from the lost events would then look
-// like a cursor of this ledger, and the follower (a program that reads events in order) that has it would miss the new
-// events up to this number. Therefore each ledger that may have lost events begins an epoch, and a cursor names the
+// like a cursor of this ledger, and a follower (a program that reads events in order) with this number would miss the
+// new events up to the number. Therefore each ledger that may have lost events begins an epoch, and a cursor names the
 // epoch in which its number was assigned.
 
 /// A position in the events of an app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.

@@ -2,8 +2,8 @@
 
 public import AppStoreModel
 
-/// The changes that a decision makes. Each changed record is given as a whole. A storage may apply the members in any
-/// order, but keeps the order within each list.
+/// The changes made by a decision (``LedgerDecider``). Each changed record is given as a whole. A storage may apply the
+/// members in any order, but keeps the order within each list.
 public struct LedgerChanges: Sendable {
     /// Documents to store. The signed parts (tokens) of a notification come before the notification.
     public var documents: [NewDocument] = []
@@ -13,7 +13,8 @@ public struct LedgerChanges: Sendable {
     public var customers: [CustomerRecord] = []
     /// Customers to erase together with their ids.
     public var erasedCustomers: Set<Customer> = []
-    /// Migrated chains: the documents of each key become evidence for the value instead.
+    /// Migrated chains (see ``Chain``): each key is an old chain, and its value the new chain. The documents of the old
+    /// chain become evidence for the new chain instead.
     public var movedEvidence: [ChainKey: ChainKey] = [:]
     /// Chains that lose their documents. A document that is then evidence for no chain is erased.
     public var erasedChains: Set<ChainKey> = []

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// The key of something read or written by a decision.
+/// The key of something read or written by a decision (``LedgerDecider``).
 ///
 /// Two commits conflict if either of them writes a key that the other has read. Transactions, wordings (``Wording``)
 /// and holdings have no writes of their own: they are written under the keys of their chains (``Chain``). A decision

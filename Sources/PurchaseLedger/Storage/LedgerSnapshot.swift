@@ -6,7 +6,7 @@ public import AppStoreModel
 public struct LedgerQuery: Hashable, Sendable {
     /// The keys of the records.
     public var keys: Set<LedgerKey>
-    /// Whether to load the owners of all chains in the snapshot.
+    /// Whether to load the owners of all loaded purchases (chains).
     public var owners: Bool
     /// The documents that the decision may store, so that a storage can prepare them outside its transaction.
     public var arriving: [Evidence]

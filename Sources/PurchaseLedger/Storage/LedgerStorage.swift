@@ -26,8 +26,8 @@ public protocol LedgerStorage: Sendable {
 
     /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
-    /// Once a cursor was returned, no new event appears before it. The events of a chain keep the order of their
-    /// decisions.
+    /// Once a cursor was returned, no new event appears before it. The events of a purchase (``Chain``) keep the order
+    /// in which they were decided.
     ///
     /// - Parameter cursor: `nil` for the beginning.
     /// - Throws: ``EventCursorError`` if the cursor is not of this ledger, or if events after the cursor were erased.
@@ -66,7 +66,7 @@ public protocol LedgerStorage: Sendable {
         _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<LedgerRecord>
 
-    /// The numbers assigned so far, and the apps in the ledger with their epochs.
+    /// The numbers assigned so far, and the apps in the ledger with the epochs of their events (``EventEpochs``).
     func marks() async throws -> HighWaterMarks
 
     /// Begins an epoch of each app's events, see ``EventEpochs``. A ledger needs a new epoch if it may lack events
@@ -78,9 +78,10 @@ public protocol LedgerStorage: Sendable {
 
     // The following requirements have defaults.
 
-    /// The first `limit` due records of each lane, and whether chains are due. The parts of the answer may come from
-    /// different states of the ledger. A server calls this method once a second. While there is no due record, the call
-    /// must therefore cost next to nothing, however many lanes there are.
+    /// The first `limit` due records of each lane (``RecordLane``), and whether chains are due
+    /// (``ChainReport/nextChange``). The parts of the answer may come from different states of the ledger. A server
+    /// calls this method once a second. While there is no due record, the call must therefore cost next to nothing,
+    /// however many lanes there are.
     ///
     /// - Parameter lanes: The lanes, without duplicates.
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) async throws -> DueWork

@@ -213,7 +213,7 @@ extension State {
         return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? list.epochs.cursor(start))
     }
 
-    /// The id of an app's first epoch is the bundle id, so that simulations are repeatable.
+    /// The id of an app's first epoch (``EventEpochs``) is the bundle id, so that simulations are repeatable.
     private func list(of bundleId: String) -> EventList {
         events[bundleId] ?? EventList(epochs: EventEpochs([EventEpoch(id: bundleId)]))
     }

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// The stored fields of chains, and the rows of events and documents, for all storages alike.
+// The stored fields of purchases (see ``ChainRecord``), and the rows of events and documents, for all storages alike.
 
 extension ChainRecord: StoredFields {
     @usableFromInline package static let blank = ChainRecord(

@@ -15,8 +15,8 @@ public struct ChainRecord: Hashable, Sendable {
     public var ownerChanges: [Timestamp] = []
     /// All customers that presented the purchase; empty while only the owner did.
     public var claimants = Claimants()
-    /// The tombstone: the time at which the chain was erased; `nil` if the chain was not erased, or a document restored
-    /// it. A document signed up to this time does not count for the chain, unless a customer presents the document.
+    /// The time at which the chain was erased; `nil` if the chain was not erased, or a document restored it. A document
+    /// signed up to this time does not count for the chain, unless a customer presents the document.
     public var erasedAt: Timestamp?
     /// The name of the chain that took over this chain's facts in a migration. In environments without an App Store, a
     /// record that is named by the bare original transaction id has no facts of its own, and points to the newest chain
@@ -101,7 +101,7 @@ public struct StoredDocument: Hashable, Sendable {
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false
-    /// A token as it arrived, or a receipt in canonical form. Earlier versions stored receipts as they arrived.
+    /// A token (JWS) as it arrived, or a receipt in canonical form. Earlier versions stored receipts as they arrived.
     public var document: [UInt8]
 
     public init(

@@ -4,7 +4,7 @@ public import AppStoreModel
 
 // The searches of a storage, and the pages of their results.
 
-/// The chains that a search finds, and their order.
+/// The purchases (see ``Chain``) that a search finds, and their order.
 public enum ChainSelection: Hashable, Sendable {
     /// All chains that have or had facts or documents, in any order.
     case all
