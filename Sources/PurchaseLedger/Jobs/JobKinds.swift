@@ -23,8 +23,8 @@ extension Job.Kind {
     /// Verify and record a notification that was invalid on arrival. The name is the digest of the notification, the
     /// payload the document, and the failure the reason.
     public static let parkedDocument = Job.Kind(rawValue: "parkedDocument")
-    /// The lease of a running backfill of an app: a run that records purchases of the past. Workers leave this job
-    /// alone. Whatever the environments of the backfill, the job is in production. It has no name, and is due at the
-    /// end of the lease.
+    /// The lease of a running backfill of an app: a run that reads the histories of many customers into the ledger.
+    /// Workers leave this job alone. Whatever the environments of the backfill, the job is in production. It has no
+    /// name, and is due at the end of the lease.
     public static let backfill = Job.Kind(rawValue: "backfill")
 }
