@@ -7,7 +7,7 @@ import PurchaseLedger
 struct ConsumptionBody: Encodable, Sendable {
     /// The transaction in the App Store's request.
     var transactionId: String
-    /// `waiting`, `answered`, `withheld`, `refused` or `missed`.
+    /// `waiting`, `answered`, `withheld`, `refused` or `missed`; see ``ConsumptionQuestion/State``.
     var status: ConsumptionQuestion.State
     /// The time of the App Store's request, in milliseconds since 1970.
     var requestedAt: Timestamp
@@ -17,7 +17,7 @@ struct ConsumptionBody: Encodable, Sendable {
     @Nullable var answeredAt: Timestamp?
     /// The reason why the App Store has accepted no answer.
     @Nullable var failure: String?
-    /// The information from the backend.
+    /// The information about the purchase that the app's backend supplied for the answer.
     var information: ConsumptionInformation
 
     /// - Returns: `nil` if the job is of another kind.
@@ -33,7 +33,7 @@ struct ConsumptionBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of a customer's consent.
+/// The JSON of a customer's consent to answers about the consumption of purchases.
 struct ConsentBody: Encodable, Sendable {
     /// The id in the request.
     var id: String

@@ -3,11 +3,12 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The holdings of a customer in the environments that count, and in the other environments.
+/// The holdings of a customer, divided into the environments that count, that is, whose purchases are in the answer,
+/// and the other environments.
 struct CountedHoldings {
     /// The environments that count, in order of precedence: production first.
     let counted: [(environment: Environment, holdings: Holdings)]
-    /// The other loaded environments, by name.
+    /// The environments that were loaded but do not count, in order of their names.
     let others: [(environment: Environment, holdings: Holdings)]
 
     /// - Parameter ids: All ids of the customer; empty if the ledger does not know the customer.
@@ -48,7 +49,7 @@ struct CountedHoldings {
         }
     }
 
-    /// The environments that do not count but have an active entitlement.
+    /// The environments that do not count but in which the customer has an active entitlement.
     ///
     /// - Parameter name: The entitlement; `nil` for any.
     /// - Returns: `nil` if there is no such environment.

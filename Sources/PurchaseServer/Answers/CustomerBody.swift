@@ -14,7 +14,8 @@ struct CustomerBody: Encodable, Sendable {
     var ids: [String]
     /// The app of the key.
     var bundleId: String
-    /// The environments that count, production first.
+    /// The environments that count: only the purchases in these environments are in the answer and grant entitlements.
+    /// Production is first.
     var environments: [String]
     /// The time as of which the answer was computed, in milliseconds since 1970.
     var asOf: Timestamp
@@ -22,7 +23,8 @@ struct CustomerBody: Encodable, Sendable {
     @Nullable var nextChange: Timestamp?
     /// The active entitlements, at most one per name, in order of the names.
     var entitlements: [EntitlementBody]
-    /// The environments that do not count but in which the customer has entitlements.
+    /// The environments outside ``environments`` in which the customer has active entitlements; absent if there are
+    /// none.
     var activeIn: [String]?
     /// The subscriptions, including expired subscriptions.
     var subscriptions: [SubscriptionBody] = []
@@ -126,7 +128,8 @@ struct EntitlementCheckBody: Encodable, Sendable {
     @Nullable var nextChange: Timestamp?
     /// The entitlement, if it is active.
     var entitlement: EntitlementBody?
-    /// The environments that do not count but in which the entitlement is active.
+    /// The environments that do not count for the answer (see ``CustomerBody/environments``) but in which the
+    /// entitlement is active; absent if there are none.
     var activeIn: [String]?
     /// The customer's products that are missing from the configuration; only if the entitlement is not active.
     var unknownProducts: [String]?
@@ -186,12 +189,13 @@ struct ConsumableBody: Encodable, Sendable {
 struct SubmissionBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents without new facts: documents that the ledger already had, and documents that repeat its
-    /// facts.
+    /// The number of documents that added no facts: the ledger already had the document, or the same facts from other
+    /// documents.
     var alreadyKnown: Int
-    /// The original transaction ids of the purchases that other customers keep, in order.
+    /// The original transaction ids of the submitted purchases that still belong to other customers, in order.
     var keptByOthers: [String]
-    /// The purchases in `keptByOthers` that moved too often: further claims to them are refused for now.
+    /// The purchases in `keptByOthers` whose owner changed too often: for now, the ledger refuses further claims to
+    /// them.
     var tooManyClaims: [RefusedClaim]
     /// The number of customers that presented the submitted purchase, if greater than one; of several submitted
     /// purchases, the greatest number. For a server key only. See ``PurchaseStanding/claimants``.
@@ -219,15 +223,16 @@ struct SubmissionBody: Encodable, Sendable {
     }
 }
 
-/// The JSON of the result of a deletion.
+/// The JSON of the result of a customer's deletion.
 struct DeletionBody: Encodable, Sendable {
     /// Always true.
     var deleted = true
-    /// The number of the customer's purchases.
+    /// The number of purchases that belonged to the customer, in all environments.
     var unlinkedPurchases: Int
-    /// The number of erased documents.
+    /// The number of erased documents about these purchases.
     var forgottenDocuments: Int
-    /// The number of kept documents about the customer's purchases.
+    /// The number of documents about these purchases that were kept because they are also about purchases that stay; 0
+    /// if the setting `keepEvidence` keeps all documents.
     var keptDocuments: Int
 
     init(_ deleted: DeletionReport) {

@@ -37,7 +37,8 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     }
 
     init(_ code: VerificationError.Code) {
-        // Only `otherDevice` is missing: no route names a device.
+        // Every code of the verifier is also a case here, except `otherDevice`: no route names a device, so that error
+        // never occurs.
         self = ErrorCode(rawValue: code.rawValue) ?? .internal
     }
 }

@@ -20,7 +20,8 @@ struct FullReceiptAnswer: Sendable {
     /// Whether the response needs additions. Apple adds to receipts with auto-renewable subscriptions only.
     var isNeeded: Bool { receipt.payload.inAppPurchases.contains { $0.expiresDate != nil } }
 
-    /// The chains of the purchases in the receipt.
+    /// The chains of the purchases in the receipt. A chain is a subscription with its renewals, or a product bought
+    /// once; see ``ChainKey``.
     var chains: Set<ChainKey> { chains(of: receipt.payload.inAppPurchases) }
 
     /// Whether the operator refuses a purchase in the receipt. The ids in the receipt and the chains in the ledger are
@@ -33,8 +34,8 @@ struct FullReceiptAnswer: Sendable {
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)
     }
 
-    /// The reason to make the answer again: a newer receipt has purchases of further chains. Their rows were not
-    /// counted when memory was reserved for the answer.
+    /// The reason to make the answer again: a newer receipt has purchases of further chains. The rows of these chains
+    /// were not counted when memory was reserved for the answer.
     struct Uncounted: Error {
         var chains: Set<ChainKey>
     }
@@ -101,8 +102,8 @@ private struct ChainRows {
     /// The transactions, newest first.
     private let facts: [TransactionFact]
 
-    /// - Parameter latest: The purchases in the newest receipt. Receipts drop finished consumables, and the answer
-    ///   drops them too.
+    /// - Parameter latest: The purchases in the newest receipt. A consumable that is missing from this receipt is
+    ///   omitted from the answer, because receipts drop consumables that the app has finished.
     init(_ chain: Chain, in latest: [String: InAppPurchase], latestOnly: Bool) {
         self.chain = chain
         let purchases = chain.purchases.filter { $0.type != .consumable || latest[$0.transactionId] != nil }
@@ -117,8 +118,8 @@ private struct ChainRows {
     }
 
     /// A transaction in the form of verifyReceipt. Its content comes from the newest signed transaction. Without a
-    /// signed transaction, its content comes from the newest receipt with the transaction, not necessarily the receipt
-    /// in the request.
+    /// signed transaction, its content comes from the newest receipt with the transaction, which need not be the
+    /// receipt in the request. If that receipt cannot be read, only the stored facts remain.
     private func transaction(
         _ fact: TransactionFact, _ documents: KnownDocuments, _ originalDate: Timestamp?
     ) -> LatestReceiptInfo? {
@@ -149,7 +150,7 @@ private struct ChainRows {
 }
 
 extension LatestReceiptInfo {
-    /// A row from the stored statement about a transaction.
+    /// A row from the ledger's stored values of a transaction, for a transaction whose receipt is not read.
     ///
     /// - Parameter date: The date of the chain's first purchase. Facts lack this date, but receipts state it with each
     ///   purchase. All purchases of a chain have the same date.
@@ -177,7 +178,7 @@ extension LatestReceiptInfo {
 
 /// The documents for an answer, and the purchases in their receipts. Each document is decoded once.
 private struct KnownDocuments {
-    /// The name of the receipt in the request.
+    /// The receipt in the request, by its digest and signing date.
     let sent: Provenance
     private var documents: [Provenance: [UInt8]] = [:]
     private var purchases: [DocumentDigest: [String: InAppPurchase]]

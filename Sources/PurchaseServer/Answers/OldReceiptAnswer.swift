@@ -73,8 +73,9 @@ struct OldReceiptAnswer: Sendable {
 }
 
 extension SubscriptionState {
-    /// Whether the subscription is active, in billing grace, or stale but still within the leeway after its expiry
-    /// date.
+    /// Whether the customer has access: the subscription is active, or in billing grace, or it is stale (its period is
+    /// over and the ledger knows neither a renewal nor the end) and the configured leeway after the expiry date is not
+    /// over.
     fileprivate func isRunning(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         guard status == .stale else { return status == .active || status == .billingGrace }
         return governing.expiresDate.map { now < $0.advanced(by: catalogue.staleLeeway) } ?? false

@@ -19,7 +19,7 @@ struct PurchaseStanding: Sendable {
     }
 
     /// - Parameters:
-    ///   - chain: The name of the purchase's chain.
+    ///   - chain: The original transaction id of the purchase, as the ledger has it.
     ///   - role: The role of the API key. A client key does not see `claimants`.
     init(of chain: String, _ answer: Ledger.CustomerAnswer?, in environment: Environment, for role: APIKey.Role) {
         self.init(isRefused: answer?.holdings.refused.contains(chain) ?? false, in: environment)
@@ -37,11 +37,12 @@ struct SubscriptionBody: Encodable, Sendable {
     var status: String
     /// Apple's number of the status: 1 to 5; `null` for `stale` and `upgraded`.
     @Nullable var statusCode: Int?
-    /// The product of the governing period.
+    /// The product of the governing period, that is, the period that decides the status; see
+    /// ``SubscriptionState/governing``.
     var productId: String
     /// The transaction of the governing period.
     var transactionId: String
-    /// The group of the product.
+    /// The id of the subscription group to which the product belongs.
     var subscriptionGroupIdentifier: String?
     /// The end of the governing period, in milliseconds since 1970.
     @Nullable var expiresDate: Timestamp?
@@ -53,7 +54,7 @@ struct SubscriptionBody: Encodable, Sendable {
     @Nullable var willRenew: Bool?
     /// The product of the next period.
     var autoRenewProductId: String?
-    /// Apple's number of the reason for the end.
+    /// Apple's number of the reason why the subscription ended.
     var expirationIntent: Open<ExpirationIntent>?
     /// Apple's number: whether the customer consented to a higher price.
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
@@ -132,7 +133,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     @Nullable var renewalInfo: SourceBody?
 
     /// - Parameter cursor: The `periodsCursor` of the page before; `nil` for the newest periods.
-    /// - Returns: `nil` if the chain is not a subscription.
+    /// - Returns: `nil` if the chain, that is, the purchase with its renewals, is not a subscription.
     /// - Throws: ``Refusal/invalidPeriodsCursor``.
     init?(_ chain: Chain, _ catalogue: Catalogue, before cursor: String?, at now: Timestamp) throws {
         guard let state = chain.subscription(catalogue, at: now) else { return nil }
@@ -208,7 +209,7 @@ struct PurchaseBody: Encodable, Sendable {
     /// The name of the document that proves the transaction; for a server key only.
     var evidence: SourceBody?
 
-    /// A transaction of a chain; `nil` if the chain has no transaction with this id.
+    /// A transaction of a chain (a purchase with all its renewals); `nil` if the chain has no transaction with this id.
     init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
         guard let statement = chain.transactions[transactionId].flatMap(chain.current) else { return nil }
         self.init(

@@ -18,7 +18,7 @@ struct Refusal: Error {
     var headers: HTTPFields = [:]
     /// The verifier's error, if the request was refused because of its document.
     var cause: VerificationError?
-    /// The name of the document's form, if the request was refused because of its form.
+    /// The name of the form in which the document was sent, if the request was refused because of this form.
     var form: String?
     /// The cursor after which the remaining events begin, if the events after the cursor in the request were erased.
     var oldestCursor: EventCursor?
@@ -52,7 +52,8 @@ struct Refusal: Error {
     static let invalidKey = unauthorized(
         "The API key is not valid here: it has a typing error, was revoked, or is for another ledger.",
         bearer("invalid_token"))
-    /// The key's secret is valid. Therefore the key's holder may learn that the configuration lacks the app.
+    /// For a key of an app that the configuration lacks. The message may say so, because the secret of the key is
+    /// valid.
     static let keyOfUnknownApp = unauthorized(
         "The API key is for an app that is not in the server's configuration.", bearer("invalid_token"))
     static let notServer = Refusal(

@@ -12,7 +12,8 @@ import ReceiptCoding
 /// Answers verifyReceipt requests for one environment: from the receipt, and from the ledger if there is one.
 ///
 /// Like Apple's endpoint, the responder accepts receipts of any app, and the caller compares `bundle_id`. The ledger
-/// records only the receipts of its own apps, and only the responses to these receipts contain data from the ledger.
+/// records only the receipts of its own apps. Only the responses to receipts of these apps contain data from the
+/// ledger.
 struct VerifyReceiptResponder: Sendable {
     private let environment: AppStoreModel.Environment
     private let service: LedgerService?
@@ -172,8 +173,8 @@ extension VerifyReceiptResponder {
         switch first {
         case .success(let answer): return answer
         case .failure(let uncounted):
-            // A newer receipt has purchases that are missing from this receipt, so their rows are counted too for the
-            // second attempt.
+            // A newer receipt has purchases that this receipt lacks. For the second attempt, memory is reserved for the
+            // rows of those purchases too.
             let rows = rows + (try await service.ledger.statementCount(of: uncounted.chains))
             return try await bodies.withAnswer(of: rows, to: request) {
                 let second = try await complete(full, from: service.ledger, question, besides: uncounted.chains)
@@ -265,7 +266,7 @@ extension VerifyReceiptResponder {
         let scope = LedgerScope(bundleId: receipt.bundleId, environment: environment)
         guard !service.ledger.rules.catalogue(scope).refuses(ids) else { throw VerifyReceiptStatus.accountNotFound }
         if old.isSubscription { try service.requireSecret(question.password, of: receipt.bundleId) }
-        // The answer is short, but needs the whole chain.
+        // The answer is short, but the ledger loads all transactions of the purchase to make it.
         return try await bodies.withAnswer(of: try await old.rows(in: service.ledger), to: request) {
             let response = try await old.response(from: service.ledger, at: question.now)
             return Reply(response.status, json: response.json)

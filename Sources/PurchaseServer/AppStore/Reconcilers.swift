@@ -67,7 +67,8 @@ public struct Reconcilers: Sendable {
 
     /// The kinds of jobs that send requests to the App Store, for the server's list of job kinds.
     ///
-    /// - Parameter logger: Logs parked documents, and missing parts of the notification history.
+    /// - Parameter logger: Logs invalid documents of the App Store that are stored for a later verification, and parts
+    ///   of the notification history that were not read.
     public func jobs(clock: any Clock<Duration>, logger: Logger) -> [JobKind] {
         let warnings = JobWarnings(clock: clock, logger: logger)
         return Reconciler.jobs(
@@ -82,7 +83,8 @@ public struct Reconcilers: Sendable {
     /// Whether an app had a key at the start of the server.
     func knows(_ bundleId: String) -> Bool { clients[bundleId] != nil }
 
-    /// Asks the App Store about a customer's stale subscriptions, in all environments at once.
+    /// Asks the App Store about a customer's stale subscriptions, in all environments at once. A subscription is stale
+    /// if its period is over and the ledger knows neither a renewal nor the end.
     ///
     /// - Parameter holdings: The holdings of the customer, by environment.
     /// - Returns: Whether the customer should be read again, because the ledger may have changed.
@@ -99,9 +101,10 @@ public struct Reconcilers: Sendable {
         }
     }
 
-    /// Asks the App Store about the subscriptions in a receipt, except those whose renewal info the ledger already has.
+    /// Asks the App Store about the subscriptions in a receipt, except the subscriptions whose renewal info the ledger
+    /// already has.
     ///
-    /// - Parameter chains: All purchases of the receipt.
+    /// - Parameter chains: The keys of all purchases in the receipt.
     func ask(about chains: Set<ChainKey>, in scope: LedgerScope) async {
         await all[scope]?.askAboutReceipt(chains, within: Self.readLimit)
     }

@@ -2,8 +2,8 @@
 
 import Synchronization
 
-/// Wakes ``JobService`` after each job, after each commit of this server that leaves a due record, and when it is time
-/// for a periodic search.
+/// Wakes ``JobService`` after each job, after each commit of this server that leaves a due record (a job, or a purchase
+/// that changes by time alone), and when it is time for a periodic search.
 final class DueSignal: Sendable {
     private struct State {
         var isDue = false

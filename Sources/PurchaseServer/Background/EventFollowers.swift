@@ -5,9 +5,9 @@ import Synchronization
 
 /// The requests that wait for an app's next event.
 ///
-/// A commit of this server wakes the followers of its app at once. The events of other servers and of commands are
-/// found by a search per second at each cursor where followers wait. Followers at the same cursor share the search and
-/// its page.
+/// A commit of this server wakes the followers, that is, the waiting requests, of the app of its events at once. The
+/// events of other servers and of commands are found by a search per second at each cursor where followers wait.
+/// Followers at the same cursor share the search and its page.
 final class EventFollowers: Sendable {
     /// The time between two searches at a cursor, if no commit of this server causes an earlier search.
     private static let interval = Duration.seconds(1)
@@ -37,7 +37,7 @@ final class EventFollowers: Sendable {
 
         /// The value of ``App/commits`` at the start of the search.
         fileprivate var commits: Int
-        /// The time until the search is repeated even without a commit.
+        /// The time for which the search's page is used if no commit follows. Then the search is repeated.
         fileprivate var rest: Interval
         fileprivate var page: Task<EventPage, any Error>
     }

@@ -68,7 +68,7 @@ package final class HistoryWatch: Sendable {
         return (late, before.filter { old in !late.contains { $0.scope == old.scope } })
     }
 
-    /// The time up to which a history was read; `nil` if no reading has reached its end.
+    /// The time up to which a history was read completely; `nil` if no reading has reached the end of the history.
     private static func age(of job: Job?) -> Timestamp? {
         guard let cursor = job.flatMap({ HistoryCursor($0) }), let success = cursor.succeededAt else { return nil }
         return min(success, cursor.through)

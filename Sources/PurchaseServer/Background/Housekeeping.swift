@@ -13,7 +13,7 @@ package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
     private static let interval = Duration.seconds(1)
 
-    /// The most chains in one commit.
+    /// The most chains in one commit. A chain is a subscription with its renewals, or a product bought once.
     private static let chainLimit = 500
 
     /// The most events that one commit erases. The commit must be short, because arriving documents wait for it.
@@ -37,7 +37,7 @@ package struct Housekeeping: Service {
     /// repeated in time.
     private static let preparationInterval = Duration.seconds(3600)
 
-    /// The most notices of a kind in one read: more than a board shows.
+    /// The most notices of one kind that one read returns: more than the sentences of a ``NoticeBoard`` name.
     private static let noticeLimit = 1000
 
     /// Shows notices to the operator; `nil` for no board.
@@ -179,8 +179,8 @@ extension Housekeeping {
 // MARK: - The catalogue
 
 extension Housekeeping {
-    /// Publishes the changes that a changed catalogue causes. Once is enough, since the catalogue cannot change while
-    /// the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
+    /// Publishes the changes that a changed catalogue causes. One success is enough, since the catalogue cannot change
+    /// while the server runs. For a large ledger this task takes minutes, and no other task waits for the result.
     private func publishCatalogue() async {
         while !Task.isCancelled, await !failure.attempt(publishCatalogueChanges) {
             await clock.pause(for: Self.interval)

@@ -20,7 +20,7 @@ package struct JobService: Service {
     /// was fast by less has postponed no job for long.
     private static let clockStep = Duration.seconds(60)
 
-    /// The most chains in one commit.
+    /// The most chains in one commit. A chain is a subscription with its renewals, or a product bought once.
     private static let chainLimit = 500
 
     private let ledger: Ledger

@@ -5,8 +5,9 @@ package import PurchaseLedger
 import Synchronization
 
 /// Judges whether the wall clock may be fast, to protect two irreversible actions: the erasure of old events, and the
-/// dating of tombstones. Documents signed before the date of an erased purchase's tombstone no longer count, so a
-/// tombstone with a date in the future would suppress later documents too.
+/// dating of tombstones. A tombstone is the record that stays of an erased purchase. Documents about the purchase that
+/// were signed before the tombstone's date no longer count, so a tombstone with a date in the future would suppress
+/// later documents too.
 ///
 /// A machine's clock can be hours fast after a boot, or after a virtual machine resumes. Changes that a fast clock
 /// published are corrected later, but erased records are lost.
@@ -69,8 +70,8 @@ extension ClockJudge {
     /// Whether there is evidence against the clock, or the clock was set since it was last known to be correct.
     package var isDoubtful: Bool { judged { $0.doubt != nil } }
 
-    /// Whether the clock is known to be correct. Without any evidence, a clock is unconfirmed, because it may have been
-    /// wrong when the server started.
+    /// Whether the clock is known to be correct. Without any evidence, a clock is unconfirmed for the first day,
+    /// because it may have been wrong when the server started.
     package var isConfirmed: Bool { judged { $0.doubt == nil && ($0.isShown || $0.age() >= Self.silence) } }
 
     /// The present time, computed from the App Store's last answer with a time; `nil` if there was no such answer.
@@ -137,7 +138,8 @@ extension ClockJudge {
         let dates = documents.lazy.filter(\.scope.environment.hasAppStore).compactMap(\.signedDate)
         guard let newest = dates.max(), newest.duration(to: now()).magnitude <= Self.freshness else { return }
         let isRefuted = state.withLock { state in
-            // A document is less exact than a clock, so a document does not refute a small lead.
+            // A document arrives some time after its signing, so it says less about the time than a clock does. If a
+            // clock has shown a small lead, the document does not refute this lead.
             guard case .ahead(let distance, _) = state.doubt else { return true }
             return distance > Self.freshness
         }

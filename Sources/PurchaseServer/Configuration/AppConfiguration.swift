@@ -37,12 +37,13 @@ public struct AppConfiguration: Sendable {
     /// Ids of refused purchases. Such a purchase grants no entitlement, and verifyReceipt answers its receipt with
     /// status 21010; see `Catalogue.refuses(_:)`.
     public var refusedPurchases: Set<String> = []
-    /// Checks the customer tokens of requests with a client key; `nil` if the app requires no tokens.
+    /// Checks the customer tokens of requests with a client key, the API key that is in the app itself; `nil` if the
+    /// app requires no tokens.
     public var customerProof: CustomerProof?
     /// The key for the app's offers and for requests to the App Store; `nil` if the server neither signs for the app
     /// nor sends requests about it.
     public var inAppPurchaseKey: InAppPurchaseKeyFile?
-    /// The promotional offers that the server signs for a client key, by product.
+    /// The promotional offers that the server signs for requests with a client key, by product.
     public var clientOffers: [String: Set<String>] = [:]
     /// Default information for answers to consumption requests, by product. Information from the app's backend takes
     /// precedence.

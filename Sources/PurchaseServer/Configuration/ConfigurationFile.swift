@@ -94,7 +94,8 @@ extension AppConfiguration {
 }
 
 extension SandboxAccess {
-    /// The setting of an app. A list of customers has no effect without `listed`, so the list is then refused.
+    /// Reads `sandboxAccess` of an app. The list `sandboxCustomers` has an effect only with `listed`, so the list is an
+    /// error with any other value.
     fileprivate init(_ app: ConfigurationMember) throws(ConfigurationError) {
         let text = try app.string("sandboxAccess") ?? Self.all.rawValue
         guard let access = SandboxAccess(rawValue: text) else {
