@@ -10,7 +10,7 @@ struct BackfillBody: Encodable, Sendable {
     var complete: Bool
     /// The number of new documents in the ledger.
     var recorded: Int?
-    /// The number of documents that added no facts: the ledger already had the document, or the same facts from other
+    /// The number of documents without new facts: the ledger already had the document, or the same facts from other
     /// documents.
     var alreadyKnown: Int?
     /// The original transaction ids of the customer's purchases, in order.

@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// The holdings of a customer, divided into the environments that count, that is, whose purchases are in the answer,
-/// and the other environments.
+/// The holdings of a customer, divided into the environments that count (the answer has their purchases) and the other
+/// environments.
 struct CountedHoldings {
     /// The environments that count, in order of precedence: production first.
     let counted: [(environment: Environment, holdings: Holdings)]

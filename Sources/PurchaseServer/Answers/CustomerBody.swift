@@ -189,7 +189,7 @@ struct ConsumableBody: Encodable, Sendable {
 struct SubmissionBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents that added no facts: the ledger already had the document, or the same facts from other
+    /// The number of documents without new facts: the ledger already had the document, or the same facts from other
     /// documents.
     var alreadyKnown: Int
     /// The original transaction ids of the submitted purchases that still belong to other customers, in order.

@@ -15,8 +15,8 @@ struct ErrorBody: Encodable, Sendable {
         var message: String
         /// Whether the same request may succeed later.
         var retryable: Bool
-        /// The name of the form in which the document was sent, such as a JSON payload without its signature; only for
-        /// the code `malformed`.
+        /// The name of the form in which the document was sent, such as `unsignedPayload`; only for the code
+        /// `malformed`.
         var form: String?
         /// The cursor after which the remaining events begin; only for the code `cursorExpired`.
         var oldest: String?

@@ -8,7 +8,7 @@ package import Reconciliation
 package struct FoundTransactionsBody: Encodable, Sendable {
     /// The number of new documents in the ledger.
     var recorded: Int
-    /// The number of documents that added no facts: the ledger already had the document, or the same facts from other
+    /// The number of documents without new facts: the ledger already had the document, or the same facts from other
     /// documents.
     var alreadyKnown: Int
     /// The number of documents in the App Store's answers that the server refused as invalid.

@@ -37,8 +37,7 @@ struct SubscriptionBody: Encodable, Sendable {
     var status: String
     /// Apple's number of the status: 1 to 5; `null` for `stale` and `upgraded`.
     @Nullable var statusCode: Int?
-    /// The product of the governing period, that is, the period that decides the status; see
-    /// ``SubscriptionState/governing``.
+    /// The product of the governing period, which decides the status; see ``SubscriptionState/governing``.
     var productId: String
     /// The transaction of the governing period.
     var transactionId: String
@@ -133,7 +132,7 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     @Nullable var renewalInfo: SourceBody?
 
     /// - Parameter cursor: The `periodsCursor` of the page before; `nil` for the newest periods.
-    /// - Returns: `nil` if the chain, that is, the purchase with its renewals, is not a subscription.
+    /// - Returns: `nil` if the chain (a purchase with all its renewals) is not a subscription.
     /// - Throws: ``Refusal/invalidPeriodsCursor``.
     init?(_ chain: Chain, _ catalogue: Catalogue, before cursor: String?, at now: Timestamp) throws {
         guard let state = chain.subscription(catalogue, at: now) else { return nil }

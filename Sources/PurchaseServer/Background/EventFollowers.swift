@@ -5,9 +5,9 @@ import Synchronization
 
 /// The requests that wait for an app's next event.
 ///
-/// A commit of this server wakes the followers, that is, the waiting requests, of the app of its events at once. The
-/// events of other servers and of commands are found by a search per second at each cursor where followers wait.
-/// Followers at the same cursor share the search and its page.
+/// A commit of this server wakes the app's followers (its waiting requests) at once. The events of other servers and of
+/// commands are found by a search per second at each cursor where followers wait. Followers at the same cursor share
+/// the search and its page.
 final class EventFollowers: Sendable {
     /// The time between two searches at a cursor, if no commit of this server causes an earlier search.
     private static let interval = Duration.seconds(1)

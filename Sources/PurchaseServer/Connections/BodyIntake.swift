@@ -6,8 +6,8 @@ package import Logging
 import NIOCore
 import NIOHTTPTypes
 
-/// Reads the bodies of requests, and makes answers, within the bounds. Short bodies are handled at once, on the thread
-/// of their connection. Long bodies and long answers wait in a queue for other threads.
+/// Reads the bodies of requests, and makes answers, within the bounds of ``ServerBounds``. Short bodies are handled at
+/// once, on the thread of their connection. Long bodies and long answers wait in a queue for other threads.
 package final class BodyIntake: Sendable {
     private let bounds: ServerBounds
     package let queue: LongBodyQueue

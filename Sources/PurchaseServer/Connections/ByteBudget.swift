@@ -50,7 +50,8 @@ final class ByteBudget: Sendable {
         }
     }
 
-    /// Counts an answer whose size was unknown before it was made, even beyond the limit.
+    /// Counts the bytes of an answer that was made without a reservation. The answer counts even if it exceeds the
+    /// limit, because it is already in memory.
     func charge(_ count: Int, to client: IPAddress? = nil) {
         state.withLock { state in
             state.taken += count

@@ -5,16 +5,17 @@ import Synchronization
 
 /// Counts the open connections of a listener, in total and for each client.
 ///
-/// If all slots are taken, a new connection gets the slot of the connection that has waited longest for the head of a
-/// request. Otherwise an attacker who keeps opening silent connections could lock out all clients.
+/// Each connection takes one of a fixed number of slots. If all slots are taken, a new connection gets the slot of the
+/// connection that has waited longest for the head of a request, and that connection is closed. Otherwise an attacker
+/// who keeps opening silent connections could lock out all clients.
 package final class ConnectionCounter: Sendable {
     private struct State {
         /// The slots, by the number of the connection.
         var slots: [Int: Slot] = [:]
         var clients: [IPAddress: Int] = [:]
-        /// The number of connections without a slot that are receiving a refusal.
+        /// The number of connections that found no slot and are now receiving a refusal.
         var refused = 0
-        /// The last number. Connections and waits share one sequence of numbers.
+        /// The number that was given last. Connections, and their waits for a head, share one sequence of numbers.
         var last = 0
 
         mutating func next() -> Int {

@@ -40,14 +40,15 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// Whether the server closes the connection after this response.
     private var isLast = false
     private var discardedBytes = 0
-    /// The bytes of the response charged to the budget, if nothing was reserved for the response.
+    /// The bytes of the response that were charged to the ``ByteBudget``, if nothing was reserved for the response.
     private var chargedBytes = 0
     /// The reservation for the response, if bytes were reserved before it was made.
     private var reserved: ReservedBytes?
     /// The number of bytes not yet sent, and the time since which the number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
-    /// The slot of the connection. While the connection waits for a head, a newer connection may get the slot.
+    /// The slot of the connection, one of as many as the server has connections. While the connection waits for a head,
+    /// a newer connection may get the slot.
     var slot: (counter: ConnectionCounter, number: Int)?
 
     init(_ bounds: ServerBounds, _ budget: ByteBudget) {
@@ -201,7 +202,7 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
 
     // MARK: Time
 
-    /// Checks the deadlines periodically: a timer for each request would cost more, and no deadline needs to be exact.
+    /// Checks the deadlines periodically. A timer for each request would cost more, and no deadline needs to be exact.
     private func scheduleCheck(_ context: ChannelHandlerContext) {
         let shortest = min(bounds.idleTimeout, bounds.bodyTimeout, bounds.requestTimeout, bounds.writeTimeout)
         let delay = TimeAmount(min(shortest / 4, .seconds(1)))

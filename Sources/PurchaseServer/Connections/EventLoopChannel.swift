@@ -7,8 +7,8 @@ import NIOHTTPTypes
 
 /// Handles the requests of a connection on the thread of its event loop.
 ///
-/// Otherwise every body chunk, handler step and response would hop threads, and a hop costs more than most of the
-/// steps. Disk access and long bodies use other threads; see ``BodyIntake``.
+/// Without this type, every body chunk, handler step and response would move to a different thread, and such a move
+/// costs more than most of the steps. Disk access and long bodies use other threads; see ``BodyIntake``.
 struct EventLoopChannel: ServerChildChannel {
     let http: HTTP1Channel
     let counter: ConnectionCounter

@@ -3,8 +3,9 @@
 import HTTPTypes
 import NIOCore
 
-/// Refuses a new connection that found all slots in use. The server sends 503 without waiting for a request, and then
-/// closes the connection.
+/// Refuses a new connection if the server already has its maximum number of connections (``ServerBounds/connections``),
+/// and all of them are handling requests. The server sends 503 without waiting for a request, and then closes the
+/// connection.
 ///
 /// This handler stands before all other handlers and passes no data to them.
 final class FullServer: ChannelInboundHandler {

@@ -7,20 +7,22 @@ import Synchronization
 /// number handled at the same time is one less than the number of cores, but at least one.
 ///
 /// The bodies run in the order in which they would finish if all shared the threads equally. A receipt therefore
-/// overtakes much longer bodies, and no body starves. All bodies of a client together get the share of one body.
+/// overtakes much longer bodies, and no body starves. If a client has several bodies in the queue, they share the part
+/// of one body.
 package final class LongBodyQueue: Sendable {
     fileprivate struct Waiting {
         var id: Int
         var client: IPAddress?
         var size: Int
-        /// The ``State/virtualTime`` at which the body would finish.
+        /// The ``State/virtualTime`` at which the body would finish under equal sharing.
         var finishTime: Int
         var continuation: CheckedContinuation<Void, any Error>
     }
 
     fileprivate struct State {
         var running = 0
-        /// The number of bytes of each body that equal sharing would have handled since the start.
+        /// The progress of an imagined body that has been in the queue since the start and shared the threads equally
+        /// with all others: the number of its bytes handled so far.
         var virtualTime = 0
         var lastID = 0
         var waiting: [Waiting] = []
@@ -42,9 +44,9 @@ package final class LongBodyQueue: Sendable {
     ///
     /// - Parameter closed: Completes when the client disconnects. A body that still waits is then removed from the
     ///   queue.
-    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body is last in its order, on arrival or after a
-    ///   later body has overtaken it; `CancellationError` if the task is cancelled, or the client disconnects, while
-    ///   the body waits.
+    /// - Throws: ``Refusal/overloaded`` if the queue is full and this body is the last in the order of the queue,
+    ///   either on arrival or because a body that arrived later has overtaken it; `CancellationError` if the task is
+    ///   cancelled, or the client disconnects, while the body waits.
     package func run<Result: Sendable>(
         _ size: Int, for client: IPAddress?, until closed: EventLoopFuture<Void>? = nil,
         _ body: @Sendable () async throws -> Result

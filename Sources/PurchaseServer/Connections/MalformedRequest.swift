@@ -116,7 +116,8 @@ extension HTTPRequestHead {
 
     private var codings: [String] { headers[canonicalForm: "transfer-encoding"].map { $0.lowercased() } }
 
-    /// RFC 9110 section 10.1.1.
+    /// Whether the request has an `Expect` field with anything other than `100-continue` (RFC 9110 section 10.1.1). An
+    /// expectation in HTTP/1.0 is ignored.
     fileprivate var hasUnknownExpectation: Bool {
         version == .http1_1 && headers["expect"].contains { $0.lowercased() != "100-continue" }
     }

@@ -29,7 +29,7 @@ public struct LedgerService: Sendable {
     /// The notices for the operator about documents and purchases.
     package let board: NoticeBoard
     let readiness: Readiness
-    /// Detects late notification histories.
+    /// Detects notification histories of the App Store whose last complete reading is too long ago.
     package let histories = HistoryWatch()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()

@@ -13,14 +13,15 @@ final class Readiness: Sendable {
     /// The lifetime of a cached answer.
     private static let validity = Duration.seconds(1)
 
-    /// The time for which a failed commit counts if no later commit succeeds. After that time the server must receive
-    /// requests again, since only requests show whether commits succeed.
+    /// The time for which a failed commit counts if no later commit succeeds. After this time the server counts as
+    /// ready and receives requests again, since only the commits of requests show whether commits succeed.
     private static let failureLifetime = Duration.seconds(30)
 
     private struct State {
         var answer: (at: Timestamp, until: Timestamp, error: LedgerStorageError?)?
         var trial: Task<LedgerStorageError?, Never>?
-        /// The lasting error of the last commit; `nil` if the commit succeeded, or if its failure no longer counts.
+        /// The error of the last commit that succeeded or failed for a lasting reason; `nil` if it succeeded, or if its
+        /// failure no longer counts.
         var failure: LedgerStorageError?
         /// The time at which the failure no longer counts. The next check sets this time, since a commit does not
         /// report its own time.
@@ -39,8 +40,8 @@ final class Readiness: Sendable {
         let last = state.withLock { $0.answer }
         if let last, now >= last.at, now < last.until { return last.error }
         let failure = recentFailure(at: now)
-        // If a part of the ledger is unavailable, commits to that part fail. Their failure does not concern the other
-        // parts.
+        // If a part of the ledger is unavailable, commits to that part fail. Such a failure says nothing about the
+        // other parts, so the failed commit does not count.
         let fault = await trial() ?? (ledger.condition.isDegraded ? nil : failure)
         state.withLock { $0.answer = (now, now.advanced(by: Self.validity), fault) }
         return fault

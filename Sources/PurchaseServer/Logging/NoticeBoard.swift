@@ -15,7 +15,7 @@ package final class NoticeBoard: Sendable {
     /// an app.
     private static let limit = 1000
 
-    /// The maximum number of subjects in a sentence.
+    /// The maximum number of products or purchases that one sentence names.
     private static let named = 5
 
     private struct Entry {
@@ -34,7 +34,7 @@ package final class NoticeBoard: Sendable {
 
     package init() {}
 
-    /// Counts the notices of arriving documents, or of an answer.
+    /// Counts the notices that arriving documents or an answer to a client gave rise to.
     package func note(_ notices: [Notice: Int]) {
         state.withLock { state in
             for (notice, count) in notices where state.entries.count < Self.limit || state.entries[notice] != nil {

@@ -79,7 +79,8 @@ struct AuthenticatedRequest: Sendable {
     /// The catalogue of the app.
     var catalogue: Catalogue { ledger.rules.catalogue(scope) }
 
-    /// Asks the App Store about a customer's stale subscriptions, if the app has an In-App Purchase key.
+    /// Asks the App Store about a customer's stale subscriptions, if the app has an In-App Purchase key. A subscription
+    /// is stale if its period is over and the ledger knows neither a renewal nor the end.
     ///
     /// - Parameter holdings: The holdings of the customer in each environment that counts.
     /// - Returns: Whether the customer should be read again.
@@ -87,7 +88,7 @@ struct AuthenticatedRequest: Sendable {
         await authentication.service.reconcilers?.refresh(holdings, of: bundleId) ?? false
     }
 
-    /// The reconciler for the app of the key in the request's environment.
+    /// The reconciler, which asks the App Store, for the app of the key in the request's environment.
     ///
     /// - Throws: ``Refusal`` if the app has no In-App Purchase key, or if the server sends no requests to the App Store
     ///   for the environment.

@@ -5,8 +5,8 @@ import Crypto
 import HTTPTypes
 import PurchaseLedger
 
-/// Checks customer tokens. A token proves that a request with a client key comes from the customer that the request
-/// names.
+/// Checks customer tokens. A token proves that a request with a client key (the API key in the app itself, which can be
+/// extracted) comes from the customer that the request names.
 ///
 /// A customer token is a JSON Web Token (RFC 7519). The app's backend creates the token for a signed-in customer, with
 /// the customer's id as `sub` and the token's expiry as `exp`. `docs/customer-proof.md` shows how to create a token.

@@ -104,7 +104,8 @@ struct CustomerRoutes: Sendable {
         try request.requireRecorded()
         let submission = try Submission(parsing: body, role: request.role)
         let evidence = try await verified(submission, request)
-        // A server key may change owners without limit, to correct claims made with client keys.
+        // With a server key, a purchase may change its owner any number of times, so that a backend can correct claims
+        // made with client keys.
         return try await request.ledger.record(
             evidence, claimedBy: id, limitsClaims: request.role == .client, at: request.now)
     }

@@ -5,7 +5,7 @@ import Hummingbird
 import PurchaseLedger
 import ServiceLifecycle
 
-/// The route `/v1/events`: the changes, page by page.
+/// The route `/v1/events`: the events about customers and purchases, page by page.
 struct EventRoutes: Sendable {
     let authentication: Authentication
     let followers: EventFollowers

@@ -4,8 +4,8 @@ import AppStoreModel
 
 /// The environments of a request: its query parameter `environment`.
 enum RequestedEnvironment: Hashable, Sendable {
-    /// The request names no environment. Production counts, and the sandbox counts according to the app's
-    /// `sandboxAccess`.
+    /// The request names no environment. The purchases in production count for the answer, and those in the sandbox
+    /// according to the app's `sandboxAccess`.
     case unnamed
     /// `any`: production and the sandbox.
     case any
@@ -29,8 +29,8 @@ extension QueryParameters {
     }
 }
 
-/// The rule for the environments that count in an answer about a customer. Each environment is evaluated on its own
-/// facts. Only the results are put together in one answer.
+/// The rule for the environments that count in an answer about a customer: the answer has the purchases in these
+/// environments. Each environment is evaluated on its own facts. Only the results are put together in one answer.
 struct EnvironmentRule: Sendable {
     let requested: RequestedEnvironment
     /// The environments whose documents the ledger records.

@@ -68,7 +68,7 @@ struct SignatureRoutes: Sendable {
         let offers = apps[request.scope.bundleId]?.clientOffers[asked.offer.productId] ?? []
         guard offers.contains(asked.offer.offerIdentifier) else { throw Refusal.offerNotAllowed }
         let id = try request.customerId
-        // Compared byte by byte, as storages compare ids.
+        // Compared byte by byte, as the ledger's storage compares ids.
         if let account = asked.appAccountToken, !account.utf8.elementsEqual(id.normalizedCustomerID.utf8) {
             throw Refusal.offerForOtherCustomer("appAccountToken is not the customer in the path.")
         }

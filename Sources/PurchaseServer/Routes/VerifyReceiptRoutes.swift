@@ -39,8 +39,8 @@ struct VerifyReceiptRoutes: Sendable {
             RequestNotes.add { $0.verifyReceiptStatus = answer.status }
             return Answer(json: answer.json)
         } catch let refusal as Refusal where refusal.isOverload {
-            // Some clients of verifyReceipt read the HTTP status, others the status in the body, so both ask the client
-            // to retry.
+            // Some clients of verifyReceipt read the HTTP status, others the status in the body. Both statuses
+            // therefore ask the client to retry.
             return Answer(
                 json: VerifyReceiptResponse(status: .unavailable).json, refusal.status, headers: refusal.headers)
         }

@@ -4,15 +4,16 @@ import ArgumentParser
 import Foundation
 import Reconciliation
 
-/// The lines of a backfill, read on demand. Lines done in an earlier run are skipped. Invalid lines are reported and
-/// skipped.
+/// The lines of a backfill's list, read on demand. Each line names a customer by an order id, transaction ids or a
+/// receipt. Lines done in an earlier run are skipped. Invalid lines are reported and skipped.
 final class BackfillList: Sequence, IteratorProtocol {
     typealias Element = (number: Int, question: HistoryQuestion)
 
     let done: DoneFile?
     /// The number of lines; `nil` for standard input, which can be read only once.
     let count: Int?
-    /// 0 for standard input: its lines may arrive slowly, so the backfill hands them to its workers in small portions.
+    /// 0 for standard input: its lines may arrive slowly, so the backfill at first hands them to its workers in small
+    /// portions.
     var underestimatedCount: Int { count ?? 0 }
     /// The number of skipped lines, done by an earlier run.
     private(set) var doneBefore = 0

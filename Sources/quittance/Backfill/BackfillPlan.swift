@@ -9,7 +9,7 @@ struct BackfillPlan {
     /// The share of Apple's rate limits to use, in percent.
     let share: Int
 
-    /// Prints a line per question, and the totals.
+    /// Prints the planned requests of each line in the list, and the totals.
     ///
     /// - Throws: Exit status 1 if lines are invalid.
     func print(_ list: BackfillList) throws {

@@ -16,7 +16,8 @@ final class BackfillRun {
     private var recorded = 0
     private var known = 0
 
-    /// - Parameter lease: The backfill's lease. The caller renews it during the run.
+    /// - Parameter lease: The backfill's right to run; see ``BackfillLease``. The caller prolongs the lease during the
+    ///   run.
     init(_ backfill: Backfill, _ list: BackfillList, _ lease: BackfillLease) {
         let progress = BackfillProgress(of: list.count)
         var backfill = backfill
@@ -85,7 +86,7 @@ final class BackfillRun {
     }
 }
 
-/// A later backfill has taken over the lease.
+/// The error if the lease was not prolonged for long, and a later backfill has taken it over.
 private struct LostLease: Error, CustomStringConvertible {
     let description = "Another backfill of the app has begun, since this one stood still for long."
 }

@@ -71,8 +71,8 @@ struct AppStoreCommand: AsyncParsableCommand {
             }
         }
 
-        /// If the error is an unknown transaction, a hint that only one environment was searched; empty for any other
-        /// error.
+        /// For the error of an unknown transaction, a hint: the App Store was asked in one environment only. Empty for
+        /// any other error.
         private func unasked(_ error: any Error) -> String {
             guard (error as? AppStoreAPIError)?.isUnknownTransaction == true else { return "" }
             return environment == .sandbox

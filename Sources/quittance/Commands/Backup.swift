@@ -98,8 +98,8 @@ struct Backup: ParsableCommand {
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let ledger = URL(fileURLWithPath: source).resolvingSymlinksInPath().path
         guard copy.path != ledger else { throw ValidationError("\(target) is the ledger itself: choose another file.") }
-        // The ledger's own files include the lock file. If a copy replaced the lock file, a second server could start
-        // beside the first.
+        // The ledger's own files, such as its lock file, have names of this form. If a copy replaced the lock file, a
+        // second server could start beside the first.
         guard !copy.path.hasPrefix(ledger + "-") else {
             throw ValidationError("\(target) is a name of the ledger's own files: choose another file.")
         }

@@ -129,7 +129,7 @@ private struct Converted {
 }
 
 extension ResponseBodyV2DecodedPayload {
-    /// The members around the purchase. They have no counterpart in the legacy form.
+    /// The notification's members around the purchase. These members have no counterpart in the form of verifyReceipt.
     fileprivate func envelope() throws -> [Leftover] {
         var rest = self
         rest.data?.signedTransactionInfo = nil

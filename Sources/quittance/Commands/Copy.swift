@@ -97,7 +97,7 @@ private struct CopyReports {
     private let clock = ContinuousClock()
     /// The first report of the present stage.
     private var first: LedgerCopy.Progress?
-    /// The document count of the last printed report, or of ``first`` before any.
+    /// The document count of the last printed report. Before any report is printed, the count of ``first``.
     private var last = 0
     private var start = ContinuousClock().now
 

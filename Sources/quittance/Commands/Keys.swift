@@ -124,7 +124,8 @@ struct Keys: AsyncParsableCommand {
 
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
 
-        // An array, so that `validate` refuses a second key: the parser's own error would print it.
+        // An array, so that `validate` can refuse a second key. The parser's own error about a further argument would
+        // print the key.
         @Argument(help: ArgumentHelp("The whole key, or - for standard input. It is not printed.", valueName: "key"))
         var keys: [String] = []
 
@@ -234,8 +235,8 @@ extension APIKey {
 }
 
 extension LedgerStorage {
-    /// Whether the app was ever configured in a server with this ledger. A server stores a catalogue digest for each of
-    /// its apps.
+    /// Whether the app was ever configured in a server with this ledger. A server stores, for each of its apps, a
+    /// digest of the configured products, to detect changes of them.
     fileprivate func hasServed(_ bundleId: String) async throws -> Bool {
         let key = CatalogueDigest.key(bundleId)
         return try await load(LedgerQuery([.record(key)])).records[key] != nil

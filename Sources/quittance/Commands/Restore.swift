@@ -9,6 +9,8 @@ import PurchaseLedger
 import PurchaseServer
 
 /// `quittance restore`: replaces a ledger with a backup, or begins a new epoch of events after a database was restored.
+/// Each restore begins an epoch, a numbering of the events. A cursor names its epoch, so the server recognises cursors
+/// from before the restore.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Restore a ledger from a backup. Stop the server first.",
@@ -138,8 +140,8 @@ struct Restore: AsyncParsableCommand {
         }
     }
 
-    /// Refuses a backup of other apps. Otherwise it would be restored without a warning, although the server never
-    /// reads its purchases.
+    /// Refuses a backup with apps if none of them is configured. Otherwise the backup would be restored without a
+    /// warning, although the server never reads its purchases.
     private func requireApps(of composition: Composition, in storage: SQLiteLedgerStorage) async throws {
         let configured = composition.configuration.apps.map(\.identity.bundleId)
         let found = try await storage.marks().erasedEvents.keys.sorted()
@@ -150,15 +152,15 @@ struct Restore: AsyncParsableCommand {
         ])
     }
 
-    /// Adds the epochs of the replaced ledger's events to the restored ledger, so that cursors of the replaced ledger
-    /// stay known. Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger cannot
-    /// be opened, clients of events with a cursor issued since the backup may have to read all events again.
+    /// Adds the epochs of the replaced ledger's events to the restored ledger, which then recognises cursors from the
+    /// replaced ledger. Closing the replaced ledger merges its write-ahead log into its file. If the replaced ledger
+    /// cannot be read, clients whose event cursor was issued since the backup may have to read all events again.
     private func addEpochs(of path: String, to storage: SQLiteLedgerStorage) async throws {
         guard FileManager.default.fileExists(atPath: path) else { return }
         let others: [String: EventEpochs]
         do {
             let replaced = try SQLiteLedgerStorage(path: path, createIfMissing: false, upgrades: false)
-            // A failed close is harmless: the epochs are loaded by then, and the file is replaced.
+            // A failed close is harmless: the epochs are loaded by then, and the file is replaced anyway.
             defer { try? replaced.close() }
             others = try await replaced.marks().epochs
         } catch {

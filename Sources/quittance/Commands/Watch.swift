@@ -51,7 +51,8 @@ struct Watch: AsyncParsableCommand {
     }
 }
 
-/// The shown part of an answer about a customer. Answers that differ only in their time are equal.
+/// The part of an answer about a customer that the command shows. Two answers are equal if they differ only in their
+/// time.
 struct WatchedCustomer: Equatable {
     private let entitlements: [JSONValue]
     private let asOf: Int64?

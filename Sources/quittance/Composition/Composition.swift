@@ -31,8 +31,8 @@ struct Composition {
     /// - Parameters:
     ///   - use: ``LedgerUse/serving`` or ``LedgerUse/working``.
     ///   - share: The share of Apple's rate limits to use, in percent.
-    ///   - trustsOtherRoots: Whether to accept a ledger with documents of roots that are not configured now. These
-    ///     documents then count.
+    ///   - trustsOtherRoots: Whether to accept a ledger with documents signed under root certificates that the
+    ///     configuration does not trust now. These documents then count.
     ///   - warn: Called with warnings about the keys' files. By default, warnings go to standard error.
     ///   - body: Receives the service, and the composition with its time.
     /// - Throws: `ValidationError`; exit status 1 if the ledger cannot be used, with the reason on standard error;

@@ -10,7 +10,7 @@ enum LedgerUse {
     case reading
     /// Like ``reading``, but without warnings: the command opens the ledger again afterwards, and warns only then.
     case inspecting
-    /// Reads the whole ledger. No server may use its file meanwhile.
+    /// Reads the whole ledger for a copy. No server may use the ledger's file meanwhile.
     case copyingFrom
     /// Creates a missing ledger, or continues an unfinished copy. Every other use refuses an unfinished copy.
     case copyingInto

@@ -13,7 +13,8 @@ struct Migration: Sendable {
     var done: [String]
     /// Warnings about risks, a sentence each.
     var warnings: [String]
-    /// What the ledger still lacks, for example a quarter's table, and how to add it; `nil` if nothing is missing.
+    /// What the ledger still lacks, for example the table for the documents of a calendar quarter, and how to add it;
+    /// `nil` if nothing is missing.
     var missing: String?
 }
 
@@ -51,8 +52,8 @@ extension Composition {
         return Migration(done: done, warnings: report.warnings, missing: storage.condition.concern)
     }
 
-    /// The maximum number of attempts to add the tables of quarters, before the failure is reported. Each attempt waits
-    /// at most 2 seconds for the lock of a concurrent session.
+    /// The maximum number of attempts to add the tables of the next calendar quarters, before the failure is reported.
+    /// Each attempt waits at most 2 seconds for the lock of a concurrent session.
     private static let quarterAttempts = 5
 
     private static func sentence(from before: Int?, to after: Int) -> String {

@@ -37,7 +37,7 @@ extension Composition {
         return logger
     }
 
-    /// Refuses a ledger with documents of roots that are not configured now.
+    /// Refuses a ledger with documents signed under root certificates that the configuration does not trust now.
     ///
     /// - Parameter trustsOthers: Whether the operator lets such documents count nevertheless.
     /// - Throws: Exit status 1 if the ledger is refused or unreadable.

@@ -16,7 +16,7 @@ struct SupportCard {
     /// The number of listed purchases without `--all`, so that the list fits on a screen.
     private static let listed = 20
 
-    /// The chains of the purchases.
+    /// The keys of the purchases in all environments.
     var chains: Set<ChainKey> {
         answers.reduce(into: []) { chains, answer in
             let scope = LedgerScope(bundleId: bundleId, environment: answer.key)

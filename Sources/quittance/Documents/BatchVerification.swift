@@ -25,8 +25,8 @@ struct BatchVerification: Sendable {
         var printer = AnswerPrinter()
         while let batch = input.next() {
             tasks.append(Task { await answer(to: batch) })
-            // Prints all answers before it waits for input, because the program at the other end of a pipe may need
-            // them before it writes more.
+            // Before the command waits for input, it prints all answers, because the program at the other end of a pipe
+            // may need the answers before it writes more.
             while tasks.count >= Self.width || !tasks.isEmpty && !input.isReady {
                 try printer.print(await tasks.removeFirst().value)
             }

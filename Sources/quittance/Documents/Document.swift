@@ -54,7 +54,7 @@ extension Document {
         case .receipt(let bytes): .success(.receipt(bytes))
         case .token(let text): .success(.jws(text))
         case .transactionReceipt(let bytes):
-            // Recognition has already decoded this receipt.
+            // The receipt was decoded before, when its form was recognised, so this decoding succeeds.
             (try? TransactionReceipt(decoding: bytes)).map { .success(.transactionReceipt($0, bytes)) }
                 ?? .failure(.unknown)
         }

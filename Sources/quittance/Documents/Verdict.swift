@@ -177,13 +177,13 @@ extension AppStoreVerifier {
 }
 
 extension JSONWriter {
-    /// The line number, and the number of the document in its list, if the input has several.
+    /// Adds the document's line number and its number in its list, if the input has several lines or documents.
     mutating func reference(to item: Item) {
         if let line = item.line { member("line", number: Int64(line)) }
         if let number = item.number { member("document", number: Int64(number)) }
     }
 
-    /// The reason why an input is no document.
+    /// Adds the reason why the input is no document.
     mutating func unreadable(_ error: InputError) {
         member("code", VerificationError.Code.malformed.rawValue)
         member("form", error.form)

@@ -20,7 +20,7 @@ struct SimulatedConfiguration {
     /// entitlements.
     private static let entitlement = "pro"
 
-    /// The levels that a server accepts.
+    /// The values of a product's `level` that a server accepts in its configuration.
     private static let levels = 1...10_000
 
     /// The file's configuration, updated for this simulator. The values that the simulator determines are replaced,

@@ -4,7 +4,7 @@ import PurchaseLedger
 
 /// The faults of a ledger for people: the number of each kind, then the first faults.
 struct FaultList {
-    /// The number of listed faults without `--all`, so that they and their summary fit on a screen.
+    /// The number of faults listed without `--all`, so that the faults and their summary fit on a screen.
     static let listed = 20
 
     let faults: [Ledger.Fault]
@@ -19,7 +19,7 @@ struct FaultList {
     func lines(all: Bool = false, rest: String) -> [String] {
         let shown = all ? faults[...] : faults.prefix(Self.listed)
         let left = faults.count - shown.count
-        // A single fault needs no summary, and a complete list needs no examples.
+        // A single fault needs no summary. If all faults are listed below, the summary needs no examples.
         let summary = faults.count > 1 ? kinds(withExamples: left > 0) : []
         return summary + shown.map(\.sentence) + (left > 0 ? ["\(left) more: \(rest)."] : [])
     }

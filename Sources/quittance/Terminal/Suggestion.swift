@@ -35,7 +35,8 @@ enum Suggestion {
         path(words, from: root).commands.map { $0._commandName }.joined(separator: " ")
     }
 
-    /// The commands at the beginning of the words, and the first word that is no subcommand of the last command.
+    /// The commands at the beginning of the words, and the first word after them, which is no subcommand of the last
+    /// command.
     private static func path(
         _ words: [String], from root: any ParsableCommand.Type
     ) -> (commands: [any ParsableCommand.Type], unknown: String?) {
@@ -71,8 +72,8 @@ enum Suggestion {
     /// The candidate with the fewest mistakes relative to `word`; `nil` if every candidate has too many mistakes.
     static func nearest(to word: String, in candidates: [String]) -> String? {
         guard word.count <= maxWordLength else { return nil }
-        // At most two mistakes or, in a long word, one per three letters. At least one letter of the word must be
-        // correct.
+        // At most two mistakes are allowed or, in a long word, a mistake per three letters. A word of one or two
+        // letters is allowed fewer, so that at least one letter is correct.
         let limit = min(max(2, word.count / 3), word.count - 1)
         return candidates.map { (name: $0, mistakes: mistakes(from: $0, to: word)) }
             .filter { $0.mistakes <= limit }.min { $0.mistakes < $1.mistakes }?.name

@@ -134,7 +134,8 @@ extension String {
         return String(String.UnicodeScalarView(scalars))
     }
 
-    /// The text cut to 120 characters, because a token inside a notification has thousands.
+    /// The text or, if it has more than 120 characters, its first 117 and an ellipsis. A token inside a notification
+    /// has thousands of characters.
     var shortened: String {
         count <= 120 ? self : "\(prefix(117))…"
     }
