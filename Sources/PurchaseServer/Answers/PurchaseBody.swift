@@ -19,7 +19,8 @@ struct PurchaseStanding: Sendable {
     }
 
     /// - Parameters:
-    ///   - chain: The original transaction id of the purchase, as the ledger has it.
+    ///   - chain: The original transaction id of the purchase, to which the ledger appends `@` and a time in Xcode and
+    ///     LocalTesting.
     ///   - role: The role of the API key. A client key does not see `claimants`.
     init(of chain: String, _ answer: Ledger.CustomerAnswer?, in environment: Environment, for role: APIKey.Role) {
         self.init(isRefused: answer?.holdings.refused.contains(chain) ?? false, in: environment)

@@ -6,7 +6,7 @@ package import PurchaseLedger
 
 /// The JSON of `quittance customer show`: the information for a support request.
 package struct SupportBody: Encodable, Sendable {
-    /// The id in the search.
+    /// The id by which the customer or the purchase was found.
     var id: String
     var bundleId: String
     /// All ids of the customer; empty for a purchase without a customer.

@@ -36,8 +36,8 @@ package struct JobService: Service {
     private let damage: ThrottledWarning
 
     /// - Parameters:
-    ///   - service: Its ``LedgerService/jobs`` are the kinds of jobs to perform, and commits of its ledger wake this
-    ///     service.
+    ///   - service: Its ``LedgerService/jobs`` are the kinds of jobs to perform. Commits of its ledger wake this
+    ///     service if they leave a due job or a due change.
     ///   - interval: The time between two searches.
     package init(
         _ service: LedgerService, now: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,

@@ -52,7 +52,7 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
     private func failure(_ message: String) -> KeyFileError { KeyFileError(file: file, message: message) }
 
     /// The content of the file. The permissions are checked on the open descriptor, so that no other file can take the
-    /// file's place in between (TOCTOU).
+    /// file's place between the check and the reading (TOCTOU).
     private func contents() throws(KeyFileError) -> [UInt8] {
         // Without O_NONBLOCK, `open` would block if the file is a named pipe.
         let descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK)

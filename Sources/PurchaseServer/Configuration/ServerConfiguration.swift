@@ -352,7 +352,8 @@ extension ServerConfiguration {
             """)
     }
 
-    /// The environment variables without Kubernetes's variables. The names of the latter are stored in ``passedOver``.
+    /// The environment variables without those that Kubernetes made for services. The names of the removed variables
+    /// are stored in ``passedOver``.
     private mutating func passingOver(_ variables: [String: String]) -> [String: String] {
         let settings = variables.filter { !KubernetesVariable.matches($0.key, $0.value) }
         passedOver = variables.keys.filter { settings[$0] == nil }.sorted()

@@ -47,8 +47,8 @@ final class ConnectionDeadlines: ChannelDuplexHandler, RemovableChannelHandler {
     /// The number of bytes not yet sent, and the time since which the number is unchanged.
     private var pending = (bytes: 0, since: NIODeadline.now())
     private var check: Scheduled<Void>?
-    /// The slot of the connection, one of as many as the server has connections. While the connection waits for a head,
-    /// a newer connection may get the slot.
+    /// The slot of the connection, of which there are as many as ``ServerBounds/connections``. While the connection
+    /// waits for a head, a newer connection may get the slot.
     var slot: (counter: ConnectionCounter, number: Int)?
 
     init(_ bounds: ServerBounds, _ budget: ByteBudget) {

@@ -7,8 +7,8 @@ import NIOHTTP1
 /// Refuses requests that break the rules of HTTP itself. The response has the same form as the response to any other
 /// error. The handler also decides which requests are the last of their connection.
 ///
-/// This handler checks the rules before all others, because the request types of the later handlers have neither the
-/// version of a request nor the number of its Host fields.
+/// The rules are checked here, directly after the parser, because the request types of the later handlers have neither
+/// the version of a request nor the number of its Host fields.
 final class RequestRules: ChannelInboundHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart

@@ -93,7 +93,7 @@ struct EventRoutes: Sendable {
             json: try JSONWriter.bytes(encoding: none), headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
     }
 
-    /// A whole number without a plus sign; `nil` if the request does not name the parameter.
+    /// The value of a parameter: a whole number without a plus sign. `nil` if the request does not name the parameter.
     private func number(
         _ name: String, of request: AuthenticatedRequest, in range: ClosedRange<Int>
     ) throws(Refusal) -> Int? {

@@ -37,7 +37,7 @@ struct HealthRoutes: Sendable {
         do {
             return try await service.lastNotification.time(in: service.ledger)
         } catch  where service.ledger.condition.isDegraded {
-            // The search for the notification needs the unavailable part of the ledger.
+            // A part of the ledger is unavailable, and the search for the last notification needs this part.
             return nil
         }
     }

@@ -38,7 +38,7 @@ struct NotificationRoutes: Sendable {
 
     private static let errors = ErrorCode.ofDocuments.union([.invalidRequest, .storageUnavailable, .otherRoots])
 
-    /// Records a version 2 notification: `{"signedPayload": …}`.
+    /// Records a version 2 notification, whose body is `{"signedPayload": …}`.
     ///
     /// - Returns: Whether the notification is new.
     /// - Throws: ``VerificationError`` if the verification fails; ``LedgerStorageError`` if the ledger cannot store the

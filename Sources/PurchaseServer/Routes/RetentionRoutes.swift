@@ -55,7 +55,7 @@ struct RetentionRoutes: Sendable {
         ]
     }
 
-    /// Answers `{"signedPayload": …}`.
+    /// Answers a request whose body is `{"signedPayload": …}`.
     ///
     /// - Throws: ``VerificationError`` if the request is not genuine, or not for an app and environment of this server;
     ///   ``Refusal`` if there is no message. After either error, the App Store shows the default message that was set

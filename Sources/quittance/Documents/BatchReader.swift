@@ -58,8 +58,8 @@ enum Batch: Sendable {
 /// The input is either one document or a list with a document per line. A single document may have many lines, such as
 /// wrapped base64. If the first line is a whole document and more text follows, the input is a list. Otherwise the
 /// reader reads up to `Input.sizeLimit` bytes. If the input ends within this limit, it is a list if it has several
-/// lines and any of them is a whole document. A longer input must be a list, because it exceeds the size of any
-/// document.
+/// lines and any of them is a whole document. JSON, a PEM file or binary data is always one document here. A longer
+/// input must be a list, because it exceeds the size of any document.
 struct BatchReader: Sequence, IteratorProtocol {
     private var file: InputFile?
     private var failure: InputError?

@@ -82,8 +82,8 @@ enum Report {
         }.joined()
     }
 
-    /// Whether the value needs several lines: an object, or an array with objects. An array of plain values fits on a
-    /// line.
+    /// Whether the value needs several lines: an object with members, or an array with objects. An array of plain
+    /// values fits on a line.
     private static func isNested(_ json: JSONValue) -> Bool {
         json.members?.isEmpty == false || json.array?.contains { $0.members != nil } == true
     }
@@ -97,7 +97,8 @@ enum Report {
         return text
     }
 
-    /// The time in a member, as a number or as text. `nil` if Apple does not use the member's name for times.
+    /// The time in a member, as a number or as text. `nil` if Apple does not use the member's name for times, or if the
+    /// value is not a time.
     private static func instant(_ json: JSONValue, _ name: String) -> Timestamp? {
         guard name.hasSuffix("Date") || name.hasSuffix("_ms") || name == "timestamp" || name == "expires_date" else {
             return nil

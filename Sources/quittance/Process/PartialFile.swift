@@ -28,8 +28,9 @@ struct PartialFile {
         close(file)
     }
 
-    /// Flushes the file, renames it to `target`, and flushes the folder. The file takes over the owner and the group of
-    /// a replaced file, if this user is allowed to change them.
+    /// Flushes the file, renames it to `target`, and flushes the folder. An existing `target` is an error unless
+    /// `replacing` is true. The file then takes over the owner and the group of the replaced file, if this user is
+    /// allowed to change them.
     func install(as target: String, replacing: Bool) throws {
         try Self.flush(path)
         if replacing {

@@ -15,8 +15,9 @@ enum ServerSignals {
     /// Ignores SIGHUP, which would end the process. Call this method first.
     static func ignoreHangup() { signal(SIGHUP, SIG_IGN) }
 
-    /// Calls `onHangup` at each SIGHUP, and ends the process at once after a second SIGINT or SIGTERM. Call this method
-    /// once the server listens. From then on the server handles the first signal, and this method counts the signals.
+    /// Calls `onHangup` at each SIGHUP, and ends the process at once after a second SIGINT or SIGTERM, unless the
+    /// second signal is only a repetition (``StopSignals/repetition``). Call this method once the server listens. From
+    /// then on the server handles the first signal, and this method counts the signals.
     ///
     /// - Parameter beforeExit: Called after the second signal, before the process ends.
     static func handle(

@@ -12,17 +12,19 @@ struct SimulatorPlan {
     /// `StoreAuthority.fixture()`. If `nil`, each run has new identifiers, and the keys are those in the folder or new
     /// ones.
     var seed: UInt64?
-    /// The first time; `nil` for the machine's time or, if it is later, the earliest time that the folder allows.
+    /// The first time; `nil` for the later of two times: the machine's time, and the earliest time that the folder
+    /// allows.
     var start: Timestamp?
     var speed: Double
     var faults = Faults.none
     /// Configures the store, as the developer does with the forms of App Store Connect.
     var configure: (inout SimulatedStore) -> Void = { _ in }
 
-    /// Creates the simulator. The folder then stores its state, so that no later run reuses its identifiers.
+    /// Creates the simulator. Without a seed, the folder then stores the simulator's state, so that no later run reuses
+    /// its identifiers.
     ///
     /// - Parameters:
-    ///   - folder: Stores the state between two runs; `nil` to store nothing.
+    ///   - folder: Stores the state between two runs, unless there is a seed; `nil` to store nothing.
     ///   - makesNewKeys: Whether to replace the keys in the folder.
     ///   - wall: The machine's time.
     /// - Returns: The simulator, the number of earlier runs, and a closure that stores the reached time in the folder.

@@ -3,7 +3,8 @@
 import Foundation
 import PurchaseServer
 
-/// The arguments and variables of this process that may have a password, such as an address after a mistyped option.
+/// The arguments of this process, and the values of its variables `QUITTANCE_…`, that may have a password, such as an
+/// address after a mistyped option.
 ///
 /// Many messages repeat arguments, for example those of the command line's parser or about a missing file, and messages
 /// end up in logs.

@@ -43,7 +43,8 @@ struct RunningServer: ParsableArguments {
     ///   - path: The segments of the path after `/v1`.
     ///   - query: The parameters of the query, without those that are `nil`.
     ///   - wait: The time that the server may wait before it answers.
-    /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer.
+    /// - Throws: Exit status 1 if the server refuses the request, 2 if it does not answer. `ValidationError` if no key
+    ///   was passed.
     func get(
         _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: TimeAmount = .zero
     ) async throws -> JSONValue {
