@@ -26,7 +26,7 @@ enum SQLiteErrors {
             default: .unavailable
             }
         let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
-        // A lock of another connection is temporary. A disk error may be permanent, for example if the user's quota is
+        // Only a lock of another connection certainly passes. A disk error may stay, for example if the user's quota is
         // used up.
         let isPassing = [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode)
         // The error's own description would quote the SQL statement.

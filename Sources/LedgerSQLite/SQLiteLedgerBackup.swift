@@ -10,8 +10,8 @@ public enum SQLiteLedgerBackup {
 
     /// Copies a snapshot of a ledger: all commits before the copy begins, and no later commit.
     ///
-    /// All pages are read in one transaction. A copy with a transaction per part, such as `sqlite3 .backup`, restarts
-    /// after each write to the ledger. The ledger is only read.
+    /// All pages are read in one transaction. `sqlite3 .backup` instead reads each part in a transaction of its own,
+    /// and must start again after each write to the ledger. The ledger itself is not changed.
     ///
     /// - Parameters:
     ///   - source: The path of the ledger.
@@ -39,8 +39,9 @@ public enum SQLiteLedgerBackup {
                     }
                     return documents
                 }
-                // The ledger's later events are not in the copy. The copy begins an epoch, because it will give their
-                // sequence numbers to different events.
+                // The ledger's later events are not in the copy, and the copy will give their numbers to different
+                // events. The copy therefore begins an epoch: a cursor also names its epoch, so that a cursor of the
+                // ledger's later events is not taken for a cursor of the copy's events.
                 for statement in Schema.beginEpochs { try copy.execute(sql: statement) }
                 // The copied header asks for WAL mode, in which opening the backup would create files beside it.
                 try copy.execute(sql: "PRAGMA journal_mode = DELETE")
@@ -55,7 +56,7 @@ public enum SQLiteLedgerBackup {
     }
 
     /// Checks a copy as ``SQLiteLedgerStorage/faults()`` does, and compares its number of documents with `documents`.
-    /// The signatures are left to `Ledger.check`.
+    /// The signatures of the documents are not checked here: see `Ledger.check`.
     ///
     /// - Returns: A sentence per fault.
     /// - Throws: `LedgerStorageError` if the copy cannot be opened.

@@ -10,7 +10,8 @@ public final class SQLiteLedgerFiles {
     private let lock: ServerLock
 
     /// The endings of the names of a ledger's files: the ledger itself, and SQLite's files beside the ledger. The
-    /// journal of erasures is not listed, because the journal outlives the ledger.
+    /// journal of erasures is not listed: it stays in place when the ledger is replaced, so that the erasures can be
+    /// repeated in a restored ledger.
     private static let files = ["", "-wal", "-shm"]
 
     /// - Throws: `LedgerStorageError.unavailable` if a server uses the ledger, or if the path cannot be that of a
@@ -48,8 +49,9 @@ public final class SQLiteLedgerFiles {
         var status = stat()
         if stat(path, &status) == 0 { _ = chown(new, status.st_uid, status.st_gid) }
         do {
-            // The ledger's file is moved first. After an interruption, a log without its file is no ledger, but a file
-            // without its log would look like an older ledger.
+            // The ledger's file is moved first. If the process is interrupted here, a log without its file is left,
+            // which nobody takes for a ledger. In the reverse order, a file without its log could be left, which would
+            // look like a whole but older ledger.
             for ending in Self.files where FileManager.default.fileExists(atPath: path + ending) {
                 try Self.move(path + ending, to: old + ending)
                 moved.append(ending)

@@ -12,10 +12,11 @@ import PurchaseLedger
 final class SQLiteLedgerSession: StatementRunner {
     let connection: Database
     var cache: Cache
-    /// Documents encoded before the transaction began, so that other writes do not wait for the encoding.
+    /// Documents encoded before the transaction began, by the digest of the document. Encoding within the transaction
+    /// would make all other writes wait.
     var encoded: [DocumentDigest: DocumentCodec] = [:]
-    /// The chains loaded for the decision; `nil` for a chain without a row. Only differences from these chains are
-    /// written.
+    /// The chains (purchases with their renewals) loaded for the decision; `nil` for a chain without a row. A decision
+    /// computes the changes from loaded records. Only differences from the loaded chains are written.
     var chains: [ChainKey: StoredChain?] = [:]
     /// The customers loaded for the decision; `nil` for a customer without a row.
     var customers: [Customer: CustomerRecord?] = [:]
@@ -32,7 +33,7 @@ final class SQLiteLedgerSession: StatementRunner {
         self.cache = cache
     }
 
-    /// The lookups that stay valid for later transactions.
+    /// Row numbers of apps, scopes and shared parts of documents. They stay valid for later transactions.
     struct Cache: Sendable {
         var apps: [String: Int64] = [:]
         var scopes: [LedgerScope: Int64] = [:]
@@ -43,9 +44,10 @@ final class SQLiteLedgerSession: StatementRunner {
 // MARK: - Loading
 
 extension SQLiteLedgerSession: SnapshotSource {
-    /// Loads the read set named by a query.
+    /// Loads the records that a query names.
     ///
-    /// - Parameter numbersCustomers: Whether the load is for a decision, which may add customers.
+    /// - Parameter numbersCustomers: Whether to reserve customer numbers for unknown ids, because the load is for a
+    ///   decision, which may add customers.
     func load(_ query: LedgerQuery, numbersCustomers: Bool) throws -> LedgerSnapshot {
         chains = [:]
         customers = [:]
@@ -85,7 +87,7 @@ extension SQLiteLedgerSession {
         try first("SELECT count(*) FROM documents", []) { try $0.next(Int.self) } ?? 0
     }
 
-    /// Writes a row that is never read.
+    /// Writes a row that is never read, to prove that the ledger can be written.
     func proveWritable() throws {
         try run("INSERT INTO proof (id, written) VALUES (1, 1) ON CONFLICT DO UPDATE SET written = written + 1")
     }

@@ -10,24 +10,24 @@ import Synchronization
 
 /// A ledger in one SQLite file.
 ///
-/// A write is durable when it returns. Writes use one connection, and concurrent writes share a flush. Reads use
-/// separate connections and never wait for a write. Each read sees one snapshot. Only one process at a time should
-/// write.
+/// A write is durable when it returns. Writes use one connection, and concurrent writes share a flush to the disk.
+/// Reads use separate connections and never wait for a write. Each read sees one snapshot. Only one process at a time
+/// should write.
 public final class SQLiteLedgerStorage: LedgerStorage {
     /// `nil` for a ledger in memory.
     private let file: LedgerFile?
-    /// `nil` if the ledger is not served.
+    /// `nil` if the ledger was opened without a lock against other servers.
     private let lock: ServerLock?
     private let connection: Mutex<Connection>
     private let groups: GroupCommit
     private let reads = ReadQueue(width: readers)
     /// `nil` for a ledger in memory.
     private let log: LedgerLog?
-    /// The condition of the log before the ledger was opened.
+    /// The condition of SQLite's write-ahead log before the ledger was opened: whole, interrupted or damaged.
     private let logCondition: LogCondition
     private let keeper = LogKeeper()
     private let readCache = Mutex(SQLiteLedgerSession.Cache())
-    /// Whether an unfinished copy may be opened too.
+    /// Whether a ledger may be opened even if a copy from another ledger into it is not finished.
     private let continuesCopy: Bool
 
     private struct Connection {
@@ -48,8 +48,8 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     a file that did not exist before; an empty file keeps its permissions.
     ///   - upgrades: Whether to upgrade the tables of an older version.
-    ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, also among
-    ///     processes. The lock is held until the storage is closed.
+    ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, even if the
+    ///     storages are in different processes. The lock is held until the storage is closed.
     ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
     /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
     ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is an unfinished copy,
@@ -122,7 +122,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
             // Any error means that the file was moved or replaced.
             if (try? file?.requireInPlace()) == nil { try keepLog(of: database) }
             // After the checkpoint, the file alone is the complete ledger. If other processes still read, some writes
-            // stay in the log, and are just as safe there.
+            // stay in the log, where they are just as safe.
             _ = try? database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
             try database.close()
         } catch {
@@ -208,8 +208,8 @@ extension SQLiteLedgerStorage {
 // MARK: - LedgerStorage
 
 extension SQLiteLedgerStorage {
-    /// The concern is a growing log, or a damaged log whose acknowledged writes are lost. The second concern stays
-    /// until the operator has moved the copy of the log away.
+    /// The concern is that the log grows, or that a damaged log has lost acknowledged writes. The concern about a
+    /// damaged log stays until the operator has moved the copy of the log away.
     public var condition: StorageCondition {
         let concerns = [logDamage, file?.concern].compactMap(\.self)
         return StorageCondition(concern: concerns.isEmpty ? nil : concerns.joined(separator: " "))
@@ -312,8 +312,8 @@ extension SQLiteLedgerStorage {
                 continuation.resume(throwing: error)
             }
             if groups.add(write) { beginWriting() }
-            // Yields to the writer's thread, because every caller waits for that thread. Without the yield, the writer
-            // sometimes got no core for up to four milliseconds after its flush.
+            // Every caller waits for the writer's thread, so the caller's thread yields its core. Without the yield,
+            // the writer sometimes had to wait for a core for up to four milliseconds after its flush.
             sched_yield()
         }
     }
@@ -335,7 +335,7 @@ extension SQLiteLedgerStorage {
     /// Lends a connection for reading.
     private func lendReader(_ use: (Database) -> Void) throws {
         let database = connection.withLock { $0.database }
-        // If the ledger's file was replaced, a connection opened now would open the replacement.
+        // If the ledger's file was replaced, a new connection would read the replacement instead.
         if let loss = groups.loss { throw loss }
         do {
             try database.unsafeRead(use)
@@ -390,7 +390,8 @@ extension SQLiteLedgerStorage {
                 try Self.emptyLog(connection)
                 done(true)
             } catch {
-                // Only a busy reader is worth a retry. After any other error, the next commit starts the next try.
+                // If a reader was busy, a further try soon is worthwhile. After any other error, only the next commit
+                // leads to a further try.
                 done((error as? DatabaseError)?.resultCode != .SQLITE_BUSY)
             }
         }
@@ -438,7 +439,7 @@ extension SQLiteLedgerStorage {
     /// How long to wait for locks of other processes on the file, in seconds.
     private static let busyTimeout: TimeInterval = 5
 
-    /// The number of connections for reading. More connections would help only with a slow disk.
+    /// The number of connections for reading. More connections would help only if reads wait for a slow disk.
     private static let readers = 5
 
     /// The page cache of each connection in KiB. This size holds the upper levels of the indexes of a few million
@@ -454,8 +455,8 @@ extension SQLiteLedgerStorage {
     /// pages, a busy server would spend most of its time on checkpoints.
     private static let checkpoint = 16_000
 
-    /// The size in bytes to which SQLite truncates a log that has grown during a long read. This size is above the
-    /// log's usual size, so that the log is not truncated and extended repeatedly.
+    /// The size in bytes to which SQLite truncates a log that has grown during a long read. It is above the log's usual
+    /// size. Otherwise, the log would be truncated at each checkpoint and then grow again.
     private static let keptLog = 96 << 20
 
     private static var configuration: Configuration {
@@ -507,13 +508,13 @@ extension SQLiteLedgerStorage {
         }
         try pool.read { try Schema.requireLedger($0, orNone: true, orHalf: mayBeHalf) }
         if wasEmpty {
-            // Opening the pool has written a transaction to the log without a flush. It must reach the disk before any
-            // later transaction.
+            // Opening the pool has written a transaction to the log without a flush. This transaction must reach the
+            // disk before any later transaction.
             log.flush()
         } else {
             // Restarts the log, so that the remains of an interrupted write do not lie behind later writes. An error is
-            // harmless: the log then stays unchanged. The usual reason is that other processes have the ledger open,
-            // and then the log has no such remains.
+            // harmless, because it leaves the log unchanged. The usual reason for an error is that other processes have
+            // the ledger open. Then the log has no such remains anyway.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
         try Schema.migrator.migrate(pool)
@@ -563,7 +564,8 @@ extension SQLiteLedgerStorage {
         }
     }
 
-    /// If the folder cannot be written, SQLite reports that it cannot open the file.
+    /// Whether an error means that the file cannot be written. If the folder cannot be written, SQLite reports that it
+    /// cannot open the file.
     private static func isReadOnly(_ error: DatabaseError) -> Bool {
         [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode)
     }

@@ -5,7 +5,8 @@ import GRDB
 import PurchaseLedger
 import Synchronization
 
-/// Commits writes in groups, so that the writes of a group share a flush.
+/// Commits writes to the ledger in groups. The writes of a group share a transaction, and so a single flush to the
+/// disk.
 ///
 /// The next group gathers during the current commit, so that groups grow with the load. A group smaller than the
 /// previous group waits a moment for further writes. After a group of a single write, the next group does not wait.
@@ -18,12 +19,13 @@ final class GroupCommit: Sendable {
         let fail: @Sendable (any Error) -> Void
     }
 
-    /// The maximum number of writes in a group. The first write waits for the last: some 50 ms with a fast disk. Larger
-    /// groups would gain little, because in such a group the flush is already a small part of the time.
+    /// The maximum number of writes in a group. Every write of a group waits until the whole group is committed: some
+    /// 50 ms for a full group on a fast disk. Larger groups would gain little, because the flush already takes only a
+    /// small part of this time.
     private static let maxGroup = 200
 
     /// How long, in seconds, a group waits if it is smaller than the previous group: about as long as a flush takes.
-    /// Under load this wait halves the number of flushes.
+    /// Under load, groups grow by this wait, and the number of flushes halves.
     private static let moment = 0.0006
 
     private struct State {
@@ -32,7 +34,8 @@ final class GroupCommit: Sendable {
         /// The size of the last group.
         var lastCount = 1
         var commits = 0
-        /// The lookups of committed transactions. Lookups of rolled-back transactions are discarded.
+        /// The row numbers looked up by committed transactions. Those looked up by rolled-back transactions are
+        /// discarded.
         var cache = SQLiteLedgerSession.Cache()
         /// Set if the last commit went to a file that was removed or replaced.
         var loss: LedgerStorageError?
@@ -86,7 +89,7 @@ final class GroupCommit: Sendable {
     /// Commits a group in one transaction. If the transaction fails, each write is committed in a separate transaction,
     /// so that one bad write does not fail the others.
     ///
-    /// - Returns: A closure per write that reports the outcome to its caller.
+    /// - Returns: For each write, a closure that reports the outcome to the write's caller.
     private func commit(_ group: [Write], to connection: Database) -> [() -> Void] {
         do {
             var answers: [() -> Void]?

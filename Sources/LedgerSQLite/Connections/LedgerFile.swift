@@ -4,12 +4,13 @@ import Foundation
 import PurchaseLedger
 import Synchronization
 
-/// Detects whether the file of a ledger or its log was removed or replaced while open.
+/// Detects whether the file of a ledger, or SQLite's write-ahead log beside it, was removed or replaced while open.
 ///
-/// If an open file is removed or replaced, SQLite continues to write to the old file. No path leads to the old file, so
-/// its writes are lost when SQLite closes the file.
+/// If an open file is removed or replaced, SQLite continues to write to the old file. No path leads to the old file any
+/// more, so these writes are lost when SQLite closes it.
 final class LedgerFile: Sendable {
-    /// The identity of a file. Writing keeps the identity, and replacing the file changes the identity.
+    /// The identity of a file: its device and its node number. Writing to a file keeps them. A file that replaces it
+    /// has a different identity.
     private struct Identity: Equatable {
         var device: UInt64
         var node: UInt64

@@ -6,13 +6,13 @@ import Synchronization
 
 /// Runs reads on a few separate threads, because a read blocks its thread while the disk is slow.
 ///
-/// A thread continues with the next read on the same connection. Under load this saves waking a thread and looking up a
-/// connection. Together the two cost half as much as the read.
+/// A thread continues with the next read on the same connection. Under load, most reads therefore neither wake a thread
+/// nor look up a connection. These two steps together would cost half as much as the read itself.
 final class ReadQueue: Sendable {
-    /// Runs with a connection, or with the error if no connection could be lent.
+    /// A read: runs with a connection, or with the error if no connection could be lent.
     typealias Read = @Sendable (Result<Database, any Error>) -> Void
 
-    /// Lends a connection, or throws without having lent a connection.
+    /// Calls its argument with a connection, or throws without having called it.
     typealias Lender = @Sendable ((Database) -> Void) throws -> Void
 
     private struct State {
@@ -20,8 +20,8 @@ final class ReadQueue: Sendable {
         var threads = 0
     }
 
-    /// The maximum number of reads before a connection is returned: few enough that closing or reopening the ledger
-    /// does not take long.
+    /// The maximum number of reads for which a thread keeps its connection: few enough that closing or reopening the
+    /// ledger does not take long.
     private static let maxLoan = 64
 
     private let width: Int

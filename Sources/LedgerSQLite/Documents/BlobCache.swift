@@ -2,9 +2,10 @@
 
 import AppStoreModel
 
-/// The row numbers of the blobs added last: documents, or parts that documents share. A notification and its inner
-/// tokens have the same header, and the tokens are stored before the notification. The cache avoids hashing, looking up
-/// and decoding these blobs a second time.
+/// The row numbers of the blobs added last. A blob is a document, or a part that several documents share, such as a
+/// header. A notification contains signed transactions and renewal info (tokens), which have the same header and are
+/// stored before the notification. With this cache, these blobs need not be hashed, looked up and decoded again when
+/// the notification is stored.
 struct BlobCache: Sendable {
     private static let limit = 8
 

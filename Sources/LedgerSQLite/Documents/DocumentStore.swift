@@ -4,7 +4,8 @@ import AppStoreModel
 import DocumentPacking
 import PurchaseLedger
 
-/// Encodes and decodes documents. Blobs shared with other documents have rows of their own.
+/// Encodes documents for the ledger, and decodes them. A part that several documents share, such as a header or a
+/// certificate, is stored once, as a blob in a row of its own.
 struct DocumentStore {
     let session: SQLiteLedgerSession
 
@@ -15,8 +16,9 @@ struct DocumentStore {
 
     /// The content to store for a document.
     func content(of evidence: Evidence) throws -> [UInt8] {
-        // Inner tokens without a document of their own stay in the content, and are deleted with the content. The codec
-        // made before the transaction is used only if all tokens that it cut out are stored.
+        // A token inside the document (a signed transaction, say) is cut out only if it is stored as a document too.
+        // Otherwise it stays in the content, and is deleted with the content. The codec made before the transaction is
+        // used only if all tokens that it cut out are stored.
         let isStored = { session.documents.number(of: $0) != nil }
         let prepared = session.encoded[evidence.id].flatMap { $0.tokens.allSatisfy { isStored($0.bytes) } ? $0 : nil }
         guard let codec = prepared ?? DocumentCodec(evidence.document, evidence.jws, cutting: isStored) else {
@@ -30,7 +32,7 @@ struct DocumentStore {
         return content
     }
 
-    /// The number of a shared blob. A new blob is inserted.
+    /// The row number of a shared part. A new part is inserted.
     private func number(of blob: DocumentCodec.Blob) throws -> Int64 {
         if let number = session.cache.sharedBlobs.number(of: blob.bytes) { return number }
         let bytes = Array(blob.bytes)

@@ -3,12 +3,14 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Documents, and the chains for which the documents are evidence.
+// Documents, and the chains for which the documents are evidence. A chain is a purchase with its renewals: all
+// transactions with the same original transaction id.
 
 // MARK: - Reading
 
 extension SQLiteLedgerSession {
-    /// Outer joins: a document with a missing scope must be found, and is reported as damage.
+    /// Outer joins, because a document must be found, and reported as damage, even if its scope (the row of its app and
+    /// environment) is missing.
     private static let rows = """
         SELECT number, signedDate, digest, bundleId, environment, kind, receivedAt, notificationType,
                notificationSubtype, notificationUUID, wording, isPinned, content
@@ -21,7 +23,8 @@ extension SQLiteLedgerSession {
         return found?.name == name ? found : nil
     }
 
-    /// Whether a document is stored and readable. If so, an enclosing document need not store the inner document again.
+    /// Whether a document is stored and readable. If so, a new document that contains it (a notification, say) can
+    /// refer to it instead of storing it again.
     func isStored(_ name: Provenance) throws -> Bool {
         // For a new document the index alone answers this query.
         guard let number = try number(of: name) else {
@@ -47,7 +50,7 @@ extension SQLiteLedgerSession {
         [name.signedDate.stored, .bytes(name.digest.beginning)]
     }
 
-    /// The result of `read`; `nil` if the data is damaged.
+    /// The result of `read`; `nil` if `read` finds the data damaged.
     private static func unlessDamaged<Value>(_ read: () throws -> Value?) throws -> Value? {
         do {
             return try read()
@@ -56,7 +59,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The document of a row. Throws if the digest differs from the digest of the added document.
+    /// The document of a row. Throws if the digest of the decoded document is not the stored digest.
     private func stored(_ row: DocumentRow) throws -> StoredDocument {
         let document: [UInt8]
         do {
@@ -87,8 +90,9 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Reads the table from its end. An index of kinds would cost an additional page write per document. With an ORDER
-    /// BY in the outer query, SQLite would read and sort all rows of the inner query before it returned the first.
+    /// Reads the table from its end. An index of kinds would make this query faster, but would cost an additional page
+    /// write for each new document. With an ORDER BY in the outer query, SQLite would read and sort all rows of the
+    /// inner query before it returned the first row.
     private func newest(
         of kind: Evidence.Kind?, in environment: Environment?, among count: Int, _ limit: Int
     ) throws -> [StoredDocument] {
@@ -111,8 +115,8 @@ extension SQLiteLedgerSession {
 // MARK: - Evidence for chains
 
 extension SQLiteLedgerSession {
-    /// The documents that are evidence for a chain. Nearly every document is evidence for a single chain, named in
-    /// `documents`. `mentions` contains the remaining pairs of chain and document.
+    /// The documents that are evidence for a chain. Nearly every document is evidence for at most one chain, which the
+    /// column `chain` of `documents` names. The table `mentions` contains all other pairs of chain and document.
     private static let evidence = """
         SELECT number FROM documents WHERE chain = ?1 UNION SELECT document FROM mentions WHERE chain = ?1
         """
@@ -142,7 +146,8 @@ extension SQLiteLedgerSession {
         return try Self.unlessDamaged { try stored(row) }?.name ?? row.name
     }
 
-    /// The documents with the wording of `key` whose `chain` is the chain of `key`.
+    /// The documents of a chain with the same ``Wording``, that is, the same content except the signing date. Only the
+    /// column `chain` is searched, not `mentions`.
     func documents(_ key: WordingKey) throws -> [WordedDocument] {
         guard let chain = try storedChain(key.chain)?.number else { return [] }
         let found = try all(
@@ -152,7 +157,7 @@ extension SQLiteLedgerSession {
         return try found.map { WordedDocument(try name(ofDocument: $0.number), isPinned: $0.isPinned) }
     }
 
-    /// Erases a document with a wording, unless the document is pinned.
+    /// Erases a document that has a ``Wording``, unless it is pinned; see ``WordedDocument/isPinned``.
     func erase(_ name: Provenance) throws {
         try run(
             """
@@ -168,8 +173,8 @@ extension SQLiteLedgerSession {
         try run("DELETE FROM mentions WHERE chain = ?", [.integer(number)])
     }
 
-    /// Erases the evidence for some chains. A document stays if it is also evidence for other chains. Shared parts also
-    /// stay: headers, certificates, and tokens stored as evidence for other chains.
+    /// Erases the evidence for some chains. A document stays if it is also evidence for a chain that is not erased. The
+    /// parts that documents share (headers and certificates) stay too.
     func eraseEvidence(for keys: Set<ChainKey>) throws {
         var documents: Set<Int64> = []
         for key in keys {
@@ -200,7 +205,8 @@ extension SQLiteLedgerSession {
     func add(_ new: NewDocument) throws {
         let evidence = new.evidence
         let chains = try new.chains.map(chainNumber)
-        // No other transaction writes meanwhile, so a free name stays free unless this decision took the name.
+        // A free name is one for which this decision has already looked in vain. No other transaction writes meanwhile,
+        // so the name is still free unless this decision itself has added a document with it.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             try mention(chains, in: number)
@@ -219,8 +225,9 @@ extension SQLiteLedgerSession {
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Pins a stored document that is added again, if its chain is different this time, or if it has a wording only one
-    /// of the two times. A document that never had a wording needs no pin.
+    /// Pins a stored document that is added again, if its chain differs from the stored chain, or if it has a wording
+    /// only in the row or only in this addition. A document without a wording in both needs no pin, because it is never
+    /// erased as a repetition.
     private func pin(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(
@@ -231,7 +238,7 @@ extension SQLiteLedgerSession {
             """, [.integer(document), (key?.wording.digest).stored, chain.stored])
     }
 
-    /// Pins a document contained in a new document.
+    /// Pins a document to which the content of a new document refers, so that it is not erased as a repetition.
     func pin(_ document: Int64) throws {
         try run("UPDATE documents SET isPinned = 1 WHERE number = ? AND wording IS NOT NULL", [.integer(document)])
     }

@@ -6,15 +6,15 @@ import PurchaseLedger
 /// The file of a ledger's write-ahead log, and the copies of damaged logs.
 ///
 /// SQLite overwrites a damaged log from the damage on. The log is therefore copied before SQLite opens the ledger, to
-/// `FILE-wal-damaged-1` and so on. While a copy lies beside the ledger, the lost transactions are assumed to be still
-/// missing. The operator moves the copy away after repairing the loss.
+/// `FILE-wal-damaged-1` and so on. While a copy lies beside the ledger, the ledger is assumed to lack the lost
+/// transactions, and reports a concern. The operator repairs the loss, and then moves the copy away.
 struct LedgerLog {
     /// The path of the ledger without symbolic links, because SQLite keeps its files beside the link's target.
     private let ledger: String
     private var log: String { ledger + "-wal" }
 
     /// The maximum number of copies. The first copies are kept, because they hold the most of the lost transactions. A
-    /// log has about 64 MiB.
+    /// copy takes about 64 MiB, the usual size of a log.
     private static let maxCopies = 3
 
     init(ofLedger path: String) {
@@ -57,8 +57,9 @@ struct LedgerLog {
         return .whole
     }
 
-    /// The maximum number of further readings. Real damage is usually the same at the second reading. A writer may
-    /// change the log between two readings, but a disk is too slow for a change between every two of these readings.
+    /// The maximum number of further readings. Real damage is usually the same at the second reading. If a writer
+    /// changes the log, two readings can differ. But no disk is so fast that the log changes before each of these
+    /// readings.
     private static let maxReadings = 5
 
     private func condition(_ file: Int32) throws -> LogCondition {

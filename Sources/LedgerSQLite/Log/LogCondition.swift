@@ -4,8 +4,9 @@
 /// (https://sqlite.org/fileformat2.html section 4).
 ///
 /// SQLite ends its recovery at the first frame with a wrong checksum, and treats all later frames as an interrupted
-/// write. The later frames tell damage from an interruption. Each commit is flushed before the next transaction begins
-/// (`synchronous=FULL`), so an interruption can only have spoiled the last transaction.
+/// write. But the frame may also be damaged, and then the later frames show it. Each commit is flushed before the next
+/// transaction begins (`synchronous=FULL`), so an interruption can only have spoiled the last transaction. If a whole
+/// transaction follows the bad frame, the frame is damaged.
 enum LogCondition: Hashable, Sendable {
     /// All transactions are complete.
     case whole
@@ -19,7 +20,7 @@ enum LogCondition: Hashable, Sendable {
 struct LogDamage: Hashable, Sendable {
     /// The index of the first frame SQLite does not accept, from 0 on; `nil` if the header is damaged.
     var frame: Int?
-    /// The number of genuine transactions that end at or after the damage. 0 after a damaged header, because the
-    /// transactions are not counted then.
+    /// The number of transactions that end at or after the damaged frame, as far as their frames can be recognised. 0
+    /// if the header is damaged, because the transactions are not counted then.
     var transactions: Int
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The first 32 bytes of a log.
+/// The first 32 bytes of SQLite's write-ahead log, which describe all its frames.
 struct LogHeader: Sendable {
     static let size = 32
 
     let pageSize: Int
-    /// Whether checksums are computed over big-endian words.
+    /// Whether checksums read the bytes as big-endian words, rather than little-endian words.
     let isBigEndian: Bool
     /// Two numbers that SQLite changes each time it restarts the log: the first is incremented, the second is random.
     /// Each frame repeats the salts.
@@ -68,7 +68,7 @@ extension UnsafeRawBufferPointer {
     }
 }
 
-/// A frame of a log.
+/// A frame of a log: the content of a page of the database after a transaction, with a header.
 struct LogFrame {
     static let headerSize = 24
 
@@ -99,8 +99,8 @@ struct LogFrame {
         return sum
     }
 
-    /// The database size for which the checksum is valid; `nil` if no size fits, because more than this field is
-    /// damaged.
+    /// The database size with which the frame's checksum would be valid; `nil` if no size fits, because other fields
+    /// are damaged too.
     func databaseSizeThatFits(after previous: LogChecksum) -> UInt32? {
         // Checksums are sums, so each increase of the size by one adds a fixed step to each half of the checksum. The
         // two steps are neighbours in Fibonacci's sequence. At least one step is therefore odd, and an odd number has

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Reads the frames of a log in order. SQLite's recovery ends at the first bad frame, but this reading continues.
+/// Reads the frames of SQLite's write-ahead log in order. SQLite's recovery ends at the first frame with a wrong
+/// checksum or wrong salts (a bad frame), but this reading continues.
 ///
 /// After the first bad frame, the running checksum, computed from the start of the log, proves nothing. A later frame
-/// is genuine if it has the log's salts and continues the stored checksum of the previous frame. If the previous frame
-/// ends a transaction, a genuine frame begins the next one. SQLite had then already flushed the transaction that ended,
-/// so the log is damaged, not merely interrupted.
+/// is genuine if it has the log's ``LogHeader/salts`` and continues the stored checksum of the previous frame. If the
+/// previous frame ends a transaction, the genuine frame begins the next transaction. SQLite flushes a transaction
+/// before the next one begins, so the bad frame was once whole: the log is damaged, not merely interrupted.
 struct LogFrames {
     private let header: LogHeader
     private var count = 0
     /// The stored checksum of the last frame.
     private var stored: LogChecksum
-    /// Whether the last frame ends a transaction. Only genuine frames count, and the first bad frame if its content
-    /// shows such an end. True at first, because no transaction is incomplete.
+    /// Whether the last frame ends a transaction. For the first bad frame, its content decides, and any later frame
+    /// must be genuine. True before the first frame, because no transaction is incomplete.
     private var isCommitted = true
-    /// The size of the database after the last commit before the first bad frame; `nil` if there was no commit.
+    /// The number of pages of the database after the last commit before the first bad frame; `nil` if there was no
+    /// commit.
     private var databaseSize: UInt32?
     /// The number of frames since the last commit, up to the first bad frame.
     private var framesSinceCommit: UInt32 = 0
@@ -76,9 +78,9 @@ struct LogFrames {
         if hasChecksum { return frame.databaseSize > 0 }
         let isStored = frame.salts == header.salts && frame.databaseSize > 0
         guard let size = frame.databaseSizeThatFits(after: stored), (size > 0) != isStored else { return isStored }
-        // Either the size field is damaged, or a high bit in the page's content. The checksum is too weak to tell
-        // which. The size that fits is believed only if the transaction can have led to it: the database grows at most
-        // by the transaction's pages, and does not shrink.
+        // Either the size field is damaged, or a high bit in the page's content. The checksum is too weak to tell which
+        // of the two. The size that fits is believed only if the transaction can have led to it: the database grows at
+        // most by the transaction's pages, and does not shrink.
         guard size > 0, let databaseSize else { return false }
         return size >= databaseSize && size - databaseSize <= framesSinceCommit
     }

@@ -4,8 +4,8 @@ import Dispatch
 import PurchaseLedger
 import Synchronization
 
-/// Checkpoints the log, which moves its pages into the file, when writes pause and soon after an erasure. Erased data
-/// therefore does not stay in the log.
+/// Moves the pages of SQLite's write-ahead log into the ledger's file (a checkpoint) when writes pause, and soon after
+/// an erasure. Otherwise, erased data would stay readable in the log.
 final class LogKeeper: Sendable {
     private let schedule = Mutex(LogSchedule())
 
@@ -13,12 +13,13 @@ final class LogKeeper: Sendable {
     /// long enough for reads, which take a few milliseconds, but not for a copy of the whole ledger.
     static let timeout: Int32 = 100
 
-    /// Notes that customers or events are being erased.
+    /// Notes that customers, chains or events are being erased.
     func noteErasure() { schedule.withLock { $0.noteErasure() } }
 
-    /// Notes a commit. Starts the ticks if no ticks are running.
+    /// Notes a commit. Starts the ticks of the schedule, one each second, if none are running.
     ///
-    /// - Parameter bringIn: Moves the log into the file and calls its argument with the outcome; see ``LogSchedule``.
+    /// - Parameter bringIn: Moves the log into the file, and calls `done` with the argument of
+    ///   ``LogSchedule/noteOutcome(isEmpty:)``.
     func noteCommit(_ bringIn: @escaping @Sendable (_ done: @escaping @Sendable (Bool) -> Void) -> Void) {
         if schedule.withLock({ $0.noteCommit() }) { wait(bringIn) }
     }
@@ -40,7 +41,8 @@ extension LedgerChanges {
     var isErasure: Bool { !erasedCustomers.isEmpty || !erasedChains.isEmpty }
 }
 
-/// Decides when to move the log into the file. Ticks once a second until the log is empty.
+/// Decides when to move the log into the file. It is asked once a second (a tick), from a commit until the log is
+/// empty.
 struct LogSchedule: Sendable {
     /// The time between two ticks.
     static let tick = DispatchTimeInterval.seconds(1)
@@ -50,8 +52,8 @@ struct LogSchedule: Sendable {
     /// the move itself.
     static let maxTicksAfterErasure = 50
 
-    /// The number of ticks to wait after a reader prevented a checkpoint: a copy of the ledger takes longer than a
-    /// tick.
+    /// The number of ticks to wait after a reader prevented a checkpoint. The usual reader of this kind is a copy of
+    /// the ledger, which takes longer than a tick.
     static let ticksAfterFailure = 10
 
     private var isAsked = false
@@ -70,7 +72,8 @@ struct LogSchedule: Sendable {
         return !isAsked
     }
 
-    /// Whether to move the log into the file now: after a tick without a commit, or if an erasure is old enough.
+    /// Whether to move the log into the file now: after a tick without a commit, or ``maxTicksAfterErasure`` after an
+    /// erasure. A checkpoint that a reader prevented delays both.
     mutating func isDue() -> Bool {
         defer { commits = 0 }
         ticksSinceErasure = ticksSinceErasure.map { $0 + 1 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads a whole log to learn its condition.
+// Reads a whole write-ahead log of SQLite to learn whether it is damaged.
 
 extension LogCondition {
     /// Reads a log from its beginning to its end.

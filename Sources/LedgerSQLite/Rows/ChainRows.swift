@@ -3,13 +3,14 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// A chain's record with the number of its row. The record is empty if the row exists only for references from
-/// documents.
+/// A chain (a purchase with its renewals) with the number of its row. The record is empty if the row exists only
+/// because documents refer to it.
 struct StoredChain {
     let number: Int64
     var record: ChainRecord
 
-    /// Reads the chain's own row with its owners, but without facts.
+    /// Reads the chain's row in `chains` and its owners, but not the facts about its transactions, which are in
+    /// separate tables.
     init(_ row: inout RowReader, _ key: ChainKey) throws {
         number = try row.next()
         record = try row.fields(of: ChainRecord(key))

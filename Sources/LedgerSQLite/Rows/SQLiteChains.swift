@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Chains: their rows, owners and changes of owner.
+// Chains (purchases with their renewals): their rows, their owners, and the times at which the owners changed.
 
 // MARK: - Loading
 
@@ -63,8 +63,9 @@ extension SQLiteLedgerSession {
         return chain
     }
 
-    /// The chain of a transaction. If two chains have the transaction, for example after a migration, the chain with
-    /// the transaction's newest document wins.
+    /// The chain of a transaction. Two chains can have the same transaction, for example after a migration of the
+    /// subscription to a different original transaction id. Then the chain with the transaction's newest document
+    /// counts.
     private static let chainOfTransaction = """
         SELECT originalTransactionId FROM (
             SELECT originalTransactionId, signedDate, evidence
@@ -84,8 +85,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Outer joins: a row with a missing scope, for example after a manual edit, must be found, and is reported as
-    /// damage.
+    /// Outer joins, because a chain must be found, and reported as damage, even if its scope (the row of its app and
+    /// environment) is missing, for example after a manual edit.
     private static let keys = """
         SELECT chains.id, bundleId, environment, originalTransactionId
         FROM chains LEFT JOIN scopes ON scopes.id = scope LEFT JOIN apps ON apps.id = app
@@ -102,7 +103,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Leaves out rows without a scope, so that such rows do not block others. A check of the ledger reports such rows.
+    /// Leaves out rows without a scope. They could never be processed, so they would fill the first page forever. A
+    /// check of the ledger reports them.
     private func firstChains(
         _ condition: String, _ instant: Timestamp, orderedBy order: String, _ limit: Int
     ) throws -> ScanPage<ChainKey> {
@@ -132,7 +134,8 @@ extension SQLiteLedgerSession {
         VALUES (\(placeholders(columns.count + 4)))
         """
 
-    /// Leaves out `nextChange` and `publishedAsOf`: SQLite rewrites their indexes even if the values stay the same.
+    /// Leaves out `nextChange` and `publishedAsOf`, because SQLite rewrites the index entries of all named columns,
+    /// even if the values stay the same.
     private static let updateChain = """
         UPDATE chains SET (\(columnList)) = (\(placeholders(columns.count))) WHERE id = ?
         """
@@ -141,7 +144,7 @@ extension SQLiteLedgerSession {
         UPDATE chains SET (\(columnList), nextChange, publishedAsOf) = (\(placeholders(columns.count + 2))) WHERE id = ?
         """
 
-    /// Writes the differences from the loaded record.
+    /// Writes a chain. Only the rows and facts that differ from the loaded record are written.
     func put(_ record: ChainRecord) throws {
         let (old, number) = try putRow(record)
         try put(record.chain.transactions, old: old.chain.transactions, of: record.key, number, in: .statements)

@@ -3,7 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Customers and their ids. A customer's chains are stored with the chains.
+// Customers and their ids. Which purchases (chains) a customer owns is stored with the chains.
 
 extension SQLiteLedgerSession {
     private static let customerByID = """
@@ -46,8 +46,8 @@ extension SQLiteLedgerSession {
         return record
     }
 
-    /// A number per id, greater than the number of any past or present customer, because events keep naming erased
-    /// customers.
+    /// A new customer number for each id. It is greater than the number of any past or present customer, because events
+    /// still name erased customers by their numbers.
     func newNumbers(for ids: Set<CustomerID>) throws -> [CustomerID: Int64] {
         guard !ids.isEmpty else { return [:] }
         let last = try lastCustomer()
@@ -70,7 +70,8 @@ extension SQLiteLedgerSession {
         ) { try $0.next(Int64.self) } ?? 0
     }
 
-    /// SQLite creates the row of `sqlite_sequence` only with the first customer, so the row may still be missing here.
+    /// Makes `number` the greatest number assigned so far, unless a greater number was assigned. SQLite creates the row
+    /// of `sqlite_sequence` only with the first customer, so the row may still be missing here.
     func raiseLastCustomer(to number: Int64) throws {
         try run(
             """

@@ -3,12 +3,13 @@
 import AppStoreModel
 import PurchaseLedger
 
-// The due work of all lanes, in one read.
+// The due work, in one read: whether any chain is due, and the due records of each lane (all records of the same kind
+// and owner).
 
 extension SQLiteLedgerSession {
     func due(in lanes: [RecordLane], at now: Timestamp, limit: Int) throws -> DueWork {
         var work = DueWork(hasDueChains: try isAny("chains WHERE nextChange <= ?", now))
-        // Usually no record is due, and no lane is searched.
+        // Usually no record at all is due. Then the lanes need not be searched one by one.
         guard try isAny("records WHERE dueAt <= ?", now) else { return work }
         for lane in lanes { work.records += try due(in: lane, at: now, limit: limit) }
         return work

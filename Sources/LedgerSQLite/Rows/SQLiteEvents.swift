@@ -3,7 +3,9 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Each app numbers its own events. A cursor has an epoch and the number of the last event read by the caller.
+// Each app numbers its own events. A cursor consists of the number of the last event that the caller has read, and of
+// an epoch. A new epoch begins whenever events may have been lost, for example after a restore from a backup, so that a
+// number of a lost event is not taken for a number of a later event.
 
 extension SQLiteLedgerSession {
     private static let columns = "recordedAt, kind, customer, chainName, body"
@@ -92,8 +94,9 @@ extension SQLiteLedgerSession {
         for statement in Schema.beginEpochs { try run(statement, []) }
     }
 
-    /// Raises the numbers of the ledger to `marks`. The next event of every app gets a number above the shared number,
-    /// see ``Schema``.
+    /// Raises the numbers that the ledger has assigned so far to at least those of `marks`, for example in a copy of a
+    /// ledger. ``HighWaterMarks/lastEvent`` becomes the shared number: the next event of every app gets a number above
+    /// it. See ``Schema``.
     func raise(_ marks: HighWaterMarks) throws {
         for (bundleId, erased) in marks.erasedEvents {
             try run(

@@ -3,7 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Records of all kinds.
+// Records of all kinds, such as jobs, API keys and notes of the ledger itself. A record belongs to the whole ledger, to
+// an app, or to an app in one environment (a scope).
 
 extension SQLiteLedgerSession {
     private static let columns = """
@@ -38,7 +39,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The conditions on the rows of a selection, and their parameters; `nil` if the owner has no number.
+    /// The conditions on the rows of a selection, as SQL, and their parameters; `nil` if no row can meet them, because
+    /// the ledger does not know the owner.
     private func condition(_ selection: RecordSelection) throws -> (String, [StoredValue])? {
         var condition = ""
         var values: [StoredValue] = []
@@ -85,7 +87,8 @@ extension SQLiteLedgerSession {
             [.text(key.kind.rawValue), .integer(owner), .text(key.name)])
     }
 
-    /// The number of an owner; `nil` if the owner has no number.
+    /// The number that stands for an owner in the table: 0, a negative app number, or a scope number. `nil` if the
+    /// ledger does not know the app or scope.
     func owner(_ owner: RecordOwner) throws -> Int64? {
         switch owner {
         case .ledger: 0
@@ -94,7 +97,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The number of an owner. A new owner is added.
+    /// The number that stands for an owner in the table. An unknown app or scope is added.
     private func addedOwner(_ owner: RecordOwner) throws -> Int64 {
         switch owner {
         case .ledger: 0

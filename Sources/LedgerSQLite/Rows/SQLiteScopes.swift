@@ -3,8 +3,8 @@
 import AppStoreModel
 import PurchaseLedger
 
-// Apps and scopes. Other tables refer to apps and scopes by number. Apps and scopes are never deleted, so their numbers
-// can be cached.
+// Apps and scopes. A scope is an app in one environment (production or sandbox). Other tables refer to apps and scopes
+// by number. Apps and scopes are never deleted, so their numbers can be cached.
 
 extension SQLiteLedgerSession {
     func app(_ bundleId: String) throws -> Int64? {

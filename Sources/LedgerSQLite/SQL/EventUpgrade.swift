@@ -6,8 +6,8 @@ import PurchaseLedger
 
 /// Upgrades the table of events: the former columns of an event's content become a body, see ``LedgerEvent``.
 ///
-/// The bodies are written by the same Swift code as those of new events, not in SQL, because the old columns contain
-/// escaped texts, see `StoredText`.
+/// The bodies are not written in SQL, because the old columns contain escaped texts (see `StoredText`), which only
+/// Swift code decodes. The same code writes the bodies of new events.
 enum EventUpgrade {
     /// The number of rows in memory at once.
     private static let batch = 1000
@@ -40,7 +40,7 @@ enum EventUpgrade {
         VALUES (?, ?, ?, ?, ?, ?, ?, ?)
         """
 
-    /// The columns of the new row.
+    /// The columns of an event's row in the new table, from its row in the old table.
     private static func row(_ row: inout RowReader) throws -> [StoredValue] {
         var columns: [StoredValue] = []
         for _ in 0..<7 { columns.append(row.nextStored() ?? .null) }

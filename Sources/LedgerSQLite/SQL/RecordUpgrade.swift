@@ -2,11 +2,12 @@
 
 import PurchaseLedger
 
-/// Upgrades a file of the previous version: jobs, API keys, digests of catalogues and the note of an unfinished copy
-/// become records. Each had a table or a column of its own.
+/// Upgrades a file of the previous version. Jobs, API keys, digests of product catalogues and the note of an unfinished
+/// copy had separate tables or a separate column, and become rows of the table `records`.
 enum RecordUpgrade {
     /// A payload is a line of JSON followed by bytes: see `LinedPayload`. A job above the size limit of records is
-    /// dropped. Only a parked document can be so large, and such a document is not from the App Store.
+    /// dropped. Only a job that keeps a document for later (`parkedDocument`) can be so large, and no document of the
+    /// App Store is.
     static let statements = """
         INSERT INTO records (kind, owner, name, dueAt, payload)
         SELECT kind, scope, name, iif(kind IN (\(notes)), NULL, dueAt), iif(kind IN (\(notes), \(notices)), payload,
@@ -36,9 +37,9 @@ enum RecordUpgrade {
         DROP TABLE unfinishedCopy;
         """
 
-    /// The kinds of jobs that were notes, and never due.
+    /// The kinds of old jobs that were only notes of the ledger, and never due.
     private static let notes = "'trustAnchors', 'upgrade', 'erasures'"
 
-    /// The kinds of jobs that were notices without a payload.
+    /// The kinds of old jobs that were notices to the operator. They get no line of JSON.
     private static let notices = "'unknownProduct', 'contestedPurchase'"
 }

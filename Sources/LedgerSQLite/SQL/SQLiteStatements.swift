@@ -7,14 +7,14 @@ import PurchaseLedger
 
 /// Runs SQL statements. Each statement is prepared once per connection.
 ///
-/// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns, because GRDB's
-/// functions trap or convert if a column has an unexpected type.
+/// GRDB prepares and caches the statements. SQLite's own functions bind parameters and read columns. If a column has an
+/// unexpected type, as in a damaged file, GRDB's functions would convert the value or end the process.
 protocol StatementRunner {
     var connection: Database { get }
 }
 
 extension StatementRunner {
-    /// The rows of a query. `read` must run no other statement.
+    /// The values that `read` returns for the rows of a query. `read` must not run a statement itself.
     func all<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> [Value] {
@@ -26,7 +26,7 @@ extension StatementRunner {
         return values
     }
 
-    /// The first row of a query; `nil` if there is no row.
+    /// The value that `read` returns for the first row of a query; `nil` if there is no row.
     func first<Value>(
         _ sql: String, _ parameters: [StoredValue], _ read: (inout RowReader) throws -> Value
     ) throws -> Value? {
@@ -80,7 +80,7 @@ extension StoredValue {
         switch self {
         case .null: return sqlite3_bind_null(statement, index)
         case .integer(let value): return sqlite3_bind_int64(statement, index, value)
-        // SQLite would bind NULL for an empty text without an address.
+        // An empty buffer may have no address, and SQLite would then bind NULL instead of an empty text.
         case .text(let text) where text.isEmpty: return sqlite3_bind_text(statement, index, "", 0, copied)
         case .text(let text):
             return StoredText.withBytes(of: text) {

@@ -3,8 +3,9 @@
 /// The tables of a new ledger.
 ///
 /// A change of the tables is made both here and in ``upgrade(_:)``, so that upgraded files get the same tables as new
-/// files. A new column comes last, because SQLite appends new columns. A new field of a fact is a new column of
-/// `statements` and `residue`, or of `chains`, and is listed in ``StoredFields``.
+/// files. A new column comes last, because SQLite appends new columns. A new field of a fact about a transaction is a
+/// new column of `statements` and `residue`, and a new field of a chain (a purchase with its renewals) is a new column
+/// of `chains`. Both are listed in the conformance to ``StoredFields``.
 enum Schema {
     static var tables: String {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods].joined(separator: "\n")
@@ -29,7 +30,9 @@ enum Schema {
         ) STRICT;
         """
 
-    /// The epochs of each app's events. The newest epoch has the greatest `place`, and its `last` is null.
+    /// The epochs of each app's events. A new epoch begins whenever events may have been lost, for example after a
+    /// restore from a backup. A cursor names an epoch, so that a number of a lost event is not taken for a number of a
+    /// later event. The newest epoch has the greatest `place`, and its `last` is null.
     ///
     /// Cursors issued by software older than epochs are bare numbers, and belong to an epoch with an empty id.
     private static let epochs = """
@@ -42,7 +45,7 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// Begins an epoch of each app.
+    /// Ends the present epoch of each app, and begins a new epoch.
     static let beginEpochs = [
         "UPDATE epochs SET last = (SELECT \(lastEvent) FROM apps WHERE id = epochs.app) WHERE last IS NULL",
         "INSERT INTO epochs (app, place, id) SELECT app, max(place) + 1, \(newEpoch) FROM epochs GROUP BY app",
@@ -61,10 +64,11 @@ enum Schema {
         """
 
     /// A chain's row contains its newest renewal info and its last published state. Each notification of a subscription
-    /// changes both, and separate tables would cost two more page writes. Rare data of a chain is JSON in a column
-    /// (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges` (`times`, also JSON).
-    /// `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the chain's state since its
-    /// newest document was signed. `renewalProductId` affects no decision, and is empty in new rows.
+    /// changes both. In separate tables, they would cost two more page writes for each notification. Rare data of a
+    /// chain is JSON in a column (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges`
+    /// (`times`, also JSON). `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the
+    /// chain's state since its newest document was signed. `renewalProductId` affects no decision, and is empty in new
+    /// rows.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -111,21 +115,24 @@ enum Schema {
         ) STRICT;
         """
 
-    /// Documents without their shared blobs, see ``DocumentStore``.
+    /// Documents, and the parts that several documents share (`sharedBlobs`), such as headers and certificates; see
+    /// ``DocumentStore``.
     ///
-    /// A document is found by its signing date and the first 16 bytes of its digest. Collisions among documents of one
-    /// instant are infeasible, and reading a document compares the whole digest. With the date first, new documents are
-    /// at the end of the index. By digest alone, each new document would change a different page of a large index. The
-    /// date is therefore part of a document's name. Every later version of the software must read the same date from a
-    /// document, because otherwise the lookup would miss the stored document. Blobs are few, and found by the first
-    /// eight bytes of their digest.
+    /// A document is found by its signing date and the first 16 bytes of its digest. Nobody can make two documents of
+    /// the same instant whose digests begin with the same 16 bytes. Reading a document compares the whole digest all
+    /// the same. An index by digest alone would be large, and each new document would change a different page of it.
+    /// The index therefore begins with the date, so that new documents are at its end. For this reason, the date is
+    /// part of a document's name. Every later version of the software must read the same date from a document, because
+    /// otherwise the lookup would miss the stored document. Shared parts are few, and are found by the first eight
+    /// bytes of their digest.
     ///
     /// Nearly every document is about one chain or none. `mentions` contains the chains of a document that are not in
     /// `chain`.
     ///
-    /// A new document may replace a stored document of the same chain with the same `wording`, unless the stored
-    /// document is pinned. A document without a wording is never replaced. With the chain first, the documents of a
-    /// purchase are next to each other in the index of wordings.
+    /// Two documents have the same `wording` if they differ only in signing date and signature. A new document may
+    /// replace a stored document of the same chain with the same wording, unless the stored document is pinned; see
+    /// ``WordedDocument/isPinned``. A document without a wording is never replaced. The index of wordings begins with
+    /// the chain, so that the documents of a purchase are next to each other.
     private static let documents = """
         CREATE TABLE sharedBlobs (
             id INTEGER PRIMARY KEY,
@@ -162,9 +169,9 @@ enum Schema {
         """
 
     /// `statements` has a row per transaction and kind of document. The rows of a chain are adjacent, so that they are
-    /// read together. A chain's original transaction has the id of the chain, so it is found by the index of `chains`,
-    /// and `statementsByTransaction` leaves it out. `residue` has such rows for erased documents, without account,
-    /// offer and price.
+    /// read together. The id of a chain's original transaction is the id of the chain. This transaction is therefore
+    /// found by the index of `chains`, and `statementsByTransaction` leaves it out. `residue` has such rows for the
+    /// documents of erased customers, without account, storefront, offer, price and commitment; see ``Chain/residue``.
     private static var facts: String {
         """
         CREATE TABLE statements (
@@ -215,9 +222,10 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    /// A customer's number is never reused, because events keep naming the number: hence AUTOINCREMENT. `place` is the
-    /// order in which ids and links were added. Every request for entitlements looks up a customer's chains. The index
-    /// `linksByCustomer` alone answers this query (covering).
+    /// A customer's number is never reused, because events still name an erased customer by the number: hence
+    /// AUTOINCREMENT. `links` contains the chains of each customer. `place` is the order in which ids and links were
+    /// added. Every request for entitlements looks up a customer's chains. The index `linksByCustomer` contains all
+    /// columns of this query, so that the table itself need not be read.
     private static let customers = """
         CREATE TABLE customers (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -245,7 +253,7 @@ enum Schema {
         CREATE INDEX linksByCustomer ON links (customer, place, chain);
         """
 
-    /// Events may name deleted customers, so `customer` is not a foreign key.
+    /// Events may name erased customers, so `customer` is not a foreign key.
     static let events = """
         CREATE TABLE events (
             app INTEGER NOT NULL REFERENCES apps,
@@ -261,7 +269,8 @@ enum Schema {
         """
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `entries` is a
-    /// JSON array, or null if the record has no entries. `recordEntries` serves to find the records with an entry.
+    /// JSON array, or null if the record has no entries. The table `recordEntries` has the same entries, to find the
+    /// records with an entry.
     static let records = """
         CREATE TABLE records (
             number INTEGER PRIMARY KEY,
@@ -293,9 +302,9 @@ enum Schema {
         """
 
     /// A view for people with a `sqlite3` shell. docs/ledger.md documents the columns, so the columns must stay. The
-    /// view has a row per transaction, from the transaction's newest statement. If a receipt and a signed transaction
-    /// have the same date, the signed transaction counts as newer. As in `TransactionFact.current`, the signed
-    /// transaction supplies the fields missing in a newer receipt.
+    /// view has a row for each transaction, from the newest document about the transaction. If a receipt and a signed
+    /// transaction have the same date, the signed transaction counts as newer. Fields that are missing in a newer
+    /// receipt come from the signed transaction, as in `TransactionFact.current`.
     private static let periods = """
         CREATE VIEW periods AS
         SELECT

@@ -3,25 +3,25 @@
 import GRDB
 import PurchaseLedger
 
-// The versions of a file's tables: the current version of new ledgers, and the older version that can be upgraded. GRDB
-// stores the names of the migration steps that a file has taken.
+// The versions of a ledger file's tables: the current version, which new ledgers have, and the previous version, which
+// can be upgraded. GRDB stores the names of the migration steps that a file has taken.
 
 extension Schema {
-    /// A step name that every ledger keeps. Without it, the previous version of this software would take the file for a
-    /// database of other software, instead of reporting a newer ledger.
+    /// A step name that every ledger keeps. The previous version of this software recognises a ledger by it. Without
+    /// the name, the previous version would not report that the ledger is newer, but that the file is no ledger.
     private static let mark = "016 tables"
 
     /// The step names that identify a file as a ledger of any version.
     private static let marks: Set = ["001 evidence", mark]
 
-    /// The steps that created the tables of the upgradable version.
+    /// The steps that a file of the upgradable version has taken.
     private static let upgradable: Set = [
         mark, "017 offers and commitments", "018 jobs", "019 consent", "020 claimants", "021 epochs",
         "022 reports of a clock that is ahead", "023 wordings", "024 unfinished copy",
     ]
 
-    /// The step of this version. Names begin with a number of three digits. A version refuses a file with a higher
-    /// number.
+    /// The step of this version. Names begin with a number of three digits. A version of the software refuses a file
+    /// with a step of a higher number than its own.
     private static let current = "025 tables"
 
     /// Creates the tables of a new ledger, or upgrades an older ledger's tables, in one transaction.
@@ -48,7 +48,7 @@ extension Schema {
     ///
     /// - Parameters:
     ///   - orNone: Whether a database without any tables is accepted.
-    ///   - orHalf: Whether an unfinished copy is accepted.
+    ///   - orHalf: Whether a ledger is accepted into which a copy from another ledger is not finished.
     /// - Throws: `LedgerStorageError`: `damaged` if the database is no ledger, or of an unreadable version;
     ///   `unfinishedCopy` if the ledger is an unfinished copy.
     static func requireLedger(_ connection: Database, orNone: Bool = false, orHalf: Bool = false) throws {
@@ -65,7 +65,8 @@ extension Schema {
         }
     }
 
-    /// - Parameter isOld: Whether the note is in a table of the upgradable version.
+    /// - Parameter isOld: Whether the file has the tables of the upgradable version, in which the note of an unfinished
+    ///   copy has its own table.
     private static func unfinishedCopy(_ connection: Database, isOld: Bool) throws -> UnfinishedCopy? {
         let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
         guard isOld else { return try session.record(UnfinishedCopy.key).map { try UnfinishedCopy($0) } }

@@ -2,7 +2,7 @@
 
 import PurchaseLedger
 
-/// Collects the names of columns.
+/// Collects the names of the columns in which the fields of a type are stored, in their order.
 struct ColumnNames: FieldCoder {
     private var names: [String] = []
 

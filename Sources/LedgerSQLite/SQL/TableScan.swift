@@ -4,8 +4,8 @@ import PurchaseLedger
 
 /// Reads all rows of a table in the order of their numbers, even if the file is damaged.
 ///
-/// If the rows of a page cannot be read together, the scan looks up each number. The scan of a damaged file also ends,
-/// because each page begins at a greater number than the page before.
+/// If the rows of a page of the scan cannot be read together, the scan looks up each number separately. The scan ends
+/// even if the file is damaged, because each page begins at a greater number than the page before.
 struct TableScan<Item: Sendable> {
     typealias Row = (number: Int64, item: Item)
 
@@ -17,7 +17,8 @@ struct TableScan<Item: Sendable> {
     /// The number of the last row read or skipped.
     private var last: Int64
 
-    /// The rows after a cursor. The cursor is the number of the last row read or skipped.
+    /// The items of the rows after a cursor, and the damage found among them. A cursor is the number of the last row
+    /// read or skipped.
     ///
     /// - Parameter rows: Reads the rows after a number, the lowest number first.
     /// - Throws: `LedgerStorageError` other than `damaged`.
@@ -39,7 +40,8 @@ struct TableScan<Item: Sendable> {
             last = found.last?.number ?? last
             return found.count < limit
         }
-        // The lookups report the same damage again, unless the rows were only out of order.
+        // The single lookups report the same damage again, so the first report is dropped. But if the rows were only
+        // out of order, the lookups find no damage, and the first report is kept.
         let damage = page.damage
         page.damage = []
         defer { if page.damage.isEmpty { page.damage = damage } }
@@ -53,7 +55,8 @@ struct TableScan<Item: Sendable> {
         return try page.items.isEmpty && passGap()
     }
 
-    /// Skips damaged rows in steps of doubling length, up to a readable row. The last step may skip readable rows too.
+    /// Skips damaged rows up to a readable row. Each step is twice as long as the step before, so the last step may
+    /// skip readable rows too.
     ///
     /// - Returns: Whether the scan is at its end.
     private mutating func passGap() throws -> Bool {
