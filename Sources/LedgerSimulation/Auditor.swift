@@ -4,8 +4,9 @@ import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
 
-/// The auditor knows every sale, and derives each customer's entitlements from the sales. The auditor and the ledger
-/// share no rule: the auditor reads the state of the simulated App Store itself, not the documents signed by the store.
+/// Checks a ledger in a simulation. The auditor reads every sale in the simulated App Store itself, not in the
+/// documents signed by the store, and derives each customer's entitlements from the sales. It uses none of the ledger's
+/// rules, so an error in a rule shows as a difference.
 struct Auditor {
     /// The names of a customer's entitlements at the present time of a world.
     static func entitlements(of name: String, in world: World) -> Set<String> {
@@ -34,9 +35,9 @@ struct Auditor {
 
     /// The first contradiction in the events of an app; `nil` if there is none.
     ///
-    /// Each event must begin with the state in which the chain's previous event ended. Events of the same change are an
-    /// exception: their `before` states are equal, and so are their `after` states. The last event of a chain must end
-    /// with the state in the chain's report.
+    /// The events of a chain (a subscription or another purchase) must follow from one another: each event begins with
+    /// the state in which the previous event ended. But several events of the same change have the same `before` state
+    /// and the same `after` state. The last event of a chain must end with the state in the chain's report.
     static func contradiction(in events: [LedgerEvent], _ chains: [ChainKey: ChainRecord]) -> String? {
         var last: [ChainKey: (event: LedgerEvent, content: EventContent)] = [:]
         for event in events {
@@ -68,7 +69,8 @@ struct Auditor {
     ///   - refused: The transactions about which the App Store itself refused an answer.
     ///   - consenting: The names of the customers who consent.
     ///   - unheard: The names of customers with notifications that the ledger has perhaps not received yet.
-    ///   - isExact: Whether no worker was stopped. Then the server sends no answer twice, and misses no request.
+    ///   - isExact: Whether the simulation had no faults. Then the server must send no answer twice, and must miss no
+    ///     request.
     static func fault(
         in questions: [String: ConsumptionQuestion], _ accepted: [String: [Timestamp]], refused: Set<String>,
         consenting: Set<String>, unheard: Set<String>, isExact: Bool, in world: World
@@ -115,8 +117,9 @@ struct Auditor {
         var first, last: Timestamp
     }
 
-    /// The consumption requests about each transaction, oldest first, by transaction id. A new request begins after a
-    /// decision about the refund, or a day after the first notification of the old request.
+    /// The consumption requests about each transaction, oldest first, by transaction id. A consumption request counts
+    /// as a new request, and not as a repetition, after a decision about the refund, or a day after the first
+    /// notification of the old request.
     static func consumptionRequests(in world: World) -> [String: [Request]] {
         var requests: [String: [Request]] = [:]
         var open: [String: Request] = [:]
@@ -140,9 +143,9 @@ struct Auditor {
         return requests
     }
 
-    /// The names of customers with notifications that the ledger perhaps lacks. The ledger learns of a late
-    /// notification when the server next reads the last days of the history again: within a day after the first
-    /// attempt.
+    /// The names of customers with notifications that the ledger perhaps lacks. If a notification is sent late and
+    /// lost, the ledger learns of it only when the server reads the last days of the notification history again: within
+    /// a day after the first attempt.
     ///
     /// - Parameter late: The numbers of the notifications that the App Store did not send at once.
     static func unheard(in outbox: Outbox, _ late: Set<Int>, at now: Timestamp) -> Set<String> {
@@ -155,6 +158,7 @@ struct Auditor {
     }
 
     /// The longest time for which a late notification may stay unknown after its first attempt: a day and six hours.
-    /// The six hours are for a server that works only every three hours, and may get a false answer.
+    /// Within a day, the server reads the last days of the history again. Six hours are added because the server works
+    /// only every three hours, and its request may get a false answer.
     private static let maxLateness = Duration.seconds(30 * 3600)
 }

@@ -7,7 +7,7 @@ import PurchaseLedger
 import PurchaseLedgerTesting
 import Synchronization
 
-/// The faults that happen at the moment. The seed decides about everything random.
+/// The faults of a simulation that happen at the moment. The seed determines everything random.
 final class FaultInjection: Sendable {
     private struct State {
         var random: SeededRandom
@@ -15,7 +15,8 @@ final class FaultInjection: Sendable {
         var storage = 0.0
         var refusesWrites = false
         var isAPIDown = false
-        /// The false answer to requests; `nil` for none. About half of the suitable requests get the false answer.
+        /// The false answer of the moment; `nil` for none. About half of the requests for which ``Lie/fits(_:)`` is
+        /// true get it.
         var lie: Lie?
         var lies = 0
         var requests = 0
@@ -40,7 +41,8 @@ final class FaultInjection: Sendable {
         }
     }
 
-    /// The number of requests to the App Store, including failed requests, but without answers to consumption requests.
+    /// The number of requests to the App Store, including failed requests, but without the requests that send
+    /// consumption information.
     var requests: Int { state.withLock { $0.requests } }
 
     /// The times at which the App Store accepted consumption information, by transaction id.
@@ -76,7 +78,7 @@ final class FaultInjection: Sendable {
     /// Whether the storage is read-only at the moment, as on a full disk.
     var refusesWrites: Bool { state.withLock { $0.refusesWrites } }
 
-    /// Decides at random whether the storage stops now, with the present share of failing operations.
+    /// Decides at random whether the storage fails now. The probability is the present share of failing operations.
     func stopsStorage() -> Bool {
         state.withLock { state in
             state.storage > 0 && Double.random(in: 0..<1, using: &state.random) < state.storage
@@ -84,8 +86,8 @@ final class FaultInjection: Sendable {
     }
 }
 
-/// A storage that stops before an operation or after a commit, or refuses commits. If the storage stops after a commit,
-/// the commit stands, but the caller gets an error.
+/// A storage that fails as if its connection broke, before an operation or after a commit, or that refuses commits as
+/// if the disk were full. If it fails after a commit, the commit stands, although the caller gets an error.
 final class StoppingStorage: ForwardingStorage {
     let inner: any LedgerStorage
     private let injection: FaultInjection

@@ -3,8 +3,8 @@
 import AppStoreAPI
 import AppStoreModel
 
-/// A false answer to a request. The request has no effect at the App Store: a proxy between the server and the App
-/// Store answers it, or the App Store itself contradicts its own documentation.
+/// A false answer to a request. The request has no effect at the App Store. The answer is that of a proxy between the
+/// server and the App Store, or of an App Store that contradicts its own documentation.
 enum Lie: CaseIterable {
     /// No answer until the client times out.
     case silence
@@ -21,7 +21,8 @@ enum Lie: CaseIterable {
     /// An error code without a documented meaning.
     case unknownCode
 
-    /// Whether the lie is a plausible answer to the request.
+    /// Whether the request can get this answer: ``tooEarly`` is an answer only to requests for the notification
+    /// history.
     func fits(_ request: APIRequest) -> Bool { self != .tooEarly || request.path.hasSuffix("/notifications/history") }
 
     /// The false answer.

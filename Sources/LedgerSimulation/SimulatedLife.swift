@@ -43,7 +43,7 @@ struct SimulatedLife {
             environments: [.production, .sandbox], roots: roots.dropFirst().reduce(roots[0]) { $0.union($1) })
     }
 
-    /// The entitlements of the same products in the ledger's catalogue.
+    /// The ledger's catalogue: the entitlements that the products of ``catalogue`` grant.
     static var entitlements: Catalogue {
         var catalogue = Catalogue()
         for (id, level) in [("gold.month", 1), ("silver.month", 2), ("silver.week", 2)] {
@@ -147,8 +147,8 @@ struct SimulatedLife {
         try world.makeFamily(of: [name, other])
     }
 
-    /// The transactions that the family shares with a customer. These transactions lack the customer's account, so the
-    /// app must present them.
+    /// The transactions that the family shares with a customer. Their documents lack the customer's account in the app.
+    /// The app must therefore present them to the ledger, which could not know the customer otherwise.
     func shared(with name: String, in world: World) -> [JWSTransactionDecodedPayload] {
         let subscriptions = world.subscriptions(of: name).compactMap { world.subscriptions[$0]?.current }
         let purchases = (world.customers[name]?.purchases ?? []).compactMap { world.purchases[$0] }

@@ -8,7 +8,7 @@ public import PurchaseLedger
 import Reconciliation
 import Synchronization
 
-/// The number of customers in a load, and the duration of their purchases.
+/// The parameters of a load: a number of customers who buy, and the time in which they buy.
 public struct LoadProfile: Hashable, Sendable {
     /// The seed of everything random.
     public var seed: UInt64
@@ -17,7 +17,7 @@ public struct LoadProfile: Hashable, Sendable {
     public var customers: Int
     /// The duration in virtual seconds.
     public var seconds: Int
-    /// The time in virtual seconds between two runs of the server's due work.
+    /// The time, in virtual seconds, after which the server performs its due work again.
     public var step = 1
     /// The share of notifications that are lost, from 0 to 1.
     public var losses = 0.1
@@ -35,9 +35,10 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
     public var notifications = 0
     /// The number of requests to the App Store.
     public var requests = 0
-    /// The most concurrent requests.
+    /// The maximum number of requests at the same time.
     public var maxInFlight = 0
-    /// The most jobs and chains that were still due after the server's work, in each quarter of the duration.
+    /// For each quarter of the duration, the maximum number of jobs and chains (purchases) that were still due after
+    /// the server had performed its work.
     public var due = [0, 0, 0, 0]
     /// The number of consumption requests that were answered.
     public var answered = 0
@@ -51,11 +52,11 @@ public struct LoadReport: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Customers who buy one after another, and a server, which receives the notifications about them and asks the App
-/// Store for the lost ones.
+/// Customers who buy one after another, and a server that receives notifications about the purchases. The server asks
+/// the App Store for the notifications that are lost.
 ///
-/// The time is virtual, and the App Store is simulated in the same process. A load therefore shows whether work piles
-/// up, not how fast the server is.
+/// The time is virtual, and the App Store is simulated in the same process. A load therefore does not show how fast the
+/// server is, but whether its unfinished work grows.
 public struct SimulatedLoad {
     private static let scopes = [AppStoreModel.Environment.production, .sandbox].map {
         LedgerScope(bundleId: "com.example", environment: $0)
@@ -166,8 +167,8 @@ public struct SimulatedLoad {
         }
     }
 
-    /// The number of jobs and chains that are due now. Each count stops at 1,000: the chains, and the jobs of each kind
-    /// in each environment.
+    /// The number of jobs and chains (purchases) that are due now. At most 1,000 chains are counted, and at most 1,000
+    /// jobs of each kind in each environment.
     private func due() async throws -> Int {
         var count = try await ledger.storage.chains(.due(at: clock.now), limit: 1000).count
         for scope in Self.scopes {

@@ -16,13 +16,13 @@ public struct SimulationPlan: Hashable, Sendable {
     public var days: Int
     /// The number of customers. Every fourth customer is in the sandbox.
     public var customers: Int
-    /// Whether faults happen. Deliveries are lost, duplicated, delayed and reordered, storage and network fail,
-    /// requests get false answers, keys and certificates change, and the clock jumps.
+    /// Whether faults happen. Notifications are lost, duplicated, delayed and reordered, storage and network fail,
+    /// requests get false answers, keys and certificates change, and the server's clock jumps.
     public var isUnkind = true
     /// Whether all notifications are lost.
     public var losesAll = false
-    /// Whether the server asks the App Store. A simulation without requests must fail as soon as a notification is
-    /// lost.
+    /// Whether the server asks the App Store. Without requests, the ledger misses lost notifications, so a simulation
+    /// must then fail as soon as a notification is lost.
     public var asks = true
 
     public init(seed: UInt64, days: Int, customers: Int) {
@@ -40,14 +40,15 @@ public struct SimulationReport: Hashable, Sendable, CustomStringConvertible {
     public var deliveries = 0
     /// The number of notifications that the server acknowledged.
     public var acknowledged = 0
-    /// The number of requests to the simulated App Store, including requests during an outage, but without answers to
-    /// consumption requests.
+    /// The number of requests to the simulated App Store, including requests during an outage, but without the requests
+    /// that send consumption information.
     public var requests = 0
-    /// The fewest requests that would have brought all notifications, in pages of 20 for each environment.
+    /// The number of requests that would have sufficed to read all notifications from the history, in pages of 20 for
+    /// each environment.
     public var fewestRequests = 0
     /// The number of requests with a false answer.
     public var lies = 0
-    /// The number of times that the server's work failed, because its storage stopped or a document was refused.
+    /// The number of times that the server's work failed, because its storage failed or a document was refused.
     public var stops = 0
     /// The number of comparisons between a customer's entitlements and the sales.
     public var comparisons = 0
@@ -83,12 +84,12 @@ public struct SimulationFailure: Error, CustomStringConvertible {
     }
 }
 
-/// Customers of a simulated App Store, a ledger, and an auditor. The ledger learns of the customers by notifications
-/// and requests. The auditor compares the ledger with the App Store every day.
+/// Customers of a simulated App Store, a ledger, and an auditor. The ledger learns of the customers' purchases by
+/// notifications and requests. The auditor compares the ledger with the App Store every day.
 ///
 /// The whole simulation runs in one task, at the time of the simulated App Store. The storage runs each decision twice,
-/// and may stop before any operation and after any commit. After a stop, the whole process except its storage starts
-/// again.
+/// and may fail before any operation and after any commit. After such a failure, the server starts again with nothing
+/// but the storage.
 public struct Simulation {
     private let plan: SimulationPlan
     private let clock: SimulationClock
@@ -104,11 +105,11 @@ public struct Simulation {
     private var acknowledged: Set<Provenance> = []
     /// The original transaction ids of the family-shared transactions presented so far.
     private var presented: Set<String> = []
-    /// The numbers of the notifications that the App Store did not send at once.
+    /// The numbers of the notifications that the App Store did not send at the time of their event.
     private var late: Set<Int> = []
     private var report = SimulationReport()
     private var reconcilers: [LedgerScope: Reconciler] = [:]
-    /// Performs the jobs of the reconcilers, as one process.
+    /// Performs the jobs of all reconcilers, which ask the App Store, in a single worker.
     private var runner: JobRunner?
 
     private static let start = Timestamp(milliseconds: 1_769_851_800_000)  // 2026-01-31T09:30:00Z
@@ -145,8 +146,8 @@ public struct Simulation {
         key = try InAppPurchaseKey(storeKey)
     }
 
-    /// The time for which the App Store signs with a leaf certificate, in milliseconds: three days. Every third token
-    /// signer has a different intermediate.
+    /// The time for which the App Store signs with the same leaf certificate, in milliseconds: three days. Every third
+    /// token signer has a different intermediate.
     private static let turn: Int64 = 3 * 86_400_000
 
     /// Faults far more frequent than in ``Faults/unkind``: 15 times the losses, and about three times the duplicates,
@@ -219,9 +220,9 @@ extension Simulation {
     /// The days of a fortnight on which the App Store is unreachable: two days, and four in every third fortnight.
     private static func outage(around day: Int) -> Range<Int> { 8..<(day / 14 % 3 == 2 ? 12 : 10) }
 
-    /// Whether a false answer hides a part of the history. On the day after an outage, the server reads a history that
-    /// starts earlier than usual, and so believes ``Lie/tooEarly``. The server asks for the hidden part again a day
-    /// later.
+    /// Whether a false answer hides a part of the notification history on a day. This is the day after an outage. The
+    /// server then asks for a history that starts earlier than usual, and so believes the answer that the start is too
+    /// long ago (``Lie/tooEarly``). The server asks for the hidden part again a day later.
     private static func isHistoryHidden(on day: Int) -> Bool { day % 14 == outage(around: day).upperBound }
 
     /// Sets the faults of a step.
@@ -230,12 +231,12 @@ extension Simulation {
         var lie = dice % 4 == 1 ? Lie.allCases.randomElement(using: &random) : nil
         if Self.isHistoryHidden(on: day), step < 2 { lie = .tooEarly }
         injection.set(storage: dice < 4 ? 0.05 : 0, refusesWrites: dice == 4, isAPIDown: isAPIDown, lie: lie)
-        // For one step the App Store sends notifications up to a day late. The history does not contain a notification
-        // before it is sent.
+        // For one step the App Store sends notifications up to a day late. A notification is absent from the history
+        // before its first attempt.
         let delay: Int64 = dice == 5 ? 86_400 : Self.faults.longestDelay
         await transport.update { $0.faults.longestDelay = delay }
-        // Half of the steps have a wrong clock: slow by up to two seconds, as before a correction by a time server, or
-        // fast by up to ten minutes.
+        // Half of the steps have a wrong clock: slow by up to two seconds, as a clock may be before a time server
+        // corrects it, or fast by up to ten minutes.
         clock.jump(by: dice % 2 == 0 ? 0 : Int64.random(in: -2000...Self.maxJump, using: &random))
         // The operator revokes the key in App Store Connect, and gives the server the new key six hours later.
         guard day % 9 == 4, step == 2 || step == 4 else { return }
@@ -345,7 +346,7 @@ extension Simulation {
         }
     }
 
-    /// The most jobs of one run. The bound ends a run in which jobs follow each other endlessly.
+    /// The most jobs of one run. Without this bound, a run would never end if each job caused a further job.
     private static let maxJobs = 10_000
 
     private mutating func start() async throws {
@@ -377,8 +378,8 @@ extension Simulation {
     private mutating func audit(_ day: Int) async throws {
         let before = Auditor.entitlements(in: await transport.store.world)
         await present()
-        // The server reads the history once in each interval. The back-off after a failure is at most an hour, so five
-        // intervals of 15 minutes include a retry.
+        // The server reads the history once in each interval. After a failure it waits up to an hour before it retries,
+        // so five intervals of 15 minutes include a retry.
         for _ in 0..<(plan.isUnkind ? 5 : 1) {
             try await pass(Self.interval)
             await work()

@@ -33,7 +33,7 @@ struct ControlPage: Sendable {
             """
     }
 
-    /// The source expression of an inline text (Content Security Policy Level 3, section 2.3.1).
+    /// The hash by which the policy permits an inline script or style (Content Security Policy Level 3, section 2.3.1).
     private static func hash(_ text: String) -> String {
         "sha256-" + Base64.encode(Array(SHA256.hash(data: Array(text.utf8))))
     }

@@ -2,8 +2,8 @@
 
 package import AppStoreSimulator
 
-/// The due notifications of an environment, and those on their way. The queue decides which notification is sent next,
-/// and when.
+/// The notifications of an environment that wait to be sent, and the notifications on their way: sent, but not yet
+/// answered. The queue decides which notification is sent next, and when.
 ///
 /// At most ``SimulatorBounds/deliveriesAtOnce`` notifications are on their way. A queue that keeps the order sends a
 /// single notification at a time. If the server under test does not answer within ``SimulatorBounds/orderTimeout``, the
@@ -17,8 +17,8 @@ package struct DeliveryQueue {
 
     package init() {}
 
-    /// Whether all due notifications are on their way. Notifications that become due later stay in the outbox, whose
-    /// size is bounded.
+    /// Whether no notification waits to be sent. The caller adds notifications only to an empty queue. Until then,
+    /// notifications stay in the simulator's outbox, whose size is bounded.
     package var isEmpty: Bool { waiting.isEmpty }
 
     package mutating func add(_ deliveries: [Outbox.Delivery]) {

@@ -19,7 +19,8 @@ public enum SimulatorListener: String, CaseIterable, Sendable {
     case control
 }
 
-/// The context of a request, with its connection, because the simulator closes some connections without a response.
+/// The context of a request. It contains the request's connection, because the simulator closes some connections
+/// without a response.
 struct ChannelContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let channel: any Channel
@@ -52,7 +53,7 @@ final class ListeningPorts: Sendable {
 public struct SimulatorListeningError: Error, CustomStringConvertible {
     /// The failed listener.
     public let listener: SimulatorListener
-    /// Whether the hostname is the reason, and not the port.
+    /// Whether the hostname is the reason for the failure, rather than the port.
     public let isAboutHostname: Bool
     /// A sentence that begins with the address.
     public let message: String

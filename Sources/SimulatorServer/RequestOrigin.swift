@@ -8,13 +8,14 @@ import Hummingbird
 extension Request {
     /// Whether the request comes from a program, or from a page of this host.
     ///
-    /// By DNS rebinding, the name of a site can resolve to this machine. The request's host name must therefore be one
-    /// that no site of the Internet can have.
+    /// By DNS rebinding, the name of a hostile site can lead to this machine, and the browser then takes the site's
+    /// page for a page of this host. The host name in the request must therefore be a name that no site of the Internet
+    /// can have.
     ///
     /// - Parameter hostname: The hostname to which the port is bound. This name is always accepted.
     func hasOwnOrigin(hostname: String) -> Bool {
         let isOtherSite = Self.site.flatMap { headers[$0] }.map { ["cross-site", "same-site"].contains($0) } ?? false
-        // Any site may link to the page.
+        // A link on any site may lead to the simulator's own page.
         guard !isOtherSite || method == .get && uri.path == "/" else { return false }
         let host = head.authority ?? ""
         if let origin = headers[.origin], origin != "http://\(host)" { return false }

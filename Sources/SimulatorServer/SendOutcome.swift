@@ -19,8 +19,8 @@ extension SendAttemptResult {
         case let error as HTTPClientError: self.init(error, hasHead: hasHead)
         case let error as HTTPParserError: self = error == .invalidEOFState ? .prematureClose : .invalidResponse
         case is IOError, is NIOConnectionError, is ChannelError, is SocketAddressError: self = .socketIssue
-        // The errors of the TLS library have several types. Before the head of a secure response, any other error
-        // therefore counts as one of them.
+        // The errors of the TLS library have several types. They are therefore not listed here. Instead, any other
+        // error before the head of a secure response counts as an error of TLS.
         default: self = isSecure && !hasHead ? .tlsIssue : .other
         }
     }

@@ -4,7 +4,8 @@ import AppStoreModel
 import AppStoreSimulator
 import Synchronization
 
-/// The virtual time of a simulator, for callers that cannot wait for the simulator's actor. The time never goes back.
+/// The virtual time of a simulator, for callers that cannot wait for ``SimulatorHost``, the actor that owns the
+/// simulator. The time never goes back.
 final class SharedClock: Sendable {
     private struct State {
         var clock: TurnableClock

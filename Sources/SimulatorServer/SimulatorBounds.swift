@@ -7,7 +7,8 @@ package enum SimulatorBounds {
     /// The longest body of a request to the App Store, in bytes. The limit of verifyReceipt, 3 MiB, is lower.
     static let storeBody = 4 << 20
 
-    /// The longest body of a control command, in bytes. The longest command names the members of a family.
+    /// The longest body of a control command, in bytes. The longest command is that of a family, which names all
+    /// members.
     static let controlBody = 64 << 10
 
     /// The most connections to each port. A load test has some hundreds.
@@ -20,7 +21,8 @@ package enum SimulatorBounds {
     /// clients.
     static let silence = Duration.seconds(60)
 
-    /// The time for which shutdown waits for running requests. All requests except silent ones take milliseconds.
+    /// The time for which shutdown waits for running requests. It suffices, because requests take milliseconds.
+    /// Requests with a withheld response end at once.
     static let shutdown = Duration.seconds(2)
 
     /// The longest time until the response to a notification has arrived. Apple documents no number.
@@ -29,24 +31,25 @@ package enum SimulatorBounds {
     /// The most redirects of a notification: the number that browsers follow.
     static let redirects = 20
 
-    /// The most notifications of an environment on their way at once. If the server under test does not answer, a
-    /// notification gives up its place after ``delivery``.
+    /// The most notifications of an environment on their way at once. If the server under test does not answer a
+    /// notification, the notification counts as failed after ``delivery``, and another is sent.
     package static let deliveriesAtOnce = 16
 
-    /// The time for which later notifications wait for an unanswered notification, on a network that keeps the order. A
-    /// working server answers in milliseconds. A server that is stopped in a debugger does not hold up later
-    /// notifications for longer.
+    /// The time for which later notifications wait for an unanswered notification, if notifications are sent in order.
+    /// A working server answers in milliseconds. A server under test that is stopped in a debugger holds up later
+    /// notifications for this time only.
     static let orderTimeout = Duration.seconds(1)
 
-    /// How far the time that ``SimulatorHost`` keeps is ahead of the present, in seconds of the wall clock. After a
-    /// crash, the next simulator starts at the kept time, and so skips up to this much time at the clock's speed.
+    /// The host of a simulator keeps (saves) a virtual time, from which the next simulator can start after a crash.
+    /// This is how far the kept time is ahead of the virtual time when it is saved, in seconds of the wall clock. After
+    /// a crash, the next simulator skips at most the virtual time that passes in these seconds.
     static let keptAhead = 60.0
 
-    /// How far a kept time may be ahead of the present, in virtual seconds: two months. At the highest speed, a minute
-    /// of the wall clock would be longer than the validity of the certificates.
+    /// How far a kept time may be ahead of the present, in virtual seconds: two months. At the clock's highest speed,
+    /// more virtual time passes in a minute of the wall clock than the certificates are valid.
     static let maxKeptAhead = 60.0 * 86_400
 
     /// The interval at which the virtual clock moves and due notifications are sent, and therefore the longest delay of
-    /// either.
+    /// a due event or notification.
     static let tick = Duration.milliseconds(20)
 }

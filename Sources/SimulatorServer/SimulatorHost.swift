@@ -6,12 +6,13 @@ package import AppStoreSimulator
 /// The owner of a simulator. Requests, commands and deliveries change the simulator one at a time.
 ///
 /// A ``Simulator`` is a value that does not know the wall clock, so its owner passes the time. This actor holds the
-/// wall clock and the last kept time: the earliest start of a simulator that continues this one.
+/// wall clock. It also keeps (saves) a virtual time at which a simulator that continues this one can start. The kept
+/// time is later than the dates of all documents signed so far.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp
     private let keepTime: @Sendable (Timestamp) -> Void
-    /// The time that was kept last.
+    /// The virtual time that was saved last.
     private var kept: Timestamp
     nonisolated let clock: SharedClock
 
@@ -47,13 +48,14 @@ package actor SimulatorHost {
     /// The time that the simulator has reached. The simulator has signed no document with a later time.
     package func reachedTime() -> Timestamp { max(simulator.store.world.now, clock.now()) }
 
-    /// Shares the turned clock, and keeps the time before the simulator sends any document signed at the new time.
+    /// Gives the simulator's clock to ``clock``. If the virtual time has passed the kept time, keeps a later time,
+    /// before the simulator sends any document signed at the new time.
     private func noteTime() {
         clock.set(simulator.clock)
         let now = simulator.store.world.now
         guard now > kept else { return }
-        // A minute at the clock's speed, and at least a virtual minute for a slow or stopped clock. The host therefore
-        // does not keep a time with each request.
+        // The kept time is ahead of the present, so that the host need not save a time with each request: by the
+        // virtual time of a minute, and at least by a virtual minute if the clock is slow or stopped.
         let seconds = min(max(simulator.clock.speed, 1) * SimulatorBounds.keptAhead, SimulatorBounds.maxKeptAhead)
         let ahead = now.advanced(by: .seconds(seconds))
         kept = max(now, min(ahead, Timestamp(milliseconds: simulator.clock.end.milliseconds - 1)))

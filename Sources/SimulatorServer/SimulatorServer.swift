@@ -9,7 +9,7 @@ import NIOCore
 import ServiceLifecycle
 import UnixSignals
 
-/// Hosts a simulator on three ports: Apple's production routes, the sandbox's routes, and control with its page.
+/// Hosts a simulator on three ports: Apple's production API, the sandbox API, and a control API with a web page.
 public struct SimulatorServer: Sendable {
     /// The address to which all listeners are bound.
     public var hostname = "127.0.0.1"
@@ -28,9 +28,9 @@ public struct SimulatorServer: Sendable {
     ///   - ports: The port of each listener. A missing listener gets any free port.
     ///   - wall: Returns the time of the wall clock.
     ///   - clock: Measures intervals.
-    ///   - keepTime: Called with a virtual time to keep, before the server sends a document signed after the last kept
-    ///     time. A simulator that continues this one must not start before the kept time. The kept time is ahead of the
-    ///     present by at most a minute of the wall clock, or by a virtual minute if the clock is slow or stands still.
+    ///   - keepTime: Saves a virtual time from which a later simulator can continue. Called before the server sends a
+    ///     document signed later than the time saved last. The saved time is ahead of the virtual time, at most by what
+    ///     passes in a real minute, or by one virtual minute if virtual time is slow or stopped.
     public init(
         _ simulator: Simulator, ports: [SimulatorListener: Int] = [:], wall: @escaping @Sendable () -> Timestamp,
         clock: any Clock<Duration>, keepTime: @escaping @Sendable (Timestamp) -> Void = { _ in }, logger: Logger
@@ -59,7 +59,8 @@ public struct SimulatorServer: Sendable {
         }
         var configuration = ServiceGroupConfiguration(
             services: services.map {
-                // If a listener fails, the other listeners shut down gracefully: a cancelled listener would log errors.
+                // If a listener fails, the other listeners shut down gracefully. If they were cancelled instead, they
+                // would log errors.
                 .init(service: $0, failureTerminationBehavior: .gracefullyShutdownGroup)
             },
             gracefulShutdownSignals: endsBySignal ? [.sigterm, .sigint] : [], logger: logger)
@@ -69,7 +70,7 @@ public struct SimulatorServer: Sendable {
 
     private func service(_ listener: SimulatorListener, onListening: @escaping @Sendable (Int) -> Void) -> any Service {
         let port = ports[listener] ?? 0
-        // The library's own log lines about start and stop are left out, because they repeat the server's reports.
+        // The library's own log lines about start and stop are left out, because the server reports both itself.
         var quiet = logger
         quiet.logLevel = max(logger.logLevel, .notice)
         let application = Application(

@@ -37,7 +37,7 @@ struct StoreResponder: Sendable {
         return Response(answer)
     }
 
-    /// Lets the client wait, then closes the connection.
+    /// Lets the client wait for a response that never comes, then closes the connection.
     private func stayed(silentOn channel: any Channel) async throws {
         // Shutdown ends the silence early.
         try? await cancelWhenGracefulShutdown { try await clock.sleep(for: SimulatorBounds.silence) }
