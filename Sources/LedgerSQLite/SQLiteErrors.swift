@@ -5,7 +5,8 @@ import PurchaseLedger
 
 /// Translates SQLite's errors into a ledger's errors.
 enum SQLiteErrors {
-    /// Translates an error of SQLite. Any other error, such as an error thrown by a decision, stays unchanged.
+    /// Translates an error of SQLite. Any other error, such as an error of the code that decides a write, stays
+    /// unchanged.
     static func translate(_ error: any Error) -> any Error {
         (error as? DatabaseError).map(storageError) ?? error
     }

@@ -299,7 +299,8 @@ extension SQLiteLedgerStorage {
 // MARK: - Reading and writing
 
 extension SQLiteLedgerStorage {
-    /// Commits the writes of `body` in a group with other writes. `body` may run several times.
+    /// Commits the writes of `body` in one transaction with other waiting writes; see ``GroupCommit``. If the
+    /// transaction is rolled back, `body` runs again.
     private func write<Output: Sendable>(
         _ body: @escaping @Sendable (SQLiteLedgerSession) throws -> Output
     ) async throws -> Output {

@@ -146,8 +146,8 @@ public struct Simulation {
         key = try InAppPurchaseKey(storeKey)
     }
 
-    /// The time for which the App Store signs with the same leaf certificate, in milliseconds: three days. Every third
-    /// token signer has a different intermediate.
+    /// The time for which the App Store signs with the same leaf certificate, in milliseconds: three days. Of each
+    /// three signers of tokens, one has a different intermediate certificate.
     private static let turn: Int64 = 3 * 86_400_000
 
     /// Faults far more frequent than in ``Faults/unkind``: 15 times the losses, and about three times the duplicates,

@@ -32,7 +32,7 @@ package enum SimulatorBounds {
     static let redirects = 20
 
     /// The most notifications of an environment on their way at once. If the server under test does not answer a
-    /// notification, the notification counts as failed after ``delivery``, and another is sent.
+    /// notification, the notification counts as failed after ``delivery``, and a waiting notification is sent.
     package static let deliveriesAtOnce = 16
 
     /// The time for which later notifications wait for an unanswered notification, if notifications are sent in order.

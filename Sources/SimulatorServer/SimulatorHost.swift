@@ -6,8 +6,8 @@ package import AppStoreSimulator
 /// The owner of a simulator. Requests, commands and deliveries change the simulator one at a time.
 ///
 /// A ``Simulator`` is a value that does not know the wall clock, so its owner passes the time. This actor holds the
-/// wall clock. It also keeps (saves) a virtual time at which a simulator that continues this one can start. The kept
-/// time is later than the dates of all documents signed so far.
+/// wall clock. It also keeps (saves) a virtual time at which a simulator that continues this one can start. No document
+/// that was sent so far is signed later than the kept time.
 package actor SimulatorHost {
     private var simulator: Simulator
     private let wall: @Sendable () -> Timestamp

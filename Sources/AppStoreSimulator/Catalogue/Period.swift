@@ -18,8 +18,8 @@ public struct Period: Hashable, Sendable {
     /// The number of units: 1 to ``longest``.
     public var count: Int
 
-    /// The largest count, whatever the unit: the number of days in a hundred years. Even in years, sums of such periods
-    /// stay far from an overflow.
+    /// The largest count, whatever the unit: the number of days in a hundred years. Even if the unit is a year, sums of
+    /// such periods are far from an overflow.
     public static let longest = 36_525
 
     /// Creates a period. A count out of the range becomes the nearest count in the range.

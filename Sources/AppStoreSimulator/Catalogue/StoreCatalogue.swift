@@ -6,7 +6,7 @@ public struct StoreCatalogue: Hashable, Sendable {
     public var bundleId: String
     /// The app's Apple ID.
     public var appAppleId: Int64
-    /// The version that customers have installed: `bundleVersion` of notifications.
+    /// The version of the app that customers have installed: `bundleVersion` of notifications.
     public var appVersion = "1"
     /// The products, in the order of addition.
     public private(set) var products: [StoreProduct] = []

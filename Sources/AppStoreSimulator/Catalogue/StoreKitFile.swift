@@ -3,7 +3,7 @@
 import AppStoreModel
 
 // Reads the configuration files of StoreKit Testing in Xcode, format versions 3 to 5. Apple does not document the
-// format. The members below were seen in files that Xcode wrote. Other members are ignored.
+// format. The code below reads members that were seen in files that Xcode wrote, and ignores all others.
 
 extension StoreCatalogue {
     /// The products of a `.storekit` file.

@@ -28,7 +28,7 @@ public struct StoreProduct: Hashable, Sendable {
     }
 }
 
-/// The parts of an auto-renewable subscription that other products lack.
+/// The properties that only an auto-renewable subscription has, among all products.
 public struct SubscriptionPlan: Hashable, Sendable {
     /// `subscriptionGroupIdentifier` of transactions. A customer has at most one subscription in a group at a time.
     public var group: String
@@ -95,7 +95,8 @@ public struct StoreOffer: Hashable, Sendable {
 public struct StorePrice: Hashable, Sendable {
     /// Milliunits of a storefront's currency. The price 4.99 is 4990, regardless of the currency's own decimals.
     public var milliunits: Int64
-    /// The prices of the exceptions in milliunits, by country (ISO 3166-1 alpha-3).
+    /// The prices in storefronts where the price is not ``milliunits``, by country (ISO 3166-1 alpha-3). They are
+    /// milliunits too.
     public var exceptions: [String: Int64] = [:]
 
     /// Creates a price for all storefronts.

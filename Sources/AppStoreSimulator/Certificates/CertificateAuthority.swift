@@ -7,10 +7,11 @@ package import X509
 /// A certificate authority with the structure of Apple's, for tests. Only verifiers that trust its roots accept its
 /// signatures.
 ///
-/// The authority contains no key or certificate of Apple's, as the names in its certificates say. Every instance has
-/// new keys.
+/// The authority has no key or certificate of Apple's, and the names in its certificates say so. Every instance has new
+/// keys.
 public struct CertificateAuthority: Sendable {
-    /// The signer of tokens. The keys of root, intermediate and leaf are P-384, P-384 and P-256.
+    /// The signer of tokens (compact JWS, such as signed transactions). The keys of root, intermediate and leaf are
+    /// P-384, P-384 and P-256.
     package var tokens: ChainPlan
     /// The signer of app receipts. All three keys are RSA-2048.
     package var receipts: ChainPlan
@@ -20,8 +21,8 @@ public struct CertificateAuthority: Sendable {
 
     /// Creates an authority with new keys.
     ///
-    /// - Parameter from: The start of the validity of the signers' certificates, which lasts two years. The
-    ///   certificates of the root and intermediate authorities are valid longer.
+    /// - Parameter from: The start of the validity of the signers' certificates, which are valid for two years. The
+    ///   certificates above them (root and intermediate) are valid longer.
     public init(from: Timestamp) throws {
         let end = from.advanced(byDays: 730)
         let tokenRoot = CertificatePlan.root("Quittance Simulator Root CA - EC", .newP384(), from)
@@ -44,7 +45,8 @@ public struct CertificateAuthority: Sendable {
         get throws { try [tokens.root, receipts.root].map { try [UInt8](der: $0.issue()) } }
     }
 
-    /// The intermediates of version 2 and version 3 transaction receipts, as DER. The receipts do not contain them.
+    /// The intermediate certificates of version 2 and version 3 transaction receipts, as DER. A verifier must have
+    /// them, because the receipts do not contain them.
     public var intermediates: [[UInt8]] {
         get throws { try [purchases.intermediate, receipts.intermediate].map { try [UInt8](der: $0.issue()) } }
     }
@@ -79,8 +81,8 @@ extension CertificatePlan {
         var plan = CertificatePlan(
             subject: subject, issuer: subject, from: from.advanced(byDays: -3650), until: from.advanced(byDays: 7300),
             constraints: .isCertificateAuthority(maxPathLength: nil), key: key, issuerKey: key)
-        // The serial number is the same whenever the root is issued, so that receipts contain exactly the trusted root,
-        // like the App Store's receipts.
+        // Without a fixed serial number, the root would be different bytes each time it is issued. With it, receipts
+        // contain exactly the trusted root, like the App Store's receipts.
         plan.serialNumber = Array(Certificate.SerialNumber().bytes)
         return plan
     }

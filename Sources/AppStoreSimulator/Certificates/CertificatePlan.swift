@@ -15,9 +15,9 @@ package struct CertificatePlan: Sendable {
     package var until: Timestamp
     /// The serial number; random if `nil`.
     package var serialNumber: [UInt8]?
-    /// Apple's marker OIDs: extensions with the value NULL.
+    /// Extensions with the value NULL whose OIDs mark the purpose of the certificate, as in Apple's certificates.
     package var markerOIDs: [ASN1ObjectIdentifier] = []
-    /// Critical extensions that are unknown to all verifiers.
+    /// Critical extensions that no verifier knows, so that verifiers must refuse the certificate.
     package var unknownExtensions: [ASN1ObjectIdentifier] = []
     package var constraints: BasicConstraints
     /// The URL of the OCSP responder in the certificate.
@@ -25,9 +25,9 @@ package struct CertificatePlan: Sendable {
     /// The permitted use of the certificate's key; `nil` leaves the extension out.
     package var keyUsage: KeyUsage?
     package var key: SigningKey
-    /// The public key in the certificate, if different from ``key``: for tests of verifiers.
+    /// The public key in the certificate, if it is not that of ``key``; for tests of verifiers.
     package var heldKey: Certificate.PublicKey?
-    /// The issuer's key that the certificate names, if different from ``issuerKey``: for tests of verifiers.
+    /// The key that the certificate names as its issuer's, if it is not ``issuerKey``; for tests of verifiers.
     package var namedIssuerKey: Certificate.PublicKey?
     /// The issuer's key, which signs the certificate.
     package var issuerKey: SigningKey
@@ -64,8 +64,8 @@ package struct CertificatePlan: Sendable {
         var extensions = try Certificate.Extensions {
             Critical(constraints)
             if let keyUsage { Critical(keyUsage) }
-            // OpenSSL's strict checks refuse certificates without these two extensions. Apple's Python library turns
-            // the strict checks on.
+            // OpenSSL's strict checks, which Apple's Python library turns on, refuse certificates without these two
+            // extensions.
             SubjectKeyIdentifier(hash: heldKey ?? key.publicKey)
             AuthorityKeyIdentifier(
                 keyIdentifier: SubjectKeyIdentifier(hash: namedIssuerKey ?? issuerKey.publicKey).keyIdentifier)
@@ -123,13 +123,14 @@ extension ASN1ObjectIdentifier {
     /// UUID of 128 bits. This number has only 62 bits, because swift-asn1 refuses numbers of more than 63 bits, and
     /// Apple's Swift library reads certificates with swift-asn1.
     package static let simulator: Self = [2, 25, 3_294_784_015_283_160_907]
-    /// Marks the certificates that sign tokens and app receipts.
+    /// Marks the certificates that sign app receipts and tokens (compact JWS, such as signed transactions).
     package static let appStoreReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 11, 1]
-    /// Marks the intermediates of Apple Worldwide Developer Relations that issue the certificates above.
+    /// Marks the intermediates of Apple Worldwide Developer Relations, which issue the certificates with the mark
+    /// ``appStoreReceiptSigning``.
     package static let worldwideDeveloperRelations: Self = [1, 2, 840, 113635, 100, 6, 2, 1]
     /// Marks the certificates that signed version 2 transaction receipts.
     package static let purchaseReceiptSigning: Self = [1, 2, 840, 113635, 100, 6, 5, 1]
-    /// Marks the intermediate that issued the certificates above.
+    /// Marks the intermediate that issued the certificates with the mark ``purchaseReceiptSigning``.
     package static let iTunesStoreAuthority: Self = [1, 2, 840, 113635, 100, 6, 2, 2]
     /// Marks an intermediate of Apple's that issues developers' own certificates.
     package static let worldwideDeveloperRelationsG2: Self = [1, 2, 840, 113635, 100, 6, 2, 15]

@@ -22,8 +22,8 @@ package enum SigningKey: Sendable {
         .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: .init(bitCount: bits)))
     }
 
-    /// Creates RSA keys of 2048 bits on all cores. The search for their primes takes most of the time that a simulator
-    /// needs to start.
+    /// Creates RSA keys of 2048 bits on all cores. This is worthwhile, because the search for the keys' primes takes
+    /// most of the time in which a simulator starts.
     static func newRSA(count: Int) throws -> [SigningKey] {
         let keys = Mutex<[Result<SigningKey, any Error>]>([])
         DispatchQueue.concurrentPerform(iterations: count) { _ in

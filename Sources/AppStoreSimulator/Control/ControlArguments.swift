@@ -72,7 +72,8 @@ struct ControlArguments {
         return values.compactMap(\.self)
     }
 
-    /// The member's value, one of the words, in upper or lower case; `nil` if the member is absent or null.
+    /// The word that is a member's value, regardless of its case; `nil` if the member is absent or null. Any other
+    /// value is an error.
     func word<Word: RawRepresentable<String>>(_ name: String, of words: [Word]) throws(ControlError) -> Word? {
         try text(name).read(
             as: { text in words.first { $0.rawValue.lowercased() == text.lowercased() } },
@@ -101,7 +102,8 @@ struct ControlPath {
         }
     }
 
-    /// The path's parameters in the places of the pattern's braces; `nil` if the path does not match.
+    /// The parts of the path at the places where the pattern has a name in braces; `nil` if the path does not match the
+    /// pattern.
     func parameters(_ pattern: String) -> [String]? {
         let pattern = pattern.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
         guard pattern.count == segments.count else { return nil }

@@ -3,10 +3,11 @@
 import AppStoreModel
 import SwiftASN1
 
-// Performs the commands of the control port on a world.
+// Performs the commands of the control port, by which people and programs turn the simulator's clock and let its
+// customers act.
 
 extension Simulator {
-    /// Performs an act that needs only the customer in the path.
+    /// Performs `body`, an act that needs no argument but the customer in the path.
     mutating func act(
         _ arguments: ControlArguments, _ body: (inout World, _ name: String) throws -> Void
     ) throws -> ControlResult {
@@ -15,7 +16,7 @@ extension Simulator {
         return .done(customer: name)
     }
 
-    /// Performs an act on a subscription of the customer in the path.
+    /// Performs `body`, an act on a subscription of the customer in the path.
     mutating func act(
         on arguments: ControlArguments, _ body: (inout World, _ subscription: String) throws -> Void
     ) throws -> ControlResult {
@@ -32,7 +33,7 @@ extension Simulator {
         return state
     }
 
-    /// The maximum number of names in an error, few enough for people to read.
+    /// The maximum number of names or ids listed in an error, few enough for people to read.
     private static let listed = 20
 }
 
@@ -215,7 +216,8 @@ extension Simulator {
 
     /// The id of the transaction in the arguments, or of the only possible transaction.
     ///
-    /// - Parameter isPossible: Whether the command fits a transaction. Only used if the arguments contain no id.
+    /// - Parameter isPossible: Whether the command can be about a transaction. Only called if the arguments contain no
+    ///   id.
     func transaction(
         _ arguments: ControlArguments, _ what: String, _ isPossible: (World, String) -> Bool
     ) throws(ControlError) -> String {
@@ -237,7 +239,8 @@ extension Simulator {
         return id
     }
 
-    /// Whether a transaction is a purchase that can be refunded, and the newest of its subscription.
+    /// Whether a transaction can be refunded if the command names none: a purchase without a refund, and the newest of
+    /// its subscription, if it has one.
     private static func isRefundable(_ world: World, _ id: String) -> Bool {
         guard let transaction = world.transaction(id), transaction.revocationDate == nil,
             transaction.inAppOwnershipType == .purchased

@@ -3,10 +3,11 @@
 import AppStoreModel
 import Foundation
 
-// The settings of App Store Connect: the URLs of notifications, their format, and the shared secret.
+// The settings that a developer makes in App Store Connect, and here by a command: the URLs for notifications, the
+// format of notifications, and the shared secret.
 
 extension SimulatedStore {
-    /// The longest shared secret, in bytes. Apple's have 32 bytes.
+    /// The longest shared secret, in bytes. Apple's own secrets have 32 bytes.
     private static let maxSecretLength = 256
 
     private static let members: [(url: String, version: String, environment: Environment)] = [

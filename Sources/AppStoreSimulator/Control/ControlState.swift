@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-// The JSON views of a world on the control port. Times are ISO 8601 in UTC, for people; only the clock's `now` is in
-// milliseconds.
+// The JSON forms in which the control port shows a ``World``, the state of a simulated App Store. Times are ISO 8601 in
+// UTC, for people; only the clock's `now` is in milliseconds.
 
 /// The response of `GET /clock`.
 struct ClockState: Encodable {
@@ -49,7 +49,7 @@ struct ProductState: Encodable {
     var level: Int?
     var period: String?
     var introductoryOffer: String?
-    /// The names of the other offers.
+    /// The names of the offers other than the introductory offer.
     var offers: [String]
     /// Whether customers can commit to twelve months and pay monthly.
     var monthly: Bool
@@ -74,7 +74,8 @@ struct CustomerState: Encodable {
     var storefront: String
     var appAccountToken: String?
     var appTransactionId: String
-    /// The id of the customer's device, which binds documents to the device.
+    /// `AppStore.deviceVerificationID` of the customer's device. With this id, an app can check that a signed document
+    /// is for the device.
     var deviceVerificationID: String
     var canPay: Bool
     var asksToBuy: Bool

@@ -17,7 +17,7 @@ extension ControlRoute {
         }
     }
 
-    /// A command that needs only a subscription.
+    /// A command that needs only the customer in its path, and a subscription of the customer.
     private static func subscriptionCommand(
         _ path: String, _ summary: String, _ body: @escaping @Sendable (inout World, _ id: String) throws -> Void
     ) -> ControlRoute {
@@ -292,7 +292,8 @@ extension Simulator {
         if route.method == "POST", route.path.hasPrefix("/customers/") { try leaveInstant(at: wall) }
         let first = store.world.occurrenceCount
         let result = try route.act(&self, arguments, wall)
-        // Published immediately, because a version 1 notification contains the receipt at the time of its event.
+        // The command's events become notifications now. A version 1 notification contains the customer's receipt, and
+        // must contain it as it was at the time of the event.
         try store.publish()
         switch result {
         case .json(let value): return ControlResponse(json: value)
@@ -316,7 +317,8 @@ extension Simulator {
         return found
     }
 
-    /// The effects of a command: the resulting notifications, or only the newest ``reported`` of them.
+    /// The response about the effects of a command, with the notifications since `first`, at most the newest
+    /// ``reported``, and with the customer's new state.
     private mutating func report(
         since first: Int, _ customer: String?, _ transactionId: String?
     ) throws -> JSONValue {

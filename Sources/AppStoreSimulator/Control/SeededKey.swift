@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reproducible API keys.
+// API keys that are the same in every process, for tests.
 
 extension StoreKey {
     /// Creates the key of a seed. The key is the same in every process, so that a client under test needs only one

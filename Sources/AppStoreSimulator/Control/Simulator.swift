@@ -23,7 +23,7 @@ public struct Simulator: Sendable {
         clock = TurnableClock(start: store.world.now, end: roots.validity.upperBound, speed: speed, at: wall)
     }
 
-    /// The minimum number of newest occurrences that the simulator keeps. No command reports more.
+    /// The number of occurrences (events) that the simulator keeps at least, the newest. No command reports more.
     package static let keptOccurrences = 1000
 
     /// Performs all due events, and adds their notifications to the outbox.
@@ -46,15 +46,15 @@ public struct Simulator: Sendable {
         return store.respond(to: request, in: environment, at: wall)
     }
 
-    /// Advances the clock by a millisecond, even if it stands still. A document signed after a change must have a later
-    /// signing date than a document signed before it, because a receiver prefers the later document.
+    /// Advances the clock by a millisecond, even if the clock stands still. A document signed after a change must have
+    /// a later signing date than a document signed before it, because a receiver prefers the later document.
     mutating func leaveInstant(at wall: Timestamp) throws {
         let last = max(store.world.now, store.world.occurrences.last?.date ?? store.world.now)
         try turn(to: Timestamp(milliseconds: last.milliseconds + 1), at: wall)
     }
 
-    /// The due notifications of an environment, in the order of sending. Each attempt is returned once, unless a fault
-    /// repeats it.
+    /// The due notifications of an environment, in the order of sending. Each attempt is returned once, or twice if the
+    /// fault ``Faults/duplicates`` repeats it.
     public mutating func takeDeliveries(in environment: Environment, at wall: Timestamp) throws -> [Outbox.Delivery] {
         try turn(at: wall)
         return try store.takeDeliveries(in: environment)

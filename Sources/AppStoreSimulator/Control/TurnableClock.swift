@@ -5,14 +5,16 @@ public import AppStoreModel
 /// A virtual clock that stands still, or runs faster or slower than the wall clock. The caller passes the wall clock's
 /// time.
 public struct TurnableClock: Hashable, Sendable {
-    /// The highest speed: a year in a second. At a higher speed, a world lacks the time for its due events.
+    /// The highest speed: a year in a second. At a higher speed, more events become due than the simulator can perform
+    /// in time.
     public static let topSpeed = 31_622_400.0
 
     /// The most days of a single turn. No test needs more than ten years. A larger number is a typing error, and would
     /// keep the world busy for minutes.
     public static let maxTurnDays: Int64 = 3660
 
-    /// The latest end of a clock, 2100-01-01. Sums of periods after this date would leave the calendar of certificates.
+    /// The latest time at which a clock can stop, 2100-01-01. Sums of periods after this date would leave the calendar
+    /// of certificates.
     public static let latestEnd = Timestamp(milliseconds: 4_102_444_800_000)
 
     /// Virtual seconds per second of the wall clock, from 0 to ``topSpeed``; 0 stops the clock.
@@ -36,8 +38,8 @@ public struct TurnableClock: Hashable, Sendable {
         self.speed = Self.bounded(speed)
     }
 
-    /// The virtual time at a time of the wall clock. If the wall clock is before the last change of this clock, the
-    /// result is the virtual time of the change.
+    /// The virtual time at a time of the wall clock. If the wall clock was set back to a time before the last change of
+    /// this clock, the result is the virtual time of that change.
     public func now(at wall: Timestamp) -> Timestamp {
         let passed = Double(max(0, wall.milliseconds - wallStart.milliseconds)) * speed
         let left = max(0, end.milliseconds - start.milliseconds)

@@ -6,7 +6,7 @@ public import AppStoreModel
 public struct Faults: Hashable, Sendable {
     /// The share of attempts that are sent twice.
     public var duplicates = 0.0
-    /// The share of batches of notifications that are sent in random order.
+    /// The share of groups of simultaneously due notifications that are sent in random order.
     public var reorderings = 0.0
     /// The share of notifications whose first attempt is late.
     public var delays = 0.0
@@ -16,14 +16,14 @@ public struct Faults: Hashable, Sendable {
     public var losses = 0.0
     /// The share of notifications followed by an additional notification with an unknown type.
     public var unknownTypes = 0.0
-    /// The share of notifications followed by an additional notification with an unknown subtype.
+    /// The share of version 2 notifications followed by an additional notification with an unknown subtype.
     public var unknownSubtypes = 0.0
-    /// The share of notifications with a member that no version of the API has.
+    /// The share of notifications with an additional member that Apple's API does not have.
     public var unknownMembers = 0.0
     /// The share of requests that the store answers with 429.
     public var rateLimits = 0.0
-    /// The pause after a random or planned 429, in seconds of real time. A 429 for an exhausted budget names the start
-    /// of the next hour instead.
+    /// The pause after a random or planned 429, in seconds of real time. If a client has exhausted its hourly budget,
+    /// the 429 names the start of the next hour instead.
     public var retryAfter: Int64 = 1
     /// The factor on Apple's hourly budgets, from 0 to 1,000: 1 for Apple's own numbers; `nil` for no budgets. See
     /// ``StoreRoute/callsPerHour(in:scale:)``.
@@ -81,9 +81,9 @@ extension Faults {
         faults.unknownMembers = 0.05
         // A client must wait until the time in `Retry-After`.
         faults.rateLimits = 0.02
-        // The scale of Apple's own budgets.
+        // Apple's own numbers of requests per hour.
         faults.rateLimitScale = 1.0
-        // A client may retry, and must not take the error for an answer.
+        // A client may retry the request. It must not conclude from this error that a transaction, say, does not exist.
         faults.internalErrors = 0.01
         // A client should retry.
         faults.retryableErrors = 0.01
@@ -131,7 +131,7 @@ extension Faults {
 
     /// The longest time in seconds: a day, so that sums stay far inside the calendar.
     private static let maxSeconds: Int64 = 86_400
-    /// The largest ``rateLimitScale``. The resulting budgets exceed the calls of any client.
+    /// The largest ``rateLimitScale``. With this scale, no client makes as many calls as its budget permits.
     static let maxScale = 1000.0
     /// The most planned errors of a route, so that a request cannot exhaust the memory.
     private static let plannedFailures = 1000

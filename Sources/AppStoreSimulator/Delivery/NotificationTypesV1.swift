@@ -2,11 +2,12 @@
 
 package import AppStoreModel
 
-// Maps an occurrence to its version 1 notifications, by Apple's table of their counterparts in version 2.
+// Maps an occurrence (an event) to the types of its version 1 notifications, by Apple's table of the counterparts of
+// version 2 types.
 
 extension World {
-    /// The types of the version 1 notifications about an occurrence. Some events have two types, and many have none:
-    /// version 1 lacks a type for the event, or sends none to family members or in the sandbox.
+    /// The types of the version 1 notifications about an occurrence. Some events have two types. Many have none,
+    /// because version 1 has no type for the event, or does not send the type about family members or in the sandbox.
     package func typesV1(of occurrence: Occurrence) -> [NotificationTypeV1] {
         let isMember = occurrence.transaction?.inAppOwnershipType == .familyShared
         return counterpartsV1(of: occurrence).filter { type in

@@ -15,9 +15,9 @@ public enum NotificationVersion: Int, CaseIterable, Sendable {
 extension World {
     /// The version 1 notifications about an occurrence, in the order of sending: at most two.
     ///
-    /// `unified_receipt` is the customer's receipt at the world's present time. The caller therefore must call this
-    /// function before the next event. The member `deprecation` is absent, because Apple's pages do not document the
-    /// format of its date.
+    /// `unified_receipt` is the customer's receipt at the world's present time, and must be the receipt at the time of
+    /// the event. The caller must therefore call this function before the next event. The member `deprecation` is
+    /// absent, because Apple's pages do not document the format of its date.
     ///
     /// - Parameter password: The app's shared secret.
     public func notificationsV1(

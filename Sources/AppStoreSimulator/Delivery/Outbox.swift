@@ -6,11 +6,12 @@ public import AppStoreModel
 ///
 /// The outbox has no connection and no clock. The caller takes the due deliveries, sends them, and records the results.
 ///
-/// The outbox keeps the newest ``capacity`` notifications. A full outbox drops its oldest tenth, including undelivered
-/// notifications. A dropped notification is not sent again and is absent from the notification history. The status of a
-/// dropped test notification is 4040008, as if the notification had never been sent.
+/// The outbox keeps the newest ``capacity`` notifications. If a notification is added to a full outbox, the oldest
+/// tenth of the notifications is dropped, even undelivered ones. A dropped notification is not sent again and is absent
+/// from the notification history. The status of a dropped test notification is 4040008, as if the notification had
+/// never been sent.
 public struct Outbox: Sendable {
-    /// The content of a notification: the same bytes in every attempt.
+    /// The content of a notification. Every attempt sends the same bytes.
     public enum Content: Hashable, Sendable {
         /// Version 2: a compact JWS.
         case signed(String)
@@ -94,13 +95,15 @@ public struct Outbox: Sendable {
         self.capacity = capacity
     }
 
-    /// The due time of the earliest planned attempt. Attempts on their way do not count.
+    /// The due time of the earliest planned attempt; `nil` if none is planned. An attempt that was taken, and whose
+    /// result is not yet recorded, is not planned.
     public var nextDue: Timestamp? { entries.lazy.compactMap(\.nextAttempt).min() }
 
     /// Adds a notification.
     ///
     /// - Parameters:
-    ///   - id: `notificationUUID`. It may differ from the occurrence's, and so may the type and subtype.
+    ///   - id: `notificationUUID`. Id, type and subtype can differ from those of the occurrence (the event), because a
+    ///     fault can add notifications.
     ///   - due: The due time of the first attempt.
     mutating func add(
         _ occurrence: Occurrence, id: String, type: String, subtype: String? = nil, _ content: Content, due: Timestamp

@@ -2,7 +2,8 @@
 
 public import AppStoreModel
 
-// Turns the events of the world into notifications, and hands out those that are due.
+// Turns the events of the world into notifications in the outbox, and gives the due notifications to the caller, who
+// sends them.
 
 extension SimulatedStore {
     /// Turns the clock forward, and publishes each due event at its own time, because a version 1 notification contains
@@ -65,7 +66,7 @@ extension SimulatedStore {
     }
 
     /// Publishes an additional notification about the same purchase, with an unknown type or subtype. Its transaction
-    /// and renewal info are valid. A server that reads them despite the unknown type loses no data.
+    /// and renewal info are valid, so that a server can read them although it does not know the type.
     private mutating func publishCopy(of occurrence: Occurrence, type: String? = nil, subtype: String? = nil) throws {
         let id = String(uuidOf: random.bytes(16))
         let type = type ?? occurrence.topic.type.rawValue

@@ -36,7 +36,8 @@ extension World {
         return response
     }
 
-    /// Adds the newest renewal. A subscription without access gets status 21006.
+    /// Adds the newest transaction of the receipt's subscription. If the subscription gives no access, the status of
+    /// the response is 21006.
     private func add(
         _ chain: SubscriptionChain, to response: inout VerifyTransactionReceiptResponse, _ signer: WorldSigner
     ) {
@@ -45,7 +46,8 @@ extension World {
         switch chain.state {
         case .active, .grace:
             response.latestReceiptInfo = latest
-            // A response without the newest receipt is more useful than none.
+            // If the newest receipt cannot be signed, the response leaves it out, because that is more useful than no
+            // response.
             response.latestReceipt = latest.flatMap { try? signer.sign($0) }.map { Base64.encode($0) }
         case .retry, .expired, .revoked:
             response.status = Open(.expiredSubscription)
@@ -60,8 +62,8 @@ extension World {
 }
 
 extension WorldSigner {
-    /// Whether this signer made a transaction receipt. The RSA padding is deterministic, so the function signs again
-    /// and compares.
+    /// Whether this signer made a transaction receipt. Equal bytes always get the same RSA signature (with this
+    /// padding), so the function signs the receipt again and compares the signatures.
     fileprivate func hasSigned(_ receipt: TransactionReceipt) -> Bool {
         // If parts are missing or the receipt cannot be signed again, it is not from this store.
         guard let parts = try? receipt.signatureParts(),

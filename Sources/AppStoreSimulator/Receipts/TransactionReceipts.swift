@@ -8,7 +8,7 @@ public import AppStoreModel
 extension World {
     /// The content of a purchase's old transaction receipt; `nil` if the id is unknown.
     ///
-    /// The receipt does not contain a refund. The device's UDID, a part of older receipts, is absent.
+    /// The receipt does not show a refund. It also lacks the device's UDID, which older receipts contained.
     public func transactionReceipt(of transactionId: String) -> TransactionReceiptInfo? {
         guard let transaction = transaction(transactionId), let customer = customer(ofTransaction: transactionId) else {
             return nil
@@ -32,7 +32,8 @@ extension World {
         return info
     }
 
-    /// Sets the members about subscriptions. They have the same values as in responses about app receipts.
+    /// Sets the members about subscriptions. They have the same values as in verifyReceipt's responses about app
+    /// receipts.
     private func describe(_ transaction: JWSTransactionDecodedPayload, in info: inout TransactionReceiptInfo) {
         let row = transaction.legacy().value
         info.expiresDate = row.expiresDate

@@ -3,7 +3,7 @@
 public import AppStoreModel
 import ReceiptCoding
 
-// The simulated verifyReceipt endpoint.
+// The simulated verifyReceipt endpoint for app receipts, without HTTP.
 
 extension World {
     /// Answers a verifyReceipt request as Apple's endpoint of an environment does.
@@ -11,7 +11,8 @@ extension World {
     /// - Parameters:
     ///   - body: The body of the request: JSON.
     ///   - password: The app's shared secret; `nil` to accept any secret.
-    ///   - signer: The signer of this App Store. It also recognises its own receipts.
+    ///   - signer: The signer of this App Store. It signs the newest receipt, and recognises the receipts that it has
+    ///     signed.
     /// - Returns: The response, with Apple's status code.
     public func verifyReceipt(
         _ body: [UInt8], in environment: Environment, password: String? = nil, signer: WorldSigner
@@ -63,7 +64,7 @@ extension World {
 
     /// The customer's present receipt, signed.
     func latestReceipt(of name: String, _ signer: WorldSigner) -> [UInt8]? {
-        // A response without the newest receipt is more useful than none.
+        // If the receipt cannot be signed, the response leaves it out, because that is more useful than no response.
         receipt(of: name).flatMap { try? signer.sign($0, at: now) }
     }
 

@@ -4,7 +4,8 @@ import AppStoreModel
 import Crypto
 public import ReceiptCoding
 
-// App receipts of a simulated App Store, with the attributes of genuine receipts in the genuine encoding.
+// App receipts of a simulated App Store. They have the same attributes as the App Store's own receipts, in the same
+// encoding.
 
 extension World {
     /// The current receipt of the customer's device, before signing.
@@ -117,7 +118,8 @@ extension InAppPurchase {
         .autoRenewableSubscription: .autoRenewableSubscription,
     ]
 
-    /// The attributes without a known value. Genuine receipts have them too, with an empty value or 0.
+    /// The attributes that the App Store's own receipts also have, with an empty value or 0: attributes that do not
+    /// apply to the purchase, and attributes whose meaning is unknown.
     private var emptyAttributes: [ReceiptAttribute] {
         var empty = [1709, 1714, 1715, 1716, 1717, 1718].map { ($0 as Int64, DEREncoding.utf8String("")) }
         if expiresDate == nil { empty.append((1708, DEREncoding.ia5String(""))) }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Signs arbitrary bytes. Benchmarks give a verifier documents that the App Store would never sign.
+// Signs arbitrary bytes, so that benchmarks can measure a verifier with documents that the App Store would never sign.
 
 extension CertificateAuthority {
     /// Signs any bytes as the payload of a token.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the committed signers from their bytes.
+// Reads the signers whose keys and certificates are committed with this source code.
 
 import Crypto
 import CryptoExtras
 
 extension StoreAuthority {
-    /// The signers of seeded worlds. Their certificates and private keys are public.
+    /// The signers of reproducible simulations: keys and certificates that are part of the source code, and so public.
     ///
     /// With these signers, a seed gives the same certificates and payloads in each process; only the ECDSA signatures
     /// differ. The private keys are no secret, so a server must not trust the roots outside of tests.

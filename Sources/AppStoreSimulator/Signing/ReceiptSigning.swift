@@ -21,10 +21,10 @@ package struct ReceiptPlan: Sendable {
     package var signedBytes: [UInt8]?
     /// DER to insert between digest algorithm and signature algorithm.
     package var signedAttributes: [UInt8] = []
-    /// The number of copies of the SignerInfo in the receipt.
+    /// The number of times that the receipt contains its signature (`SignerInfo`).
     package var signers = 1
     package var key: SigningKey
-    /// Changes the valid signature.
+    /// Changes the valid signature before it is inserted; for invalid receipts.
     package var signature: @Sendable ([UInt8]) -> [UInt8] = { $0 }
     /// Changes the finished receipt.
     package var document: @Sendable ([UInt8]) -> [UInt8] = { $0 }

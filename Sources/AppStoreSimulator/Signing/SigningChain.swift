@@ -4,7 +4,7 @@ import ReceiptCoding
 import SwiftASN1
 package import X509
 
-/// A leaf certificate with its key, and the certificates above the leaf.
+/// A certificate that signs documents (the leaf), with its private key and the certificates above it.
 package struct SigningChain: Sendable {
     /// Leaf, intermediate, root, each as DER.
     package let certificates: [[UInt8]]

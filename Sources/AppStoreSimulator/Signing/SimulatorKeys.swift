@@ -6,16 +6,16 @@ import CryptoExtras
 import SwiftASN1
 import X509
 
-/// All private keys of a simulated App Store, with their certificates. A restarted simulator with the same keys signs
-/// like its predecessor, so that a server under test needs no new configuration.
+/// All private keys of a simulated App Store, with their certificates. If a simulator starts again with the same keys,
+/// a server under test still trusts its signatures, and needs no new configuration.
 public struct SimulatorKeys: Sendable {
-    /// The simulated App Store's certificate authority, with the keys that sign tokens and receipts. The server under
-    /// test trusts its roots.
+    /// The simulated App Store's certificate authority, with the keys that sign tokens (compact JWS, such as signed
+    /// transactions) and receipts. The server under test trusts its roots.
     public let authority: StoreAuthority
     /// The key with which clients sign their requests.
     public let key: StoreKey
 
-    /// Combines the signers with the client's key.
+    /// Combines the keys that sign documents with the key that signs requests.
     public init(_ authority: StoreAuthority, _ key: StoreKey) {
         self.authority = authority
         self.key = key

@@ -5,13 +5,14 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// The signers of a simulated App Store over time. The App Store renews its signing certificates about every two years.
-/// The simulated store changes to its next signer every half year.
+/// The keys and certificates with which a simulated App Store signs, over time. The App Store renews its signing
+/// certificates about every two years. The simulated store changes to its next signer every half year.
 ///
 /// The certificates have the form of Apple's, but a different subject and an additional extension. A verifier that
 /// trusts only Apple's roots refuses them.
 public struct StoreAuthority: Sendable {
-    /// Signers of tokens, in the order of their turns.
+    /// The signers of tokens (compact JWS, such as signed transactions), in the order of their turns. A turn is the
+    /// time for which a signer signs.
     package let tokens: [SigningChain]
     /// Signers of app receipts, in the order of their turns.
     package let receipts: [SigningChain]
@@ -24,13 +25,14 @@ public struct StoreAuthority: Sendable {
         roots = [tokens, receipts].compactMap { $0.first?.certificates.last }
     }
 
-    /// The signers of an authority, one of each kind, so that they never change.
+    /// Takes the signers of an authority. There is one signer of tokens and one of receipts, so the signers never
+    /// change.
     public init(_ authority: CertificateAuthority) throws {
         self.init(tokens: [try SigningChain(authority.tokens)], receipts: [try SigningChain(authority.receipts)])
     }
 
-    /// Creates signers with new keys. Their certificates are valid for some twenty years. Apple's certificates end
-    /// after two years, but a virtual clock runs farther.
+    /// Creates signers with new keys. Their certificates are valid for some twenty years, rather than two years like
+    /// Apple's, because a virtual clock can run far ahead.
     ///
     /// - Parameter start: The start of the leaf certificates' validity.
     public init(from start: Timestamp) throws {

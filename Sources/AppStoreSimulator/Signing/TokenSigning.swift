@@ -15,7 +15,7 @@ package struct TokenPlan: Sendable {
     package var headerMembers = ""
     package var payload: [UInt8]
     package var key: SigningKey
-    /// Changes the valid signature.
+    /// Changes the valid signature before it is inserted; for invalid tokens.
     package var signature: @Sendable ([UInt8]) throws -> [UInt8] = { $0 }
     /// Changes the finished token.
     package var text: @Sendable (String) throws -> String = { $0 }

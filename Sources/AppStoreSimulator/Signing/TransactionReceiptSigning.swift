@@ -13,9 +13,9 @@ package struct TransactionReceiptPlan: Sendable {
     /// The signer's certificate as DER.
     package var certificate: [UInt8]
     package var key: SigningKey
-    /// Changes the valid signature blob.
+    /// Changes the valid blob of version, signature and certificate before it is inserted; for invalid receipts.
     package var blob: @Sendable ([UInt8]) -> [UInt8] = { $0 }
-    /// The unsigned entries.
+    /// The entries of the property list that the signature does not cover.
     package var otherEntries = [("environment", "Sandbox"), ("pod", "100"), ("signing-status", "0")]
 
     /// Plans a receipt of a purchase.

@@ -3,10 +3,10 @@
 public import AppStoreModel
 public import ReceiptCoding
 
-/// Signs the events of a world with the keys and certificates of a simulated App Store.
+/// Signs the documents about the events of a ``World`` with the keys and certificates of a simulated App Store.
 public struct WorldSigner: Sendable {
-    /// The simulated App Store's certificate authority, with the keys that sign tokens and receipts. The server under
-    /// test trusts its roots.
+    /// The simulated App Store's certificate authority, with the keys that sign tokens (compact JWS, such as signed
+    /// transactions) and receipts. The server under test trusts its roots.
     public let authority: StoreAuthority
     /// JSON members to insert at the start of each token's header, each followed by a comma. Tests use them to make
     /// headers as long as Apple's.

@@ -15,7 +15,7 @@ struct Agenda: Sendable {
         case refundDecision
         /// An external purchase token is ten days old without a report.
         case unreportedToken
-        /// The monthly reminder of an external purchase token.
+        /// The monthly reminder about an external purchase token.
         case tokenReminder
         /// The App Store extends all subscriptions of a product.
         case massExtension
@@ -28,7 +28,7 @@ struct Agenda: Sendable {
         /// identifier, depending on the event.
         var subject: String
         /// The end of the affected period, if the event is about a subscription's period. If the subscription's period
-        /// now ends at a different time, the entry is stale.
+        /// ends at a different time when the entry is due, the entry no longer applies.
         var end: Timestamp?
     }
 

@@ -4,7 +4,8 @@ import AppStoreModel
 
 /// A commitment to twelve months with monthly payments.
 ///
-/// The top level of renewal info describes the next month, and its `commitmentInfo` describes the next commitment.
+/// In the renewal info of such a subscription, the top-level members describe the next month, and `commitmentInfo`
+/// describes the next commitment.
 struct Commitment: Hashable, Sendable {
     /// The number of months in a commitment.
     static let months = 12
@@ -26,7 +27,7 @@ struct Commitment: Hashable, Sendable {
     /// Whether the newest paid month is the last month of the commitment.
     var isLastMonth: Bool { month >= Self.months }
 
-    /// The commitment's part of this month's transaction.
+    /// The member `commitmentInfo` of this month's transaction.
     var transactionInfo: TransactionCommitmentInfo {
         var info = TransactionCommitmentInfo()
         info.billingPeriodNumber = month
@@ -36,7 +37,7 @@ struct Commitment: Hashable, Sendable {
         return info
     }
 
-    /// The part of renewal info about the next commitment.
+    /// The member `commitmentInfo` of renewal info, which describes the next commitment.
     var renewalInfo: RenewalCommitmentInfo {
         var info = RenewalCommitmentInfo()
         info.commitmentAutoRenewProductId = nextProduct
@@ -50,7 +51,8 @@ struct Commitment: Hashable, Sendable {
     /// The commitment after the payment of the next month. After the last month a new commitment begins.
     ///
     /// - Parameters:
-    ///   - delay: The delay of a recovered charge, in milliseconds. The commitment's end moves by the delay.
+    ///   - delay: How late the payment is, in milliseconds, because the first charge failed. The commitment's end moves
+    ///     by this time.
     ///   - end: The end of a commitment that begins now.
     func next(delayedBy delay: Int64, endOfNew end: Timestamp) -> Commitment {
         var next = self

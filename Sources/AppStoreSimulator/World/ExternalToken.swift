@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// A token for purchases outside the App Store, with its customer and the number of its reminders.
+/// A token for purchases outside the App Store, with the name of its customer and the number of monthly reminders sent
+/// so far.
 struct ExternalToken: Hashable, Sendable {
     var token: ExternalPurchaseToken
     var customer: String

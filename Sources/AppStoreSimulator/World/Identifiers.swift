@@ -4,8 +4,8 @@ import Crypto
 
 /// Numbers and UUIDs that follow from a seed: equal seeds give equal identifiers in every process.
 ///
-/// Each kind of identifier has its own stream. An additional notification therefore does not change the next
-/// transaction's id.
+/// Each kind of identifier has its own stream: a sequence that depends on no other kind. An additional notification,
+/// for example, therefore does not change the id of the next transaction.
 struct Identifiers: Sendable {
     /// The purpose of an identifier.
     enum Stream: String, Hashable, Sendable {
@@ -14,7 +14,7 @@ struct Identifiers: Sendable {
     }
 
     /// The number of identifiers of each kind that are reserved for a run. The next run's identifiers begin after them.
-    /// No machine has the memory for as many transactions.
+    /// A run cannot use up so many, because the memory would not suffice.
     private static let ofRun: UInt64 = 100_000_000
 
     private let seed: UInt64

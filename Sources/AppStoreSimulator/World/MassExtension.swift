@@ -18,8 +18,8 @@ public struct MassExtension: Hashable, Sendable {
     /// The counts of extended and failed subscriptions; `nil` before the extension is complete.
     public internal(set) var summary: NotificationSummary?
 
-    /// The delay between request and extension in production, in minutes. Apple says hours to days. The sandbox's delay
-    /// is shorter, so that tests need not wait.
+    /// The delay between request and extension in production, in minutes. Apple says that an extension takes hours to
+    /// days. In the sandbox the delay is a minute, so that tests need not wait.
     private static let minutes: Int64 = 120
     private static let sandboxMinutes: Int64 = 1
 

@@ -2,7 +2,8 @@
 
 public import AppStoreModel
 
-/// An event in a simulated App Store, with the payloads that the App Store signs about the event.
+/// An event in a simulated App Store about which the App Store sends a notification, with the payloads that it signs
+/// for the notification.
 public struct Occurrence: Hashable, Sendable {
     /// The time of the event, and `signedDate` of all documents about the event.
     public let date: Timestamp

@@ -57,8 +57,9 @@ extension SubscriptionChain {
         return left > 0 ? RunningOffer(offer: offer, paymentsLeft: left) : nil
     }
 
-    /// The renewal info after a charge. Renewal is on, for the same plan. In the last month of a commitment, the
-    /// customer's choice for the next commitment decides whether it renews, and for which product.
+    /// The renewal info after a charge. Renewal is on, for the same product. In the last month of a commitment, the
+    /// customer's choice for the next commitment decides instead whether the subscription renews, and for which
+    /// product.
     private func renewalInfo(
         after sale: Sale, _ transaction: JWSTransactionDecodedPayload
     ) -> JWSRenewalInfoDecodedPayload {

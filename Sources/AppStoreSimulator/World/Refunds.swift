@@ -29,7 +29,7 @@ public struct RefundRequest: Hashable, Sendable {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// Whether the transaction can be refunded. A refund of a larger share can follow a partial refund.
+    /// Whether the transaction can get this refund: it has no refund yet, or one of a smaller share.
     func canBeRefunded(_ refund: Refund) -> Bool {
         revocationDate == nil || refund.percentage > revocationPercentage ?? 100_000
     }

@@ -43,7 +43,7 @@ public struct RenewalSpeed: Hashable, Sendable {
         return Timestamp(milliseconds: start.milliseconds + 2 * monthMinutes * 60_000)
     }
 
-    /// The end of a grace period: half of an accelerated month in the sandbox.
+    /// The end of a grace period. With an accelerated calendar, a grace period takes half a month.
     func graceEnd(_ days: GraceDays, of period: Period, from start: Timestamp) -> Timestamp {
         guard let monthMinutes else { return days.period(after: period).end(from: start) }
         return Timestamp(milliseconds: start.milliseconds + monthMinutes * 30_000)
@@ -55,6 +55,6 @@ public struct RenewalSpeed: Hashable, Sendable {
         return self.end(of: Period(days, .day), from: end)
     }
 
-    /// The shortest gap in service that changes `recentSubscriptionStartDate`, in milliseconds.
+    /// The shortest time without a subscription, in milliseconds, after which `recentSubscriptionStartDate` changes.
     var ignoredGap: Int64 { monthMinutes == nil ? 60 * 86_400_000 : 600_000 }
 }

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// A purchase or renewal, with all circumstances that the App Store signs.
+/// A purchase or renewal, with the circumstances from which the signed transaction follows.
 struct Sale: Hashable, Sendable {
     var product: StoreProduct
     /// The offer that reduces the price.

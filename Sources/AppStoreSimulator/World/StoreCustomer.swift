@@ -20,11 +20,11 @@ public struct StoreCustomer: Hashable, Sendable {
     public let appTransactionId: String
     /// The time of the customer's first download of the app.
     public let downloadDate: Timestamp
-    /// `identifierForVendor` of the customer's device, a UUID in lower case. The device hash binds a receipt to this
-    /// UUID.
+    /// `identifierForVendor` of the customer's device, a UUID in lower case. The hash in a receipt shows for which
+    /// device the receipt is.
     public let device: String
-    /// The device's verification id (`AppStore.deviceVerificationID`), a UUID in lower case. The id binds documents
-    /// from StoreKit to the device.
+    /// The device's verification id (`AppStore.deviceVerificationID`), a UUID in lower case. With this id, an app can
+    /// check that a document from StoreKit is for the device.
     public let deviceVerificationID: String
     /// The names of the family's other members. All members share the shareable products.
     public internal(set) var family: [String] = []

@@ -39,19 +39,20 @@ public struct SubscriptionChain: Hashable, Sendable {
     var renewals = 0
     /// The higher price that awaits the customer's consent, for the present product, in milliunits.
     var askedPrice: Int64?
-    /// The price increase status of the present product. Renewal info shows the status unless a different product is
-    /// next.
+    /// The price increase status of the present product. Renewal info shows this status, unless the customer has chosen
+    /// a different product for the next period.
     var priceIncreaseStatus: Open<PriceIncreaseStatus>?
     /// The price that the customer agreed to for the present product, in milliunits.
     var agreedPrice: Int64?
-    /// The offer that continues at the next renewals, and the number of its remaining payments.
+    /// The offer that still reduces the next renewals, and the number of reduced payments that remain; `nil` for no
+    /// such offer.
     var runningOffer: RunningOffer?
-    /// The offer that begins at the next renewal.
+    /// The offer that will first reduce the next renewal; `nil` for none.
     var nextOffer: StoreOffer?
     /// The reason why the subscription must end with the present period, even if the customer can pay; `nil` if no
     /// end is planned.
     var plannedEnd: ExpirationIntent?
-    /// The commitment that the customer pays monthly.
+    /// The commitment to twelve months that the customer pays monthly; `nil` for payment in advance.
     var commitment: Commitment?
 
     struct RunningOffer: Hashable, Sendable {

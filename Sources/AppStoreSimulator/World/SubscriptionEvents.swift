@@ -37,8 +37,8 @@ extension SubscriptionChain {
         return NotificationTopic(.didRenew)
     }
 
-    /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period the billing date stays. Without a
-    /// grace period or after it, the new period begins at the time of the charge.
+    /// A retried charge succeeded: DID_RENEW, BILLING_RECOVERY. In the grace period, the new period begins at the end
+    /// of the old one. Without a grace period or after it, the new period begins at the time of the charge.
     mutating func recover(
         _ sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> NotificationTopic {
@@ -117,8 +117,8 @@ extension SubscriptionChain {
     }
 
     /// The customer moves at once to a plan of a higher level, or of the same level and length:
-    /// DID_CHANGE_RENEWAL_PREF, UPGRADE. With an offer: OFFER_REDEEMED, UPGRADE. The notification contains only the new
-    /// transaction.
+    /// DID_CHANGE_RENEWAL_PREF, UPGRADE. With an offer: OFFER_REDEEMED, UPGRADE. The notification contains the new
+    /// transaction, and not the transaction that ends.
     mutating func upgrade(
         to sale: Sale, _ ids: TransactionIds, at now: Timestamp, _ speed: RenewalSpeed
     ) throws(ImpossibleEvent) -> NotificationTopic {
@@ -178,7 +178,7 @@ extension SubscriptionChain {
         agreedPrice = price
         priceIncreaseStatus = Open(.agreed)
         renewal.priceIncreaseStatus = priceIncreaseStatus
-        // The price of an offer stays. The new price applies after the offer.
+        // If an offer reduces the next period, its price stays. The new price applies after the offer.
         if offerOfNextRenewal == nil { renewal.renewalPrice = price }
         return NotificationTopic(.priceIncrease, .accepted)
     }

@@ -34,9 +34,10 @@ public struct World: Sendable {
     public internal(set) var massExtensions: [String: MassExtension] = [:]
     /// Tokens for purchases outside the App Store, by `externalPurchaseId`.
     var externalTokens: [String: ExternalToken] = [:]
-    /// The id of the purchaser's transaction, by the id of a family member's copy. Subscriptions are not among them.
+    /// The id of the purchaser's transaction, by the id of a family member's copy. Only purchases other than
+    /// subscriptions are here; see ``SubscriptionChain/sharedFrom``.
     var sharedPurchases: [String: String] = [:]
-    /// The original transaction id, by transaction id.
+    /// The original transaction id of every transaction, by transaction id.
     private var chains: [String: String] = [:]
     /// The customer's name, by original transaction id and by app transaction id.
     private var owners: [String: String] = [:]
@@ -84,8 +85,8 @@ extension World {
 
     /// A customer's transactions in the order of their last changes, each with the number of the change.
     ///
-    /// A purchase, an upgrade, an extension, a refund or its reversal is a change, and so is every other update of the
-    /// payload. Numbers ascend over the whole world and are never reused.
+    /// Every update of the transaction's payload is a change, such as its purchase, an upgrade, an extension, a refund
+    /// or the reversal of a refund. Numbers ascend over the whole world and are never reused.
     public func history(of name: String) -> [(change: UInt64, transaction: JWSTransactionDecodedPayload)] {
         let bought = (customers[name]?.purchases ?? []).compactMap { purchases[$0] }
         let all = subscriptions(of: name).flatMap { subscriptions[$0]?.transactions ?? [] } + bought
@@ -122,7 +123,7 @@ extension World {
     }
 
     /// Forgets all occurrences except the newest. The world itself does not need old occurrences. A simulator that runs
-    /// for months calls this function to bound its memory.
+    /// for months would otherwise need ever more memory.
     ///
     /// - Parameter count: The number of occurrences to keep, 0 or more.
     public mutating func forgetOccurrences(keeping count: Int) {
@@ -234,8 +235,8 @@ extension World {
     mutating func occur(
         _ topic: NotificationTopic, _ subject: Occurrence.Subject, of name: String?, in environment: Environment
     ) {
-        // A server cannot order two documents with equal signing dates. The real App Store's clock always moves on, so
-        // a world's clock moves by a millisecond too, even if the clock stands still otherwise.
+        // A server cannot order two documents with equal signing dates. The real App Store's clock always moves on. The
+        // world's clock therefore moves by a millisecond for each event, even if it stands still otherwise.
         if let last = newestOccurrence, now <= last { now = Timestamp(milliseconds: last.milliseconds + 1) }
         newestOccurrence = now
         occurrenceCount += 1

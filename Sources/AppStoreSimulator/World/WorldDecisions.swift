@@ -30,7 +30,7 @@ extension World {
     }
 
     /// The subscription ends: EXPIRED; without subtype for `ExpirationIntent.other`. An active subscription ends with
-    /// its period. After a failed charge, the subscription ends now.
+    /// its period. A subscription with a failed charge ends now.
     public mutating func expire(
         _ subscription: String, _ intent: ExpirationIntent = .other
     ) throws(ImpossibleEvent) {
@@ -76,7 +76,7 @@ extension World {
         return chain.extensions.filter { $0 > year }.count >= 2 ? .tooOften : nil
     }
 
-    /// The developer moves the end of the running period by some days. The sandbox has shorter days.
+    /// The developer moves the end of the running period by some days. In the sandbox, a day is shortened like periods.
     ///
     /// - Parameter days: 1 to 90.
     /// - Throws: ``ImpossibleEvent`` if ``extensionRefusal(_:)`` returns a reason or the days are out of range.
@@ -91,9 +91,9 @@ extension World {
         }
     }
 
-    /// The developer extends all running subscriptions of a product, including subscriptions in a grace or retry
-    /// period. An extended subscription gets RENEWAL_EXTENDED. A refused extension gets RENEWAL_EXTENSION, FAILURE. At
-    /// the end, RENEWAL_EXTENSION, SUMMARY follows.
+    /// The developer extends all running subscriptions of a product, except those of family members. Subscriptions in a
+    /// grace or retry period are tried too, but refused. An extended subscription gets RENEWAL_EXTENDED, and a refused
+    /// one gets RENEWAL_EXTENSION, FAILURE. At the end, RENEWAL_EXTENSION, SUMMARY follows.
     ///
     /// - Parameters:
     ///   - request: `requestIdentifier`, a UUID.

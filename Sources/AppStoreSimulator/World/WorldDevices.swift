@@ -3,8 +3,8 @@
 public import AppStoreModel
 import Crypto
 
-// The documents that StoreKit gives the app on a customer's device. The App Store's own responses lack the members that
-// bind a document to the device.
+// The documents that StoreKit gives the app on a customer's device. Only these documents have the members by which an
+// app can check that a document is for its device. Documents in responses of the App Store Server API lack them.
 
 extension World {
     /// A transaction in the form in which StoreKit gives it to the customer's device, before signing; `nil` if the id
@@ -26,7 +26,7 @@ extension World {
     public mutating func appTransactionOnDevice(of name: String) -> AppTransaction? {
         guard var app = appTransaction(of: name), let customer = customers[name] else { return nil }
         app.applicationVersion = catalogue.appVersion
-        // The same number as in receipts.
+        // Receipts have the same number.
         app.versionExternalIdentifier = customer.environment == .production ? catalogue.appAppleId &+ 1 : 0
         let (nonce, proof) = deviceVerification(of: customer)
         app.deviceVerificationNonce = nonce

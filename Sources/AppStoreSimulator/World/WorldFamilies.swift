@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// Family Sharing: each member has a separate chain of transactions, which follows the purchaser's chain.
+// Family Sharing: for a subscription that a family shares, each member has transactions of their own (a chain), which
+// follow the purchaser's.
 
 extension World {
     /// Makes customers a family. Each member shares the others' purchases of shareable products.
@@ -19,7 +20,8 @@ extension World {
         }
     }
 
-    /// A member leaves the family. The shares in both directions end: REVOKE.
+    /// A member leaves the family. The member's access to the others' purchases ends, and the others' access to the
+    /// member's purchases: REVOKE.
     public mutating func leaveFamily(_ name: String) throws(ImpossibleEvent) {
         let family = try customer(name).family
         guard !family.isEmpty else { throw ImpossibleEvent(description: "\(name) is in no family") }
@@ -63,8 +65,8 @@ extension World {
         occur(NotificationTopic(.oneTimeCharge), .purchase(shared), of: member, in: customer.environment)
     }
 
-    /// Gives a member a subscription that follows the purchaser's: SUBSCRIBED, INITIAL_BUY. If the member had such a
-    /// subscription before, the subtype is RESUBSCRIBE.
+    /// Gives a member a subscription that follows the purchaser's: SUBSCRIBED, INITIAL_BUY. If the purchaser's
+    /// subscription was already shared with the member before, the subtype is RESUBSCRIBE.
     private mutating func share(_ chain: SubscriptionChain, _ id: String, with member: String) {
         guard let customer = customers[member] else { return }
         let before = subscriptions(of: member).last { subscriptions[$0]?.sharedFrom == id }
@@ -128,8 +130,8 @@ extension World {
     private static func membersTopic(
         _ topic: NotificationTopic, _ hasNewPeriod: Bool, _ state: SubscriptionChain.State
     ) -> NotificationTopic? {
-        // The purchaser may end the subscription by turning renewal off. A member has not turned renewal off, and so
-        // gets EXPIRED.
+        // After a failed charge, the purchaser can end the subscription by turning renewal off, and gets a notification
+        // about the renewal status. A member has not turned renewal off, and so gets EXPIRED instead.
         if state == .expired { return topic.type == .expired ? topic : NotificationTopic(.expired, .voluntary) }
         let silent: [NotificationTypeV2] = [
             .didChangeRenewalStatus, .priceIncrease, .refund, .refundReversed, .refundDeclined, .consumptionRequest,
@@ -164,7 +166,7 @@ extension World {
             in: customers[member]?.environment ?? .production)
     }
 
-    /// The transactions that family members got for a purchase, each with the member's name.
+    /// The ids of the transactions that family members got for a purchase, each with the member's name.
     func shares(of id: String) -> [(id: String, member: String)] {
         sharedPurchases.filter { $0.value == id }.keys.sorted().compactMap { share in
             customer(ofTransaction: share).map { (share, $0.name) }

@@ -46,8 +46,8 @@ extension World {
         return id
     }
 
-    /// The number of a token's monthly reminders after the first reminder. Without a bound, the world would always have
-    /// a next event.
+    /// The number of a token's monthly reminders after the first reminder. Without this bound, a world with a token
+    /// would have events forever.
     private static let reminders = 12
 
     mutating func remindOfToken(_ id: String, _ subtype: NotificationSubtype) {

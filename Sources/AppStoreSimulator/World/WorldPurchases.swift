@@ -7,12 +7,12 @@ import AppStoreModel
 extension World {
     /// A customer buys a product.
     ///
-    /// The purchase of a subscription is a first purchase, a return after the end, or a change of plan. Which of these
-    /// it is depends on the customer's subscription in the group. If a parent must approve the purchase, the customer
-    /// gets nothing yet: see ``decide(_:approves:)``.
+    /// The purchase of a subscription is a first purchase, a return after the end, or a change of plan. The customer's
+    /// present subscription in the same group decides which of these it is. If a parent must approve the purchase, the
+    /// customer gets nothing yet: see ``decide(_:approves:)``.
     ///
-    /// - Returns: The id of the new transaction. If the change waits for the next renewal, the id of the running
-    ///   period's transaction. `nil` if the purchase waits for approval.
+    /// - Returns: The id of the new transaction. For a change of plan that takes effect at the next renewal, the id of
+    ///   the present period's transaction. `nil` if the purchase waits for approval.
     @discardableResult
     public mutating func buy(
         _ product: String, by name: String, _ options: PurchaseOptions = PurchaseOptions()
@@ -44,7 +44,8 @@ extension World {
         guard try customer(name).canPay || options.hasNewCard || isLater(sale, for: name) else {
             throw ImpossibleEvent(description: "\(name) cannot pay")
         }
-        // If the new card cannot fix the billing of other subscriptions, the purchase still counts.
+        // The new card also pays the failed renewals of other subscriptions. If that is impossible, the purchase stands
+        // all the same.
         defer { if options.hasNewCard { try? fixBilling(of: name) } }
         guard let plan = sale.product.plan else { return try buyOnce(sale, by: name) }
         let running = runningSubscription(of: name, in: plan.group)
@@ -54,7 +55,8 @@ extension World {
         return transaction
     }
 
-    /// The sale of a product to a customer with the given options, after checks of all three.
+    /// The sale of a product to a customer with some options. Throws if the product, the customer and the options do
+    /// not fit.
     func sale(
         of id: String, to name: String, _ options: PurchaseOptions = PurchaseOptions()
     ) throws(ImpossibleEvent) -> Sale {
@@ -155,7 +157,7 @@ extension World {
         return isHigher ? .upgrade : .next
     }
 
-    /// Whether a purchase costs nothing before the next renewal.
+    /// Whether a purchase is only a change of plan at the next renewal, so that the customer pays nothing now.
     private func isLater(_ sale: Sale, for name: String) -> Bool {
         guard let plan = sale.product.plan, let id = runningSubscription(of: name, in: plan.group),
             let chain = subscriptions[id]

@@ -7,9 +7,10 @@ public import AppStoreModel
 extension World {
     /// The customer requests a refund, and the App Store asks the app for consumption data: CONSUMPTION_REQUEST.
     ///
-    /// The sandbox decides five minutes later: it grants a full refund, or the app's preferred share. With `declines`
-    /// and the reason `ConsumptionRequestReason.other`, the sandbox declines the request, as if the customer had
-    /// written the text DECLINE. In production, the caller decides: ``refund(_:_:)`` or ``declineRefund(_:)``.
+    /// The sandbox decides five minutes later: it grants a full refund, or a refund of the share that the app prefers.
+    /// With `declines` and the reason `ConsumptionRequestReason.other`, the sandbox declines the request, as if the
+    /// customer had written the text DECLINE. In production, the caller decides: ``refund(_:_:)`` or
+    /// ``declineRefund(_:)``.
     public mutating func requestRefund(
         _ transactionId: String, _ reason: ConsumptionRequestReason = .unintendedPurchase, declines: Bool = false
     ) throws(ImpossibleEvent) {
@@ -62,7 +63,8 @@ extension World {
                 try chain.refund(transactionId, refund, at: now)
             }
             refundRequests[transactionId] = nil
-            // The App Store turns renewal off after a refund requested in the app.
+            // If the customer has requested the refund in the app, the App Store also turns renewal off after the
+            // refund.
             if wasAskedFor, subscriptions[id]?.isRunning != true { try cancel(id) }
         }
     }

@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-// The world's clock, and the due events when the clock turns.
+// The world's clock, and the planned events that happen when the caller turns the clock forward.
 
 extension World {
     /// The time of the next planned event, which may have become impossible by then; `nil` if no event is planned.
@@ -37,7 +37,8 @@ extension World {
         }
     }
 
-    /// An entry that no longer fits the subscription's state is stale, and does nothing.
+    /// Performs a planned event of a subscription. If the event no longer fits the subscription's state, nothing
+    /// happens.
     private mutating func happen(
         _ entry: Agenda.Entry, _ chain: SubscriptionChain, _ name: String
     ) throws(ImpossibleEvent) {
@@ -72,7 +73,8 @@ extension World {
         try change(id) { chain throws(ImpossibleEvent) in try chain.renew(sale, ids, speed) }
     }
 
-    /// The period ends without a next period.
+    /// The present period ends, and the App Store has charged for no next period. The subscription ends, or its charge
+    /// counts as failed.
     private mutating func end(_ id: String, _ chain: SubscriptionChain, _ name: String) throws(ImpossibleEvent) {
         let intent = intent(of: chain)
         guard let intent else { return try fail(id, chain) }
@@ -84,7 +86,8 @@ extension World {
         }
     }
 
-    /// The reason for a subscription's end; `nil` if nothing but a failed charge can have kept it from renewing.
+    /// The reason why a subscription ends with its period; `nil` if it should have renewed, so that only the charge can
+    /// have failed.
     private func intent(of chain: SubscriptionChain) -> ExpirationIntent? {
         if let planned = chain.plannedEnd { return planned }
         if hasRenewedEnough(chain) { return .other }

@@ -115,8 +115,8 @@ final class GroupCommit: Sendable {
         }
     }
 
-    /// Runs one write. If the write fails without having changed any row, for example because its decision threw, only
-    /// this write fails.
+    /// Runs one write. If the write fails without having changed any row, for example because its decision (the code
+    /// that computes the changes) threw an error, only this write fails.
     private func run(_ write: Write, in session: SQLiteLedgerSession) throws -> () -> Void {
         let changes = session.connection.totalChangesCount
         do {

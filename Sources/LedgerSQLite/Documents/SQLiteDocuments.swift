@@ -253,7 +253,7 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// Replaces the content of a stored document if the content has become unreadable.
+    /// Replaces the content of a stored document that is added again, if the stored content has become unreadable.
     private func repair(_ evidence: Evidence, _ number: Int64) throws {
         if let found = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
             guard found.id == evidence.id else {

@@ -72,8 +72,8 @@ struct LogSchedule: Sendable {
         return !isAsked
     }
 
-    /// Whether to move the log into the file now: after a tick without a commit, or ``maxTicksAfterErasure`` after an
-    /// erasure. A checkpoint that a reader prevented delays both.
+    /// Whether to move the log into the file now: after a tick without a commit, or ``maxTicksAfterErasure`` ticks
+    /// after an erasure. A checkpoint that a reader prevented delays both.
     mutating func isDue() -> Bool {
         defer { commits = 0 }
         ticksSinceErasure = ticksSinceErasure.map { $0 + 1 }

@@ -8,8 +8,8 @@ extension SimulatedStore {
     /// Answers a request to the App Store Server API, or to verifyReceipt, which needs no bearer token.
     ///
     /// Without a valid bearer token the status is 401. For a path that the environment does not have, the status is
-    /// 404, and for a wrong method 405. These three responses have no body. Other refusals have Apple's numbered
-    /// errors.
+    /// 404. For a known path with a wrong method, it is 405. These three responses have no body. Other refusals have
+    /// Apple's numbered errors.
     ///
     /// - Parameters:
     ///   - environment: The environment whose host was called.
@@ -53,7 +53,8 @@ extension SimulatedStore {
         return response
     }
 
-    /// The planned or random error of a request; `nil` for no error.
+    /// The error with which the store answers a request because of its ``SimulatedStore/faults``: planned, random, or
+    /// for an exhausted rate limit. `nil` for no error.
     private mutating func planned(_ route: StoreRoute, _ call: StoreCall) -> StoreRefusal? {
         if let code = faults.takeFailure(of: route) { return refusal(code, call) }
         if let scale = faults.rateLimitScale,
@@ -102,7 +103,7 @@ extension SimulatedStore {
         return transaction
     }
 
-    /// Signs the present state of transactions.
+    /// Signs transactions in their present state: each becomes a compact JWS.
     func sign(_ transactions: some Sequence<JWSTransactionDecodedPayload>) throws -> [String] {
         try transactions.map { try signer.sign($0, at: world.now) }
     }

@@ -34,7 +34,7 @@ extension StoreKey {
     ///   - now: The wall clock's time. The times in the token are compared with it.
     func refusal(ofAuthorization header: String?, app bundleId: String, at now: Timestamp) -> TokenRefusal? {
         guard let header, header.prefix(7).lowercased() == "bearer " else { return .missing }
-        // A token with any fault in its form is malformed.
+        // Any error in the form of a token has the same reason: malformed.
         guard let token = try? JWS(header.dropFirst(7).utf8), let head = try? token.header(),
             let claims = JSONValue(readable: token.payload)
         else { return .malformed }

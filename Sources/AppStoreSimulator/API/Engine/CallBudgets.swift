@@ -2,12 +2,13 @@
 
 public import AppStoreModel
 
-// Apple's rate limits: calls per second to each endpoint, enforced as an hourly budget.
+// Apple's rate limits: a number of calls per second to each endpoint. The store enforces it as a number of calls per
+// hour (a budget).
 
 extension StoreRoute {
     /// The number of calls per second that Apple permits an app to make to the endpoint in production.
     ///
-    /// Apple's table has no row for ``extensionStatus``. The endpoint gets the number of ``extendAll``.
+    /// Apple's table has no row for ``extensionStatus``. That endpoint gets the same number as ``extendAll``.
     public var callsPerSecond: Int {
         switch self {
         case .transactionInfo, .history, .historyV1, .statuses, .appTransactionInfo, .finish, .consumption,
@@ -22,8 +23,8 @@ extension StoreRoute {
         }
     }
 
-    /// The number of calls that an app may make in an hour: 3,600 times ``callsPerSecond``, and a tenth of this number
-    /// in the sandbox.
+    /// The number of calls that an app may make in an hour: in production 3,600 times ``callsPerSecond``, and in the
+    /// sandbox a tenth of this number.
     ///
     /// - Parameter scale: The factor on Apple's number. At least one call is always permitted.
     public func callsPerHour(in environment: Environment, scale: Double = 1) -> Int {
@@ -32,7 +33,7 @@ extension StoreRoute {
     }
 }
 
-/// The calls in an hour of the wall clock.
+/// Counts the calls in the present hour of the wall clock, for each endpoint and environment.
 struct CallBudgets: Hashable, Sendable {
     private struct Budget: Hashable {
         var route: StoreRoute

@@ -2,8 +2,8 @@
 
 import AppStoreModel
 
-/// A position in a customer's history. Clients send the text of the position to get the next page. A position never
-/// expires.
+/// A position in a customer's list of transactions or refunds. Each page comes with the position at its end as a text,
+/// and clients send the text (`revision`) to get the next page. A position never expires.
 struct RevisionToken: Hashable, Sendable {
     /// The list in which the position is.
     enum List: String, Sendable {
@@ -20,7 +20,7 @@ struct RevisionToken: Hashable, Sendable {
     /// The number of the last change that the client has read; see `World.history(of:)`.
     var change: UInt64
 
-    /// The opaque text.
+    /// The text of the position, in base64url, which clients need not understand.
     var text: String {
         TokenPlan.base64URL(Array("\(list.rawValue).\(customer).\(date).\(change)".utf8))
     }

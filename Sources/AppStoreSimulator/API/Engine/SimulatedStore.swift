@@ -6,8 +6,9 @@ public import AppStoreModel
 /// server.
 ///
 /// The store is a value without sockets. A server passes requests to the store, sends its responses, and sends the
-/// notifications from ``takeDeliveries(in:)``. All responses and notifications have the world's time. Bearer tokens,
-/// pagination tokens and rate limits use the wall clock, because clients make requests by their wall clocks.
+/// notifications from ``takeDeliveries(in:)``. All responses and notifications are signed at the virtual time of
+/// ``world``. Bearer tokens, pagination tokens and rate limits use the time of the wall clock, because clients make
+/// requests by their own real clocks.
 public struct SimulatedStore: Sendable {
     /// Customers, purchases and the clock. Call ``publish()`` after changes.
     public var world: World
@@ -28,19 +29,19 @@ public struct SimulatedStore: Sendable {
     public package(set) var outbox = Outbox()
     /// Transactions that the app or its server has finished.
     public var finished: Set<String> { world.finished }
-    /// Messages that persuade customers not to cancel, by environment.
+    /// The messages by which the app wants to keep customers who are about to cancel, by environment.
     var retention: [Environment: RetentionMessages] = [:]
     /// The responses to successful extensions of a subscription. A repeated request gets the same response, without a
     /// second extension.
     var extensions: [ExtensionRequest: ExtendRenewalDateResponse] = [:]
-    /// The number of the world's occurrences that the store has published.
+    /// The number of the world's occurrences (events) whose notifications are already in ``outbox``.
     var published: Int
-    /// Decides about faults.
+    /// Decides at random which requests and notifications are faulty.
     var random: SeededRandom
     /// The calls in the present hour of the wall clock.
     var calls = CallBudgets()
 
-    /// Creates a store. The store does not publish occurrences that the world already has.
+    /// Creates a store. It sends no notifications about the events that the world already contains.
     ///
     /// - Parameter seed: Determines which requests and notifications are faulty.
     public init(_ world: World, _ signer: WorldSigner, _ key: StoreKey, faults: Faults = .none, seed: UInt64 = 0) {

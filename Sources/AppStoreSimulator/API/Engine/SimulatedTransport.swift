@@ -25,7 +25,8 @@ public actor SimulatedTransport: AppStoreTransport {
         try body(&store)
     }
 
-    /// Answers a request. If the response is withheld, throws the timeout error immediately.
+    /// Answers a request. If the store withholds the response, so that the client would time out, throws the timeout
+    /// error without a wait.
     public func answer(
         to request: APIRequest, in environment: Environment, within timeout: Duration
     ) async throws -> APIAnswer {

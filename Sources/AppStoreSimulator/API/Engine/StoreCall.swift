@@ -3,7 +3,7 @@
 import AppStoreModel
 import Foundation
 
-/// A request to a route: the contents of its path, query and body.
+/// A request to an endpoint (route), with functions that read the variable parts of its path, its query and its body.
 struct StoreCall: Sendable {
     var request: StoreRequest
     /// The environment whose host was called.
@@ -65,7 +65,7 @@ extension JSONValue {
     ///
     /// - Throws: `StoreRefusal` with the code if the member is missing or has no such value.
     func time(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Timestamp {
-        // Every fault of the time has the same code.
+        // Every error of the member has the same code, so the decoder's reason is dropped.
         try self[name].require(as: { try? $0.decode(Timestamp.self) }, else: StoreRefusal(code))
     }
 }

@@ -31,7 +31,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
         id = String((0..<10).map { _ in letters[Int.random(in: 0..<letters.count, using: &generator)] })
         issuer = String(uuidOf: generator.bytes(16))
         var number = generator.bytes(32)
-        // This keeps the number below the order of the curve.
+        // A private key must be less than the order of the curve. Without its highest bit, the number certainly is.
         number[0] &= 0x7f
         do {
             privateKey = try P256.Signing.PrivateKey(rawRepresentation: number)
@@ -46,7 +46,8 @@ public struct StoreKey: Sendable, CustomStringConvertible {
     /// The key's id. The description contains no secret.
     public var description: String { "StoreKey \(id)" }
 
-    /// A token in the form of Apple's libraries, which make a token for each request.
+    /// A bearer token with the claims that Apple's own libraries sign. These libraries make a new token for each
+    /// request.
     ///
     /// - Parameters:
     ///   - bundleId: The app's bundle identifier.
@@ -76,7 +77,7 @@ public struct StoreKey: Sendable, CustomStringConvertible {
 
     /// Whether this key signed a token.
     func signed(_ token: JWS) -> Bool {
-        // The library throws only for a signature of the wrong length.
+        // The library throws only if the signature has the wrong length. Then the key did not sign the token.
         guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: token.signature) else { return false }
         return privateKey.publicKey.isValidSignature(signature, for: Array(token.signingInput))
     }
@@ -89,7 +90,7 @@ extension RandomNumberGenerator {
 }
 
 extension String {
-    /// A UUID of version 4 in lower case (RFC 9562).
+    /// A UUID of version 4 in lower case (RFC 9562) from 16 random bytes.
     init(uuidOf bytes: [UInt8]) {
         var bytes = Array((bytes + Array(repeating: 0, count: 16)).prefix(16))
         bytes[6] = bytes[6] & 0x0f | 0x40

@@ -5,7 +5,7 @@ package import AppStoreModel
 /// A numbered error of the App Store Server API, as the response to a request.
 struct StoreRefusal: Error, Hashable {
     var code: APIErrorCode
-    /// The sentence for developers.
+    /// The sentence that tells developers the error: `errorMessage` of the response.
     var message: String
     /// The time at which calls may resume, for 429 only.
     var retryAfter: Timestamp?
@@ -36,7 +36,7 @@ struct StoreRefusal: Error, Hashable {
 }
 
 extension APIErrorCode {
-    /// The text of a response with this code. Clients must branch only on the number.
+    /// The usual text of a response with this code. It is for people. Clients must decide by the code's number only.
     var message: String { Self.messages[self] ?? "The request is refused." }
 
     // The texts of 4000000, 4040001, 4040010, 4290000, 5000000 and 5000001 are Apple's. All other texts are the

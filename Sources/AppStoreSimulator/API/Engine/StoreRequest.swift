@@ -2,9 +2,9 @@
 
 import Foundation
 
-/// An HTTP request to a simulated App Store, without its connection.
+/// An HTTP request to a simulated App Store, as a value: a server or a test fills it in.
 public struct StoreRequest: Hashable, Sendable {
-    /// A query parameter, with its escapes decoded.
+    /// A query parameter. Name and value are without percent-encoding.
     public struct QueryItem: Hashable, Sendable {
         /// The name.
         public var name: String

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// A response of a simulated App Store to an HTTP request, without its connection.
+/// A response of a simulated App Store to an HTTP request, as a value: a server sends it to the client.
 public struct StoreResponse: Hashable, Sendable {
     /// The HTTP status.
     public var status: Int

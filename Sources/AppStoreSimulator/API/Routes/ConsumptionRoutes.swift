@@ -4,8 +4,8 @@ import AppStoreModel
 
 // Send Consumption Information: checks the members of the app's report about a purchase whose refund was requested.
 //
-// Apple documents some errors by name only, without their numbers. For these errors, this store sends 4000000 and a
-// text.
+// Apple documents some errors of this endpoint by name only, without a number. For these errors, this store sends the
+// number of a bad request, 4000000, with its own text.
 
 extension SimulatedStore {
     mutating func consumption(_ call: StoreCall) throws -> StoreResponse {
@@ -24,8 +24,8 @@ extension SimulatedStore {
 
     /// The share to refund if the app prefers a prorated refund, in thousandths of a percent.
     ///
-    /// For a subscription, it is the remaining share of the period. For other purchases, production refunds the
-    /// unconsumed share, and the sandbox refunds half, regardless of the consumption.
+    /// For a subscription, the share is the remaining part of the period. For other purchases, it is the unconsumed
+    /// part in production, and always half in the sandbox.
     private func proration(of transaction: JWSTransactionDecodedPayload, consumed: Int?) -> Int {
         if let start = transaction.purchaseDate?.milliseconds, let end = transaction.expiresDate?.milliseconds,
             start < end

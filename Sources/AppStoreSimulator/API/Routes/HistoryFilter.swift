@@ -11,7 +11,8 @@ struct HistoryFilter: Sendable {
     var types: [ProductType]
     var groups: [String]
     var ownership: InAppOwnershipType?
-    /// `true` if only revoked transactions pass, `false` if only the others do; `nil` if all pass.
+    /// `true` if only revoked transactions pass, `false` if only transactions pass that are not revoked; `nil` if both
+    /// pass.
     var isRevoked: Bool?
     var sort = HistorySort.ascending
 
@@ -52,7 +53,7 @@ struct HistoryFilter: Sendable {
 }
 
 extension HistoryProductType {
-    /// The product type in the terms of transactions.
+    /// The same product type, by its name in transactions. The query has other names.
     fileprivate var type: ProductType {
         switch self {
         case .autoRenewable: .autoRenewableSubscription
@@ -72,7 +73,7 @@ extension StoreCall {
     }
 
     fileprivate func flag(_ name: String, else code: APIErrorCode) throws(StoreRefusal) -> Bool? {
-        // Python's libraries write True.
+        // Client libraries in Python write `True` for true.
         try value(name).read(as: { Bool($0.lowercased()) }, else: StoreRefusal(code))
     }
 

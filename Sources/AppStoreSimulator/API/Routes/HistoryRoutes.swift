@@ -6,7 +6,8 @@ import AppStoreModel
 //
 // Changes are numbered, and a page continues after the number at which the page before ended. If the world changes
 // between two pages, a client that reads in ascending order gets the later changes too, and misses no transaction. In
-// descending order, a changed transaction moves to the beginning, so the client misses the change.
+// descending order, a changed transaction moves to the beginning of the list, which the client has already read. The
+// client then misses the change, or even the transaction, if it was on a later page.
 
 extension SimulatedStore {
     func history(_ call: StoreCall) throws -> StoreResponse {

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-// The images of retention messages.
+// The images of retention messages: messages by which an app wants to keep customers who are about to cancel.
 
 extension SimulatedStore {
     mutating func uploadImage(_ call: StoreCall) throws -> StoreResponse {

@@ -2,10 +2,11 @@
 
 import AppStoreModel
 
-// The extension of all subscriptions of a product. The world performs the extension some time later.
+// The endpoints that extend the renewal dates of all subscriptions of a product. A request only plans the extension;
+// the world performs it some time later, like the App Store.
 
 extension SimulatedStore {
-    /// The most requests that the store keeps, so that clients cannot exhaust the memory. No test makes as many
+    /// The most requests that the store keeps, so that clients cannot exhaust the memory. No test needs as many
     /// requests.
     private static let massExtensions = 10_000
 

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// Retention messages and the default messages.
+// The endpoints of retention messages, by which an app wants to keep customers who are about to cancel. A default
+// message belongs to a product and a locale.
 
 extension SimulatedStore {
     mutating func uploadMessage(_ call: StoreCall) throws -> StoreResponse {

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// The history of sent notifications with their attempts, and test notifications.
+// The endpoints of the notification history, which lists notifications with the attempts to send them, and of test
+// notifications.
 
 extension SimulatedStore {
     mutating func notificationHistory(_ call: StoreCall) throws -> StoreResponse {
@@ -128,11 +129,11 @@ extension NotificationTypeV2 {
 /// The text with which a client requests the next page of a notification history. It expires, and is valid only with
 /// the body of the request for the first page.
 private enum PaginationToken {
-    /// The validity of a token in milliseconds of the wall clock, because clients read pages by their wall clocks.
-    /// Apple's figure is not published.
+    /// The validity of a token, in milliseconds. It is measured by the wall clock, not by the world's virtual time,
+    /// because clients read pages in real time. Apple's figure is not published.
     static let lifetime: Int64 = 600_000
 
-    /// The token of a position.
+    /// The token of a position: the ``Outbox/Entry/number`` from which the next page continues.
     static func text(from number: Int, _ call: StoreCall, body: JSONValue) -> String {
         let expiry = call.wallClock.milliseconds + lifetime
         return TokenPlan.base64URL(Array("\(number).\(expiry).\(digest(body))".utf8))
@@ -150,8 +151,8 @@ private enum PaginationToken {
         return number
     }
 
-    /// A body's checksum (FNV-1a), independent of the order of its members. The checksum protects against mistakes, not
-    /// against attacks.
+    /// A body's checksum (FNV-1a), independent of the order of its members. It detects a token that is sent with the
+    /// wrong body by mistake. It is no protection against attackers.
     private static func digest(_ body: JSONValue) -> String {
         let members = (body.members ?? []).sorted { $0.name < $1.name }
         let hash = JSONValue.object(members).compactText.utf8.reduce(0xcbf2_9ce4_8422_2325 as UInt64) {

@@ -3,7 +3,8 @@
 import AppStoreModel
 import Foundation
 
-// The URL that the App Store asks for the retention message to show, and the performance test of this URL.
+// The endpoints of the app server's URL for retention messages, and of the URL's performance test. When a customer is
+// about to cancel, the App Store asks this URL for the message to show.
 
 extension SimulatedStore {
     /// The longest URL, in characters: Apple's number.
@@ -37,8 +38,8 @@ extension SimulatedStore {
 
     // MARK: - Performance test
 
-    /// The parameters of a test. Apple's parameters are not published. The threshold approximates Apple's time limit
-    /// for a response.
+    /// The parameters of a test. Apple has not published its numbers. The response time threshold is near Apple's time
+    /// limit for a response.
     private static let testConfig: PerformanceTestConfig = {
         var config = PerformanceTestConfig()
         config.maxConcurrentRequests = 10
@@ -49,11 +50,12 @@ extension SimulatedStore {
         return config
     }()
 
-    /// The most test results that the store keeps. At this number, the start of a further test drops all of them. No
-    /// client starts so many tests.
+    /// The most test results that the store keeps. If so many are kept, the start of a further test drops all of them.
+    /// No client starts so many tests.
     private static let performanceTests = 1000
 
-    /// Starts a test of the sandbox's URL. The simulator sends no requests: the test passes a minute later.
+    /// Starts a test of the sandbox's URL. The simulator sends no requests to the URL. It only lets a minute pass, and
+    /// then reports a passed test.
     mutating func startPerformanceTest(_ call: StoreCall) throws -> StoreResponse {
         // The client gets only Apple's code, so the parser's reason is dropped.
         guard let id = try? call.json()["originalTransactionId"]?.string else {

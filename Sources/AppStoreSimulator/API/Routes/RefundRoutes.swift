@@ -24,7 +24,7 @@ extension SimulatedStore {
         return try StoreResponse(encoding: answer)
     }
 
-    /// Answers with all refunds, or with the newest if the customer has more than the limit.
+    /// Answers with all refunds of the customer, or with the newest if there are more than ``refundsOfVersion1``.
     func refundsV1(_ call: StoreCall) throws -> StoreResponse {
         guard call.id.isTransactionId else { throw StoreRefusal(.invalidOriginalTransactionId) }
         guard world.transaction(call.id)?.originalTransactionId == call.id,

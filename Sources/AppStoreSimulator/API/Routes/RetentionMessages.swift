@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The retention messages of an environment: images, messages, defaults, the URL, and performance tests.
+/// The state of the endpoints of retention messages in an environment: images, messages, default messages, the URL, and
+/// performance tests. By a retention message, an app wants to keep a customer who is about to cancel.
 struct RetentionMessages: Sendable {
     struct Image: Hashable, Sendable {
         var size: ImageSize
@@ -30,7 +31,7 @@ struct RetentionMessages: Sendable {
     var images: [String: Image] = [:]
     /// The messages, by identifier in lower case.
     var messages: [String: StoredMessage] = [:]
-    /// The identifiers of the default messages.
+    /// The identifiers of the default messages, by product and locale.
     var defaults: [DefaultKey: String] = [:]
     /// The URL that the App Store asks for the message to show.
     var realtimeURL: String?
@@ -40,8 +41,8 @@ struct RetentionMessages: Sendable {
     /// The most images, and the most messages, of an app: Apple's number.
     static let capacity = 2000
 
-    /// The approval time of an image or message that is uploaded now. The sandbox approves immediately. Production
-    /// takes a day in this store.
+    /// The approval time of an image or message that is uploaded now. The sandbox approves immediately. This store's
+    /// production approves after a day.
     static func approval(at now: Timestamp, in environment: Environment) -> Timestamp {
         environment == .production ? now.adding(days: 1) : now
     }

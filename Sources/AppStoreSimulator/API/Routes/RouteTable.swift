@@ -41,7 +41,8 @@ struct Route: Sendable {
 }
 
 extension Route {
-    /// All routes. A route with a fixed part precedes routes with a variable part in the same place.
+    /// All routes. The first route that fits a request answers. A route with a fixed part therefore precedes the routes
+    /// that have a variable part in the same place.
     static let all = transactions + subscriptions + notifications + images + messages
 
     private static let transactions = [

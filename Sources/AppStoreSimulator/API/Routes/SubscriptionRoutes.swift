@@ -77,9 +77,10 @@ extension SimulatedStore {
     }
 }
 
-/// The members that the bodies of both kinds of extension share.
+/// The members that are in the request bodies of both extensions: of a single subscription, and of all subscriptions of
+/// a product.
 enum ExtensionBody {
-    /// The days, if both the days and the reason are valid.
+    /// The number of days by which to extend. Also checks the reason, which has no effect.
     static func days(_ json: JSONValue) throws(StoreRefusal) -> Int {
         let days = try json.number("extendByDays", in: 1...90, else: .invalidExtendByDays)
         _ = try json.number("extendReasonCode", in: 0...3, else: .invalidExtendReasonCode)

@@ -43,7 +43,7 @@ extension SimulatedStore {
         return StoreResponse(status: 200)
     }
 
-    /// `status` of a known and of an unknown order.
+    /// The values of `status` in the response about a known order and about an unknown order.
     private static let knownOrder = 0
     private static let unknownOrder = 1
 

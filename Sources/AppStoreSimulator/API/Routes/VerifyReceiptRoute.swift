@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-// verifyReceipt over HTTP: the only endpoint outside the App Store Server API. Apple has deprecated it.
+// The endpoint verifyReceipt over HTTP. It is the store's only endpoint that is not part of the App Store Server API,
+// and Apple has deprecated it.
 
 extension SimulatedStore {
     static let verifyReceiptPath = "/verifyReceipt"
@@ -13,7 +14,7 @@ extension SimulatedStore {
     /// Answers a request. As with Apple's endpoint, the HTTP status is 200 even for an error, which the body's `status`
     /// names. Only a body above the limit gets HTTP status 413.
     ///
-    /// The faults that apply here are internal errors, retryable errors and timeouts.
+    /// Of the store's faults, only internal errors, retryable errors and timeouts apply to this endpoint.
     mutating func verifyReceipt(_ request: StoreRequest, in environment: Environment) -> StoreResponse {
         guard request.body.count <= Self.maxBody else { return StoreResponse(status: 413) }
         guard request.method == "POST" else { return Self.response(VerifyReceiptResponse(status: .unreadableRequest)) }
@@ -33,7 +34,8 @@ extension SimulatedStore {
         return response
     }
 
-    /// The response about an old transaction receipt; `nil` for all other requests.
+    /// The response to a request about an old transaction receipt, which is about a single purchase; `nil` for all
+    /// other requests.
     private func answerOldReceipt(
         _ body: [UInt8], in environment: Environment
     ) -> VerifyTransactionReceiptResponse? {
