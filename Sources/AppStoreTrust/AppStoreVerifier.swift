@@ -18,16 +18,18 @@ public struct AppStoreVerifier: Sendable {
         }
     }
 
-    /// The intermediate certificates for transaction receipts, which contain only their signer's own certificate. An
-    /// intermediate is not trusted by itself: it must lead to one of ``roots``.
+    /// The intermediate certificates for old transaction receipts. Such a receipt contains only its signer's own
+    /// certificate, and not the intermediate that issued it. An intermediate is not trusted by itself: it must lead to
+    /// one of ``roots``.
     public var intermediates = Intermediates()
 
-    /// The cache of token signers. The key is the encoded header of a token. The token's signature covers the header,
-    /// so nobody can fill the cache with variants of it.
+    /// The cache of token signers. The key of an entry is the encoded header of a token. The token's signature covers
+    /// the header, so nobody can fill the cache with variants of a header.
     package private(set) var knownTokenSigners = KnownSigners<[UInt8], SignerChain>()
 
-    /// The cache of receipt signers. The key is the `tbsCertificate` of the leaf and of the intermediate. The signature
-    /// of the issuer covers `tbsCertificate`, so nobody can fill the cache with variants of a certificate.
+    /// The cache of receipt signers. The key of an entry is the `tbsCertificate` of the leaf (the signer's own
+    /// certificate) and of the intermediate. The signature of the issuer covers `tbsCertificate`, so nobody can fill
+    /// the cache with variants of a certificate.
     package private(set) var knownReceiptSigners = KnownSigners<[[UInt8]], ReceiptSigner>()
 
     /// The accepted apps.
@@ -74,8 +76,8 @@ public struct AppIdentity: Hashable, Sendable {
     public var bundleId: String
 
     /// The app's Apple ID, compared with the Apple ID in production documents. If the value is `nil`, an Apple ID in a
-    /// document is not checked. Retention requests from production are then refused, because only the Apple ID tells
-    /// which app they are about.
+    /// document is not checked. Retention requests (``SignedKind/retentionRequest``) from production are then refused,
+    /// because only the Apple ID tells which app they are about.
     public var appAppleId: Int64?
 
     /// Creates the identity of an app.

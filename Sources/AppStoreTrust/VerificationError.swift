@@ -6,9 +6,10 @@ import AppStoreModel
 public struct VerificationError: Error, Sendable {
     /// The kind of failure. The codes are listed in the order of the checks: the first failed check is reported.
     ///
-    /// Three checks run out of this order. The verifier must read a receipt's payload to see its app, so for receipts
-    /// `unreadable` comes before `otherApp`. The type of a signer's key is checked with the signature. A notification
-    /// with several subjects fails with `otherPurchase` before its app is checked.
+    /// Some checks run out of this order. The verifier must read a receipt's payload to see its app, so for receipts
+    /// `unreadable` comes before `otherApp`. The type of a signer's key is checked with the signature. The certificates
+    /// of a token are decoded after its algorithm was checked, so `unsupportedAlgorithm` comes before a `malformed`
+    /// certificate. A notification with several subjects fails with `otherPurchase` before its app is checked.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
         /// The bytes do not have the form of the expected document: find out what the client sent.

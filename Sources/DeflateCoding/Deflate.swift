@@ -6,7 +6,7 @@ import CZlib
 /// inside of gzip.
 package enum Deflate {
     /// A negative value makes zlib omit the header and the checksum. A stored document needs neither, because the
-    /// ledger has its digest.
+    /// ledger stores each document under its digest.
     private static let bare = -MAX_WBITS
     /// With 16 added, zlib reads the header and the checksum of gzip.
     private static let gzip = MAX_WBITS + 16

@@ -10,8 +10,8 @@ import NIOPosix
 
 extension HTTPClient {
     /// The maximum number of simultaneous connections to a host. Over HTTP/1.1 each concurrent request needs its own
-    /// connection. The limit suffices for eight apps with eight workers each. Further requests wait for a free
-    /// connection.
+    /// connection. The limit suffices for eight apps with eight requests at a time each. Further requests wait for a
+    /// free connection.
     private static let connectionsPerHost = 64
 
     /// A client that decompresses no bodies, and speaks only HTTP/1.1.

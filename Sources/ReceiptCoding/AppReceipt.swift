@@ -7,7 +7,7 @@ public import AppStoreModel
 ///
 /// A receipt writes an absent text or date as an empty string and an absent identifier as 0. Both are `nil` here.
 /// `otherAttributes` keeps every attribute that sets no property: attributes of unknown types, empty attributes,
-/// repeated attributes, and `Lenient` attributes in an unexpected form.
+/// repeated attributes, and attributes in an unexpected form that affect no decision.
 public struct AppReceipt: Hashable, Sendable {
     /// The store that signed the receipt (type 0).
     public var receiptType: Open<ReceiptType>?
@@ -15,13 +15,14 @@ public struct AppReceipt: Hashable, Sendable {
     public var appItemId: Int64?
     /// The bundle id of the app (type 2).
     public var bundleId: String?
-    /// The bundle id as encoded in the receipt, with tag and length: the bytes covered by the device hash.
+    /// The bundle id as encoded in the receipt, with tag and length: the bytes covered by ``deviceHash``.
     public var bundleIdBytes: ArraySlice<UInt8> = []
     /// `CFBundleVersion` on iOS, `CFBundleShortVersionString` on macOS (type 3).
     public var applicationVersion: String?
-    /// Bytes covered by the device hash (type 4).
+    /// Bytes covered by ``deviceHash`` (type 4).
     public var opaqueValue: ArraySlice<UInt8> = []
-    /// The device hash: SHA-1 of device id, opaque value and bundle id (type 5).
+    /// The device hash, by which an app checks that the receipt was issued to the device: SHA-1 of device id, opaque
+    /// value and bundle id (type 5).
     public var deviceHash: ArraySlice<UInt8> = []
     /// Probably when the app was installed or updated (type 8). None in sandbox.
     public var downloadDate: Timestamp?
@@ -69,7 +70,8 @@ public struct InAppPurchase: Hashable, Sendable {
     public var transactionId: String?
     /// When the product was bought; for a renewal, the start of the period (type 1704).
     public var purchaseDate: Timestamp?
-    /// The `transactionId` of the first purchase of the chain (type 1705). Xcode omits this attribute.
+    /// The `transactionId` of the first purchase, the same for all its renewals and restores (type 1705). Xcode omits
+    /// this attribute.
     public var originalTransactionId: String?
     /// The `purchaseDate` of the first purchase (type 1706). Xcode omits this attribute.
     public var originalPurchaseDate: Timestamp?

@@ -20,7 +20,8 @@ extension AttributeForm {
     static func text(_ value: Value) -> String { "\(value)" }
 }
 
-/// Like `Form`, but an unexpected form is not an error: the attribute goes to `otherAttributes`.
+/// Like `Form`, but an unexpected form is not an error: the attribute is kept undecoded in
+/// ``AttributeSet/otherAttributes``.
 enum Lenient<Form: AttributeForm>: AttributeForm {
     // An attribute that `Form` cannot read is kept unchanged.
     static func decode(_ attribute: ReceiptAttribute) -> Form.Value? { try? Form.decode(attribute) }
@@ -30,7 +31,7 @@ enum Lenient<Form: AttributeForm>: AttributeForm {
 
 // MARK: - Texts
 
-/// Text.
+/// Text that the App Store writes as UTF8String.
 enum TextForm: AttributeForm {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> String? { try attribute.text() }
     static func encode(_ value: String) -> [UInt8] { DEREncoding.utf8String(value) }
@@ -42,7 +43,7 @@ enum ASCIIForm: AttributeForm {
     static func encode(_ value: String) -> [UInt8] { DEREncoding.ia5String(value) }
 }
 
-/// A word of an open vocabulary.
+/// A word of a vocabulary that Apple may extend. A word unknown to this version is kept as text.
 enum WordForm<Known: RawRepresentable & Sendable>: AttributeForm where Known.RawValue == String {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<Known>? {
         try attribute.text().map(Open.init(rawValue:))
@@ -91,7 +92,7 @@ enum IdentifierForm: AttributeForm {
     static func encode(_ value: Int64) -> [UInt8] { DEREncoding.integer(value) }
 }
 
-/// A numeric code of an open vocabulary.
+/// A numeric code of a vocabulary that Apple may extend. A code unknown to this version is kept as a number.
 enum NumberedWordForm<Known: RawRepresentable & Sendable>: AttributeForm where Known.RawValue == Int64 {
     static func decode(_ attribute: ReceiptAttribute) throws(ReceiptDecodingError) -> Open<Known>? {
         Open(rawValue: try attribute.integer())

@@ -11,7 +11,8 @@ protocol AttributeSet {
     /// `otherAttributes` undecoded, so a range that is too small loses no data.
     static var types: ClosedRange<Int64> { get }
 
-    /// The attributes without a property of their own.
+    /// The attributes that set no property, undecoded, such as attributes of unknown types and attributes without a
+    /// value.
     var otherAttributes: [ReceiptAttribute] { get set }
 
     init()
@@ -35,7 +36,7 @@ protocol AttributeVisitor {
     /// Visits a value in one of the forms in `AttributeForms.swift`.
     func value<Form: AttributeForm>(_ property: inout Form.Value?, _ form: Form.Type) throws(Failure) -> Bool
 
-    /// Visits a text whose DER is kept in `encoded`.
+    /// Visits a text. Its DER is kept in `encoded`, because a hash covers exactly these bytes.
     func text(_ property: inout String?, encoded: inout ArraySlice<UInt8>) throws(Failure) -> Bool
 
     /// Visits bytes that are not DER; an empty slice means no value.

@@ -25,7 +25,7 @@ extension AppReceipt {
         return conversion
     }
 
-    /// The attributes without a member in a verifyReceipt answer.
+    /// The attributes that are not converted, because a verifyReceipt answer has no member for them.
     private var leftovers: [Leftover] {
         let purchases = inAppPurchases.enumerated().flatMap { index, purchase in
             // `modern()` converts attribute 1707.
@@ -123,7 +123,8 @@ extension TransactionReceipt {
         return try TransactionReceiptInfo(.object(members))
     }
 
-    /// Converts the purchase to today's payloads. The environment is a leftover, because the environment is not signed.
+    /// Converts the purchase to today's payloads. The environment is not converted, because it is not signed. It is one
+    /// of the `leftovers` of the result.
     ///
     /// - Throws: `DecodingError` if a value has an unexpected form, or if two names differ only in hyphens and
     ///   underscores.

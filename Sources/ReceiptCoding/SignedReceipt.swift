@@ -149,8 +149,8 @@ extension BERReader {
         }
     }
 
-    /// Reads an AlgorithmIdentifier and ignores its parameters. The parameters of the accepted algorithms are NULL or
-    /// absent.
+    /// Reads an AlgorithmIdentifier and ignores its parameters. They carry no information: the algorithms that
+    /// verification accepts take only NULL or no parameters.
     fileprivate mutating func algorithm(
         _ name: StaticString, in bytes: ArraySlice<UInt8>
     ) throws(ReceiptDecodingError) -> OID {

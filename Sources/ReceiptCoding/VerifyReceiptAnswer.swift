@@ -18,7 +18,8 @@ extension Receipt {
         versionExternalIdentifier = versionExternalIdentifier ?? 0
     }
 
-    /// Only the receipt's own values.
+    /// The members with the receipt's own values. Without the time of the answer, and without 0 for a missing
+    /// identifier.
     init(_ receipt: AppReceipt) {
         self.init()
         receiptType = receipt.receiptType

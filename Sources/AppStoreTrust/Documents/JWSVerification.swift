@@ -160,8 +160,8 @@ private struct SignedToken {
         signedDate = Self.signedDate(of: payload, kind)
     }
 
-    /// The certificates in the header, leaf first (RFC 7515 section 4.1.6). The third certificate is the root claimed
-    /// by the signer, and is ignored.
+    /// The certificates in the header, the leaf (the signer's own certificate) first (RFC 7515 section 4.1.6). The
+    /// third certificate is the root claimed by the signer, and is ignored.
     @inline(never)
     func certificates() throws(VerificationError) -> Certificates {
         let header: JWS.Header
@@ -196,7 +196,7 @@ private struct SignedToken {
 
     /// Checks the signature.
     ///
-    /// - Returns: The signed digest.
+    /// - Returns: The SHA-256 of the signed bytes: the header and the payload.
     @inline(never)
     func requireSignature(by chain: SignerChain) throws(VerificationError) -> SHA256Digest {
         guard let key = P256.Signing.PublicKey(chain.leaf.publicKey) else {
@@ -215,7 +215,7 @@ private struct SignedToken {
         return digest
     }
 
-    /// `signedDate`, or `receiptCreationDate` of an app transaction.
+    /// The date in `signedDate`. In an app transaction, the date in `receiptCreationDate` comes first.
     private static func signedDate(of payload: JSONValue, _ kind: SignedKind?) -> Timestamp? {
         let name = kind == .appTransaction ? "receiptCreationDate" : "signedDate"
         guard let date = payload[name] ?? payload["signedDate"] else { return nil }

@@ -2,16 +2,17 @@
 
 public import AppStoreModel
 
-/// A server notification with its inner tokens. Each token is verified and belongs to the notification's environment
-/// and app, and renewal info is about the subscription of the transaction.
+/// A server notification with its inner tokens: the signed parts of the notification. Each inner token is verified,
+/// comes from the notification's environment, and is about the notification's app. Renewal info names no app, so it
+/// must be about the subscription of the transaction.
 public struct VerifiedNotification: Sendable {
     /// The notification itself.
     public let notification: Verified<ResponseBodyV2DecodedPayload>
-    /// `data.signedTransactionInfo`.
+    /// The purchase in `data.signedTransactionInfo`; `nil` if the notification has none.
     public let transaction: Verified<JWSTransactionDecodedPayload>?
-    /// `data.signedRenewalInfo`; auto-renewable subscriptions only.
+    /// The next renewal in `data.signedRenewalInfo`. Auto-renewable subscriptions only.
     public let renewalInfo: Verified<JWSRenewalInfoDecodedPayload>?
-    /// `appData.signedAppTransactionInfo`.
+    /// The download of the app in `appData.signedAppTransactionInfo`; `nil` if the notification has none.
     public let appTransaction: Verified<AppTransaction>?
 }
 

@@ -15,9 +15,9 @@ package struct ReceiptSigner: Sendable {
         serialNumber = Array(signer.serialNumber)
     }
 
-    /// Whether a receipt names this signer, and its certificates begin with the signer's chain, as in the App Store's
-    /// own receipts. Without the cache, the verifier would also try that chain first, so the cache does not change the
-    /// result.
+    /// Whether a receipt names this signer, and the receipt's certificates begin with the signer's chain, as in the App
+    /// Store's own receipts. Without the cache, the verifier would also try that chain first, so the cache does not
+    /// change the result.
     func isNamedFirst(in receipt: SignedReceipt) -> Bool {
         let certificates = chain.encodedCertificates.prefix(chain.presented.count)
         return receipt.signer.serialNumber.elementsEqual(serialNumber) && receipt.signer.issuer.elementsEqual(issuer)

@@ -50,8 +50,8 @@ extension AppStoreVerifier {
     }
 
     /// The first possible chain that leads to a trusted root and whose signer signed the receipt. Several chains may be
-    /// possible: Apple issued two WWDR certificates with the same name and key, and a client can add certificates to
-    /// the container.
+    /// possible: Apple issued two intermediate certificates (WWDR) with the same name and key, and a client can add
+    /// certificates to the container.
     private func chain(
         behind receipt: UnverifiedReceipt, at now: Timestamp
     ) async throws(VerificationError) -> SignerChain {

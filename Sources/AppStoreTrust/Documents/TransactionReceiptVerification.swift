@@ -101,7 +101,8 @@ extension AppStoreVerifier {
     private typealias Issuers = (intermediate: Certificate, root: Certificate)
 
     /// The intermediate that issued the signer's certificate, and the intermediate's root. Several intermediates may
-    /// have the issuer's name: Apple issued two WWDR certificates with the same name and key, but with different dates.
+    /// have the issuer's name: Apple issued two intermediates (WWDR) with the same name and key, but with different
+    /// dates.
     private func issuers(
         of receipt: UnverifiedTransactionReceipt, at instant: Timestamp
     ) async throws(VerificationError) -> Issuers {

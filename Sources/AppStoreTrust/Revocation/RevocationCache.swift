@@ -3,8 +3,8 @@
 import AppStoreModel
 import X509
 
-/// The cached answers about certificates, and the pending requests. The cache decides when a request is due, but does
-/// not send it.
+/// The cached answers of OCSP responders about certificates, and the pending requests. The cache decides when a request
+/// is due, but does not send it.
 struct RevocationCache {
     /// The result of a look-up.
     enum Finding {

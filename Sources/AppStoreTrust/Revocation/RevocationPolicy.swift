@@ -11,7 +11,8 @@ public enum RevocationPolicy: Sendable {
     /// Asks the OCSP responders named in the leaf and the intermediate. The verifier asks only after the signature
     /// check, so that only the App Store's own signers can cause a connection.
     ///
-    /// Refuses a revoked certificate with `certificateRevoked`, whatever the document's date, because a thief of the
-    /// key can write any date. Refuses an unknown status with `revocationUnknown`, unless `acceptsUnknown` is set.
+    /// If a certificate is revoked, the document is refused with `certificateRevoked`, whatever the document's date,
+    /// because a thief of the signer's key can write any date. If a status is unknown, the document is refused with
+    /// `revocationUnknown`, unless `acceptsUnknown` is set.
     case checked(by: RevocationChecker, acceptsUnknown: Bool)
 }
