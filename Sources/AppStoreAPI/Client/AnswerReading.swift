@@ -38,7 +38,8 @@ extension Endpoint {
 
     /// Returns the error of a failed request. The status alone does not prove that Apple answered: a proxy may answer
     /// with 403, 404, 407 or 413 too. Apple refuses some malformed requests without an error number. Such a refusal
-    /// looks like a proxy's, so the client repeats the request in vain, up to ``AppStoreClient/attempts``.
+    /// looks like a proxy's. If the endpoint's ``Endpoint/repetition`` is `always`, the client therefore repeats the
+    /// request in vain, up to ``AppStoreClient/attempts``.
     private func refusal(_ answer: APIAnswer, at now: Timestamp) -> AppStoreAPIError {
         let number = answer.errorCode
         var error: AppStoreAPIError

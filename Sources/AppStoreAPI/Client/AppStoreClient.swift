@@ -26,6 +26,7 @@ public final class AppStoreClient: Sendable {
     package static let firstPause: Int64 = 1000
 
     /// The duration for which a client remembers that production refuses its token and the sandbox accepts it.
+    /// Meanwhile ``find(_:within:)`` asks the sandbox first.
     package static let refusalRetention = Duration.seconds(3600)
 
     private let transport: any AppStoreTransport
@@ -267,9 +268,9 @@ extension AppStoreClient {
     ///
     /// If production refuses the token, the client asks the sandbox too, because production refuses apps that have
     /// never been in the App Store. If the sandbox accepts the token, and production has never accepted the key, the
-    /// client asks the sandbox first for an hour. If the sandbox then does not know a transaction, the client still
-    /// asks production. If production refuses the token again, the error is `credentials`. Do not grant sandbox
-    /// purchases to customers in production.
+    /// client asks the sandbox before production for the next hour. If, within this hour, the sandbox does not know a
+    /// transaction or refuses the token, the client still asks production. If production refuses the token again, the
+    /// error is `credentials`. Do not grant sandbox purchases to customers in production.
     ///
     /// - Parameter limit: The maximum duration in both environments with all attempts and pauses.
     public func find<Answer>(

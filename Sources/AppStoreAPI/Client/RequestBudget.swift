@@ -4,10 +4,11 @@ package import AppStoreModel
 
 /// The number of requests that Apple still accepts now, by environment and endpoint rate.
 ///
-/// For a rate R, Apple allows R × 3,600 requests an hour, and a tenth in the sandbox. A bucket holds the requests of
-/// one second. Its refill is slow enough that no hour exceeds Apple's number, however the requests are spread.
-/// Endpoints with the same rate share a bucket, because Apple's page does not say whether each endpoint has its own
-/// limit.
+/// For a rate R, Apple allows R × 3,600 requests an hour, and a tenth in the sandbox. Each environment and rate has a
+/// bucket: the number of requests that may be sent at once. A full bucket holds the requests of one second, each
+/// request takes one, and the bucket refills evenly. The refill is slow enough that no hour exceeds Apple's number,
+/// however the requests are spread. Endpoints with the same rate share a bucket, because Apple's page does not say
+/// whether each endpoint has its own limit.
 package struct RequestBudget: Sendable {
     private struct Key: Hashable {
         var environment: Environment
@@ -15,7 +16,8 @@ package struct RequestBudget: Sendable {
     }
 
     private struct Bucket {
-        /// Requests × ``hour``. The level is negative while requests wait for their turn.
+        /// The number of requests in the bucket, times ``hour``. The level is negative while requests wait for their
+        /// turn.
         var level: Int64
         var updated: Timestamp
         var closedUntil: Timestamp?

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Endpoints of the Advanced Commerce API. An endpoint for subscriptions accepts any transaction id of the subscription.
-// Reuse a request reference id only to repeat a request that got no answer.
+// Each body has an id chosen by the app's server, `requestInfo.requestReferenceId`. Reuse an id only to repeat a
+// request that got no answer.
 
 public import AppStoreModel
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints for groups of customers and for seats (App Store Server API 1.22 and 1.23), so far in the sandbox only.
-// Apple documents no rates for seats.
+// Endpoints for groups of customers and for the seats of multi-seat subscriptions (App Store Server API 1.22 and 1.23),
+// so far in the sandbox only. Apple documents no rates for seats.
 
 public import AppStoreModel
 

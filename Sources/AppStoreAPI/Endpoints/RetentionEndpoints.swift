@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Endpoints of Retention Messaging: messages for customers before they cancel. The developer chooses the identifiers,
-// which are UUIDs.
+// Endpoints of Retention Messaging: messages to customers who are about to cancel. The developer chooses the
+// identifiers of images and messages, which are UUIDs.
 
 public import AppStoreModel
 

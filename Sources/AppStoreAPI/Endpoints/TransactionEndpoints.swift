@@ -22,7 +22,7 @@ extension Endpoint where Answer == HistoryResponse {
         history("Get Transaction History", "/inApps/v2/history/*", anyTransactionId, filter)
     }
 
-    /// Get Transaction History V1 (deprecated): without finished consumables.
+    /// Get Transaction History V1 (deprecated): like ``transactionHistory(_:_:)``, but without finished consumables.
     public static func transactionHistoryV1(
         _ anyTransactionId: String, _ filter: TransactionHistoryFilter = .init()
     ) -> Self {
@@ -57,13 +57,14 @@ extension Endpoint where Answer == Void {
         return Self(EndpointRow(name: "Set App Account Token", request: request, rate: 20).with(body))
     }
 
-    /// Finish Transaction: the app has delivered the purchase.
+    /// Finish Transaction: tells Apple that the app has delivered the purchase.
     public static func finishTransaction(_ transactionId: String) -> Self {
         let request = APIRequest("POST", "/inApps/v1/transactions/*/finish", [transactionId])
         return Self(EndpointRow(name: "Finish Transaction", request: request, rate: 50))
     }
 
-    /// Send Consumption Information. The customer's consent is required.
+    /// Send Consumption Information: reports to Apple about a purchase whose customer requests a refund. The customer's
+    /// consent is required.
     public static func sendConsumptionInformation(_ body: ConsumptionRequest, about transactionId: String) -> Self {
         let request = APIRequest("PUT", "/inApps/v2/transactions/consumption/*", [transactionId])
         let row = EndpointRow(

@@ -3,13 +3,13 @@
 package import AppStoreModel
 package import Crypto
 
-/// An In-App Purchase key of App Store Connect. With this private key, an app's server signs its requests to the App
-/// Store and the app's offers.
+/// An In-App Purchase key of App Store Connect. With this private key, an app's server signs the app's offers and its
+/// own requests to the App Store.
 ///
 /// The private key is never printed or logged.
 public struct InAppPurchaseKey: Sendable, CustomStringConvertible {
-    /// The key's id in App Store Connect: ten upper-case letters and digits. The id is the `kid` of all the key's
-    /// signatures.
+    /// The key's id in App Store Connect: ten upper-case letters and digits. Every JWS signed with the key names the id
+    /// as `kid`.
     public let id: String
     /// The issuer id of the App Store Connect account: a UUID, the `iss` of tokens.
     public let issuer: String

@@ -2,7 +2,8 @@
 
 public import AppStoreModel
 
-/// The answer to the App Store's real-time request for a retention message. There are four kinds.
+/// The answer to the App Store's real-time request for a retention message: a message to a customer who is about to
+/// cancel. There are four kinds.
 public enum RetentionAnswer: Hashable, Sendable {
     /// A text, with or without an image.
     case message(String)
@@ -39,7 +40,7 @@ public enum RetentionAnswer: Hashable, Sendable {
             body.alternateProduct?.productId = productId
             body.alternateProduct?.billingPlanType = plan
         case .promotionalOffer(let message, let offer):
-            // Without this id the offer would be valid for any customer.
+            // Without the transaction id the offer would be valid for any customer.
             try SigningError.require(transactionId ?? "", "originalTransactionId")
             body.promotionalOffer = .init()
             body.promotionalOffer?.messageIdentifier = message

@@ -26,7 +26,8 @@ public struct StoreKitSigner: Sendable {
         case advancedCommerce = "advanced-commerce-api"
     }
 
-    /// A token with the common claims, and the claims of its audience. Apple defines no `exp` for these tokens.
+    /// A token with the claims that all these tokens have, and with the claims for its audience. Apple defines no `exp`
+    /// for these tokens.
     private func token(
         for audience: Audience, _ claims: [JSONValue.Member], nonce: String, at now: Timestamp
     ) throws(SigningError) -> String {
@@ -68,7 +69,8 @@ public struct PromotionalOffer: Hashable, Sendable {
 }
 
 extension StoreKitSigner {
-    /// Signs a promotional offer in the newer form: a JWS.
+    /// Signs a promotional offer in the newer form, a JWS; ``promotionalOfferV1(_:appAccountToken:nonce:at:)`` signs
+    /// the original form.
     ///
     /// - Parameters:
     ///   - transactionId: Any transaction of the customer, or its `appTransactionId`. The offer is then for this
