@@ -2,7 +2,8 @@
 
 package import PurchaseLedger
 
-/// The name by which a stored document refers to a blob in a separate row.
+/// The name by which a stored document refers to a blob: a part of the document that is stored in a separate row,
+/// because other documents may contain it too.
 package protocol BlobName: Hashable {
     /// Reads a name written by ``append(to:)``.
     ///

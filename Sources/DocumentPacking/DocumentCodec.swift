@@ -5,26 +5,27 @@ import DeflateCoding
 package import PurchaseLedger
 import ReceiptCoding
 
-/// The stored form of a document. Blobs shared with other documents are stored once, in separate rows, and the document
-/// names each blob by a ``BlobName``. The rest of a receipt is compressed.
+/// The stored form of a document. The parts that other documents may contain too (blobs) are cut out and stored once,
+/// in separate rows. The stored document refers to each row by a ``BlobName``. The rest of a receipt is compressed.
 ///
-/// The blobs of a token are its header, which has the same three certificates in every token of a signer, and the
-/// tokens in its payload that are documents of their own. The blobs of a receipt are its certificates.
+/// The blobs of a token are its header, which has the same three certificates in every token of a signer, and those
+/// tokens in its payload that are also stored as documents of their own. The blobs of a receipt are its certificates.
 package struct DocumentCodec: Sendable {
     /// The first byte of the stored content. The meaning of a value never changes, because ledgers already contain it.
     enum Form: UInt8 {
         /// The document itself follows.
         case plain = 0
-        /// The signature, the blobs and the payload of a compact JWS follow. The first blob is the header, in
-        /// base64url.
+        /// The signature of a compact JWS follows, then the positions and names of the blobs, then the payload around
+        /// the blobs. The first blob is the header, in base64url.
         case token = 1
-        /// The blobs and the compressed text around the blobs follow.
+        /// The positions and names of the blobs follow, then the compressed text around the blobs.
         case text = 2
     }
 
     /// A part of a document that may occur in other documents too.
     package struct Blob: Sendable {
-        /// The position in the text.
+        /// The position in the text: a token's payload, or a whole receipt. The position of a token's header is empty,
+        /// because the header is not in the payload.
         var range: Range<Int>
         package var bytes: ArraySlice<UInt8>
     }
@@ -33,9 +34,9 @@ package struct DocumentCodec: Sendable {
     private let signature: [UInt8]
     /// The blobs in the order of the text.
     private let blobs: [Blob]
-    /// The uncompressed length of the rest of the text, in bytes.
+    /// The number of bytes of the text outside the blobs, before compression.
     private let count: Int
-    /// The rest of the text, in its stored form.
+    /// The text outside the blobs. The text of a receipt is compressed here.
     private let rest: [UInt8]
 
     /// The blobs shared by many documents: a token's header, or a receipt's certificates.
@@ -48,7 +49,8 @@ package struct DocumentCodec: Sendable {
 // MARK: - Taking apart
 
 extension DocumentCodec {
-    /// Takes apart documents that may be stored soon. The documents inside them become blobs.
+    /// Takes apart documents that may be stored soon. The tokens inside a notification that are documents of their own
+    /// become blobs.
     package static func codecs(of documents: [Evidence]) -> [DocumentDigest: DocumentCodec] {
         var codecs: [DocumentDigest: DocumentCodec] = [:]
         for document in documents {

@@ -9,7 +9,7 @@ package enum InputDocument: Hashable, Sendable {
     /// A compact JWS of any kind: base64url without padding, and no white space.
     case token([UInt8])
 
-    /// The kind, as used in the names of forms.
+    /// The kind, as used in ``InputForm/name``.
     var kind: String {
         switch self {
         case .receipt: "receipt"

@@ -33,7 +33,7 @@ package struct InputFault: Error, Hashable, Sendable {
         case jsonWithoutDocument
         /// gzip that is damaged or expands too far.
         case brokenGzip
-        /// A document in more wrappings than `Limits.wrappings`.
+        /// A document in more wrappings, such as JSON in base64 in gzip, than `Limits.wrappings`.
         case tooManyWrappings
         case unknown
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The form of an input: its differences from the plain form, and its documents.
+/// The form of an input: its differences from the plain form of a document (a token as is, a receipt as bytes or in
+/// base64), and its documents.
 ///
 /// Programs, logs and databases often change a receipt or a token on its way to the server. Harmless changes are undone
 /// here, before any verification: at most `Limits.wrappings` wrappings, and any spelling of base64. The resulting

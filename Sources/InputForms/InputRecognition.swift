@@ -3,7 +3,8 @@
 import AppStoreModel
 import DeflateCoding
 
-/// Looks for documents in an input, and undoes the wrappings from the outermost to the innermost.
+/// Looks for documents in an input, and undoes the wrappings (such as JSON, gzip or a second base64 around a document)
+/// from the outermost to the innermost.
 ///
 /// The cost is linear, because each step reads its text a fixed number of times. Only gzip expands a text by more than
 /// a factor of two: up to `Limits.inflation` times the input.
@@ -15,7 +16,7 @@ struct InputRecognition {
     /// The number of bytes that may still be decompressed.
     private var inflatable: Int
 
-    /// - Parameter count: The number of bytes of the input, which bounds the decompressed size of gzip inside.
+    /// - Parameter count: The number of bytes of the input. It bounds how much gzip inside the input may decompress to.
     init(_ count: Int) {
         inflatable = min(count * Limits.inflation, Limits.inflated)
     }
@@ -32,7 +33,8 @@ struct InputRecognition {
         }
     }
 
-    /// The document that makes up the whole text, in any spelling. `nil` if the text is not a document.
+    /// The document that makes up the whole text, as bytes or in base64 with any alphabet, padding and white space.
+    /// `nil` if the text is not a document.
     private mutating func document(
         _ bytes: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> InputDocument? {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A difference from the plain form of a document, undone before verification. Logs contain the name.
+/// A difference of an input from the plain form of a document (a token as is, a receipt as bytes or in base64), undone
+/// before verification. Logs contain the name.
 package enum InputStep: String, CaseIterable, Sendable {
     // MARK: Spellings of base64
 

@@ -17,7 +17,8 @@ enum ReceiptText {
         }
     }
 
-    /// The document in base64 of any spelling, and the spelling. `nil` if the text is not a document in base64.
+    /// The document whose base64 is the text, and the steps by which the text differs from standard base64, such as
+    /// white space or missing padding. `nil` if the text is not a document in base64.
     static func document(
         inBase64 text: ArraySlice<UInt8>, _ characters: TextCharacters
     ) throws(InputFault) -> (InputDocument, [InputStep])? {

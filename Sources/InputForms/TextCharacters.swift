@@ -72,7 +72,7 @@ extension ArraySlice<UInt8> {
         return self[start...end]
     }
 
-    /// Whether the bytes are not text, but a receipt, gzip or UTF-16.
+    /// Whether the bytes are not text in UTF-8, but a receipt, gzip or text in UTF-16.
     ///
     /// A receipt's first byte, the tag SEQUENCE, is also the ASCII digit 0, so the first byte alone does not decide.
     package var isBinary: Bool {

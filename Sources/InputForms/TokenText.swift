@@ -2,15 +2,15 @@
 
 import AppStoreModel
 
-/// Recognises compact tokens, and incomplete tokens.
+/// Recognises compact tokens (JWS: three parts of base64url with dots between them), and incomplete tokens.
 enum TokenText {
     /// The number of characters of an ES256 signature: 64 bytes in base64url.
     private static let signatureLength = 86
 
     private static let dot = UInt8(ascii: ".")
 
-    /// The token in its canonical encoding, and its spelling. `nil` if the text has the shape of neither a token nor a
-    /// part of a token.
+    /// The token in base64url, and the steps that led there: removed white space, replaced alphabet, removed padding.
+    /// `nil` if the text is neither a token nor the beginning of a token with at least one dot.
     ///
     /// The last character of a part may have trailing bits beyond the last byte. If these bits are not zero, they are
     /// not corrected, and the verifier refuses the token.

@@ -2,7 +2,7 @@
 
 import AppStoreModel
 
-/// The place of the documents in a JSON value.
+/// The place of the documents in a JSON value that a client sent instead of a plain document.
 enum WrappedJSON {
     /// The place for a document is empty or null.
     case nothing
