@@ -15,8 +15,8 @@ public import PurchaseLedger
 ///
 /// Durability is not tested, because a test would have to cut the power.
 public struct LedgerStorageContract: Sendable {
-    /// Two handles on the same ledger, like the handles of two processes. If a storage allows only one handle, both are
-    /// the same.
+    /// Two handles on the same ledger. Each handle is a storage opened separately, as by two processes. If a storage
+    /// allows only one handle, both are the same.
     public typealias Handles = (first: any LedgerStorage, second: any LedgerStorage)
 
     private let make: @Sendable () async throws -> Handles

@@ -3,15 +3,17 @@
 public import PurchaseLedger
 import Synchronization
 
-/// A storage with rare behaviour that `LedgerStorage` allows. Every decision runs twice, and the first result is
-/// discarded. Sometimes a separate commit comes between the two runs, so new customers get different numbers.
+/// A storage with rare behaviour that `LedgerStorage` allows, for tests of code that must cope with it. Every decision
+/// (the closure of a commit, which decides what to change) runs twice, and the first result is discarded. Sometimes a
+/// separate commit comes between the two runs, so new customers get different numbers.
 public final class UnsteadyStorage: ForwardingStorage {
     /// The storage that keeps the records.
     public let inner: any LedgerStorage
     private let other: any LedgerStorage
     private let commits = Mutex(0)
 
-    /// - Parameter other: A second handle on the same ledger. If `nil`, `inner` takes its place.
+    /// - Parameter other: A second handle on the same ledger, for the commits between the two runs. If `nil`, `inner`
+    ///   makes these commits.
     public init(around inner: any LedgerStorage, other: (any LedgerStorage)? = nil) {
         self.inner = inner
         self.other = other ?? inner

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for commits, alone and concurrent.
+// The requirements for single commits and for concurrent commits. ``LedgerStorageContract`` tests them.
 
 import AppStoreModel
 import PurchaseLedger
@@ -208,7 +208,7 @@ extension LedgerStorageContract {
 }
 
 extension Trial {
-    /// Increments a counter. A chain record stores the count.
+    /// Increments a counter: the number of entries of a list in a chain record.
     ///
     /// - Returns: The new count.
     @discardableResult

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for documents and scans.
+// The requirements for documents and for scans (reading all records of a kind page by page). ``LedgerStorageContract``
+// tests them.
 
 import AppStoreModel
 import PurchaseLedger
@@ -49,7 +50,8 @@ extension LedgerStorageContract {
                 changes.documents = [stored]
                 changes.chains = [Sample.chain(1)]
             }
-            // The same signed bytes, and so the same name, with a different signature.
+            // Documents with the same signed bytes have the same name. The second has a different signature, and must
+            // not replace the first.
             for chains in [[1, 2], []] {
                 let again = Sample.newDocument(Sample.evidence(second, .transaction), for: chains, at: 2)
                 try await trial.commit(trial.second) { changes in
@@ -107,8 +109,8 @@ extension LedgerStorageContract {
         },
         Requirement("Erasing a chain erases exactly its documents that are evidence for no other chain") {
             trial in
-            // Chains 1 and 3 are erased, and chain 2 remains. Each document is evidence for one of these sets of
-            // chains.
+            // Of three chains (a chain is a purchase with its renewals), chains 1 and 3 are erased, and chain 2
+            // remains. Each document is evidence for one of these sets of chains.
             let chains = [[1], [1, 2], [1, 3], [], [2], [3]]
             let documents = (0..<24).map { Sample.document($0, for: chains[$0 % 6]) }
             let names = Set(documents.map(\.evidence.provenance))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for events, words of newer versions, notes of copies, and adaptation to size.
+// The requirements for events, for words that a newer version of the server has stored, for notes of unfinished copies
+// of a ledger, and for a storage that adapts to the size of the ledger. ``LedgerStorageContract`` tests them.
 
 import AppStoreModel
 import PurchaseLedger
@@ -136,7 +137,8 @@ extension LedgerStorageContract {
             try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
             let old = try await trial.page(after: nil).events.compactMap(\.cursor)
             for round in 0..<2 {
-                // Simulates a copy of a ledger, while the original ledger continues to number its own events.
+                // An epoch is a period in which each number stands for a single event of an app. A copy of a ledger
+                // begins an epoch, because the original ledger may continue to number its own events.
                 try await trial.second.beginEpoch()
                 let found = try await trial.page(after: old[1]).events.map(\.content?.detail)
                 try trial.expect(found, is: Array(repeating: "new", count: round), "Events after the last cursor")
@@ -268,9 +270,10 @@ extension Trial {
         try await second.events(of: bundleId, after: cursor, limit: limit)
     }
 
-    /// The cursor of a number in the newest epoch.
+    /// The cursor of the event with a number in the app's newest epoch: the newest period in which each number stands
+    /// for a single event.
     fileprivate func cursor(_ number: Int64) async throws -> EventCursor {
-        // An app may have no epoch before its first event.
+        // Before its first event, an app may have no epoch. The cursor then has an empty epoch.
         EventCursor(number, epoch: try await second.marks().epochs["com.example.one"]?.all.last?.id ?? "")
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for records of any kind, including jobs.
+// The requirements for records of any kind, including jobs (work to do at a certain time). ``LedgerStorageContract``
+// tests them.
 
 import AppStoreModel
 import PurchaseLedger
@@ -21,7 +22,7 @@ extension Sample {
 }
 
 extension LedgerStorageContract {
-    /// A record per owner, all with the same name.
+    /// A record for each owner: the ledger, an app, or an app's environment. All have the same name.
     private static let ofAllOwners: [LedgerRecord] = [
         .ledger, .app("com.example.one"), .app("com.example.two"), .scope(Sample.production), .scope(Sample.sandbox),
     ].map { Sample.record("a", of: $0, payload: [1]) }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for records of chains and customers.
+// The requirements for the records of chains (a chain is a purchase with its renewals) and of customers.
+// ``LedgerStorageContract`` tests them.
 
 import AppStoreModel
 import PurchaseLedger

@@ -3,8 +3,9 @@
 import AppStoreModel
 import PurchaseLedger
 
-/// Sample values for the requirements. No App Store would sign some of these values, such as the greatest numbers and
-/// awkward texts. They need no signatures, so the author of a storage needs no simulator.
+/// Sample values for the requirements that ``LedgerStorageContract`` tests. The App Store would never sign some of
+/// these values, such as the greatest numbers and awkward texts. None of the values needs a signature, so the author of
+/// a storage needs no App Store simulator to make them.
 enum Sample {
     static let production = LedgerScope(bundleId: "com.example.one", environment: .production)
     static let sandbox = LedgerScope(bundleId: "com.example.one", environment: .sandbox)
@@ -15,7 +16,7 @@ enum Sample {
         "\u{0}", "a\u{0}b", "\u{1}0", "", "é\u{1f600}", "'; --\"\\,%_", String(repeating: "x", count: 70_000),
     ]
 
-    /// The key of a chain, made from a small number.
+    /// The key of a chain (a purchase with its renewals), made from a small number.
     static func key(_ number: Int = 1, in scope: LedgerScope = production) -> ChainKey {
         ChainKey("\(2_000_000_000 + number)", in: scope)
     }
@@ -101,8 +102,8 @@ extension Sample {
         return commitment
     }
 
-    /// A statement with a value in every member. All its enumerations except `source` have values unknown to this
-    /// version.
+    /// A statement (the claims of one document about a transaction) with a value in every member. All its enumerations
+    /// except `source` have values unknown to this version.
     static func statement(
         _ id: String, of chain: Int = 1, signed: Int64 = 0, text: String = "text",
         source: TransactionStatement.Source = .signedTransaction

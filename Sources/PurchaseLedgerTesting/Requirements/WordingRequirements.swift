@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The requirements for documents with the same wording.
+// The requirements for documents with the same wording: the same content except the signing date.
+// ``LedgerStorageContract`` tests them.
 
 import AppStoreModel
 import PurchaseLedger
@@ -35,7 +36,8 @@ extension LedgerStorageContract {
                     Sample.said(5, wording: nil, about: [1]), Sample.said(6, wording: nil, about: [1]),
                 ]
             }
-            // The same commits in reverse order, and then both documents in one commit.
+            // Document 5 gets its wording in the second of two commits, and document 7 is stored with a wording and
+            // without in one commit.
             try await trial.commit { $0.documents = [Sample.said(5, wording: 7, about: [1])] }
             try await trial.commit {
                 $0.documents = [Sample.said(7, wording: 7, about: [1]), Sample.said(7, wording: nil, about: [1])]
@@ -103,12 +105,12 @@ extension LedgerStorageContract {
 }
 
 extension Sample {
-    /// The name of a document created by `said`.
+    /// The name (signing date and digest) of the document that `said` creates for a number.
     fileprivate static func name(_ number: Int) -> Provenance {
         said(number, wording: nil, about: []).evidence.provenance
     }
 
-    /// A document whose signing date encodes its number.
+    /// A document with renewal info. Its signing date encodes its number.
     ///
     /// - Parameter named: The chain in the document's renewal info.
     fileprivate static func said(
@@ -124,14 +126,16 @@ extension Sample {
 }
 
 extension Trial {
-    /// The numbers of the documents for each pair of wording and chain.
+    /// The numbers of the documents that are found by each pair of a wording and a chain (a purchase with its
+    /// renewals).
     fileprivate func wordings(_ keys: [(wording: Int64, chain: Int)]) async throws -> [[Int64]] {
         let keys = keys.map { WordingKey(Wording(digest: $0.wording), about: Sample.key($0.chain)) }
         let found = try await load(keys.map(LedgerKey.wording)).wordings
         return keys.map { (found[$0] ?? []).map { Self.number($0.name) }.sorted() }
     }
 
-    /// The numbers of the pinned documents with a wording.
+    /// The numbers of the pinned documents with a wording. A pinned document stays even if other documents have the
+    /// same wording.
     fileprivate func pinned(_ wording: Int64, _ chain: Int) async throws -> [Int64] {
         let key = WordingKey(Wording(digest: wording), about: Sample.key(chain))
         let found = try await load([.wording(key)]).wordings[key] ?? []
