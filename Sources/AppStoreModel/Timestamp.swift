@@ -21,8 +21,8 @@ extension Timestamp {
 }
 
 extension Timestamp: Codable {
-    /// Decodes a number of milliseconds within the calendar. Xcode signs fractions of milliseconds, which are rounded
-    /// down.
+    /// Decodes a number of milliseconds in the years 0 to 9999. Xcode signs fractions of milliseconds, which are
+    /// rounded down.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let number: Int64

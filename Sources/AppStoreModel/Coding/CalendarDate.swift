@@ -13,7 +13,8 @@ package struct CalendarDate: Hashable {
     var second: Int
     var millisecond: Int
 
-    /// Returns `nil` for a date outside the calendar, such as 30 February, and for a leap second.
+    /// Returns `nil` for a date or time that does not exist, such as 30 February, for a year outside 0 to 9999, and for
+    /// a leap second.
     init?(year: Int, month: Int, day: Int, hour: Int = 0, minute: Int = 0, second: Int = 0) {
         guard (0...9999).contains(year), (1...12).contains(month), day >= 1, day <= Self.days(in: month, of: year),
             (0...23).contains(hour), (0...59).contains(minute), (0...59).contains(second)

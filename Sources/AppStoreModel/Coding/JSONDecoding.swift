@@ -70,7 +70,7 @@ extension KeyedDecodingContainer {
     }
 
     func decodeIfPresent(_ type: Timestamp.Type, forKey key: Key) throws -> Timestamp? {
-        // Any value but a whole number within the calendar is decoded or refused below.
+        // Any value but a whole number of milliseconds in the years 0 to 9999 is decoded or refused below.
         if let milliseconds = try? decodeIfPresent(Int64.self, forKey: key) {
             let time = Timestamp(milliseconds: milliseconds)
             if Timestamp.calendar.contains(time) { return time }

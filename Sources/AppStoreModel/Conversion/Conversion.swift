@@ -32,7 +32,8 @@ public struct Leftover: Hashable, Sendable {
 }
 
 /// Converts a field, or a few related fields, in both directions. Together with ``ConversionContext``, the tables of
-/// such mappings convert every row of a verifyReceipt answer.
+/// such mappings convert every row of a verifyReceipt answer: an element of `latest_receipt_info`, `in_app` or
+/// `pending_renewal_info`, or the `receipt` itself.
 struct FieldMapping<Legacy, Modern>: Sendable {
     let toModern: @Sendable (Legacy, inout Modern) -> Void
     let toLegacy: @Sendable (Modern, inout Legacy) -> Void
@@ -187,7 +188,8 @@ extension FieldMapping where Legacy == Receipt, Modern == AppTransaction {
         app.receiptType == .sandbox ? 0 : nil
     }
 
-    /// Only the old format distinguishes volume purchases.
+    /// The environment of a receipt type. A receipt type also states whether the app was bought in the Volume Purchase
+    /// Program, which is lost here, because the new format does not state it.
     @Sendable private static func environment(of type: Open<ReceiptType>) -> Open<Environment>? {
         type.known.map { Open($0.environment) } ?? Open(rawValue: type.rawValue)
     }
@@ -255,8 +257,8 @@ extension LatestReceiptInfo {
 }
 
 extension JWSTransactionDecodedPayload {
-    /// Converts the transaction to a row of a verifyReceipt answer. A row names neither app nor environment, so both
-    /// are leftovers. ``DecodedPurchases/legacy()`` writes them into the answer.
+    /// Converts the transaction to a row of a verifyReceipt answer. A row of an answer names neither app nor
+    /// environment, so both are leftovers. ``DecodedPurchases/legacy()`` writes them into the answer.
     public func legacy() -> Conversion<LatestReceiptInfo> {
         let old = LatestReceiptInfo(self)
         return Conversion(value: old, leftovers: leftovers(of: self, notIn: old.modern(in: ConversionContext()).value))
@@ -316,8 +318,8 @@ extension AppTransaction {
 
 // MARK: - Leftovers
 
-/// The members of `original` that are missing or different in `returned`, the result of converting `original` there and
-/// back. Comparing all members finds every loss, whereas a handwritten list could miss one.
+/// The members of `original` that are missing or different in `returned`, the result of converting `original` to the
+/// other format and back. Comparing all members finds every loss, whereas a handwritten list could miss one.
 func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [Leftover] {
     // Neither call throws, because every number in a payload has a JSON form.
     guard let members = try? JSONValue(encoding: original).members, let back = try? JSONValue(encoding: returned) else {
@@ -326,8 +328,8 @@ func leftovers<Value: Encodable>(of original: Value, notIn returned: Value) -> [
     let returned = Dictionary((back.members ?? []).map { ($0.name, $0.value) }) { _, last in last }
     let missing = members.filter { member in !isSame(member.value, returned[member.name]) }
     let names = Set(missing.map(\.name))
-    // An instant has three members in the old format. If the member without a suffix is lost, the other two are not
-    // reported.
+    // An instant has three members in the old format. If the member without a suffix is lost, the members with `_ms`
+    // and `_pst` are not reported.
     return missing.filter { member in
         !["_ms", "_pst"].contains {
             member.name.hasSuffix($0) && names.contains(String(member.name.dropLast($0.count)))

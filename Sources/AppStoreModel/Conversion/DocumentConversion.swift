@@ -26,7 +26,7 @@ extension VerifyReceiptResponse {
     /// Converts the answer to payloads in the App Store's current form.
     ///
     /// A purchase in both `latest_receipt_info` and `in_app` becomes one transaction. The transaction comes from
-    /// `latest_receipt_info`, because its row is newer.
+    /// `latest_receipt_info`, because its element about the purchase is newer.
     public func modern() -> Conversion<DecodedPurchases> {
         let known = environment ?? receipt?.receiptType?.known.map { Open($0.environment) }
         let context = ConversionContext(bundleId: receipt?.bundleId, environment: known)
@@ -91,10 +91,10 @@ extension Conversion<DecodedPurchases> {
 extension DecodedPurchases {
     /// Converts the payloads to a verifyReceipt answer.
     ///
-    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out, because
-    /// there is no receipt whose purchases it could list. Otherwise all transactions are in `in_app`, because the App
-    /// Store sends no `latest_receipt_info` without a subscription. They then have only the members that the App Store
-    /// writes in `in_app`.
+    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out, because it
+    /// lists the purchases of a receipt, and here there is no receipt. Otherwise all transactions are in `in_app`,
+    /// because the App Store sends no `latest_receipt_info` without a subscription. The transactions in `in_app` have
+    /// only the members that the App Store writes there.
     public func legacy() -> Conversion<VerifyReceiptResponse> {
         var response = VerifyReceiptResponse(status: .valid)
         response.receipt = appTransaction.map(Receipt.init) ?? Receipt()
@@ -132,7 +132,7 @@ extension DecodedPurchases {
 }
 
 extension LatestReceiptInfo {
-    /// The row with only the members of `in_app`.
+    /// The transaction with only the members that the App Store writes in `in_app`.
     fileprivate var inApp: LatestReceiptInfo {
         var row = self
         row.isUpgraded = nil

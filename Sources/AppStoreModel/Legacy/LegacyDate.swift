@@ -50,7 +50,7 @@ package enum LegacyDate {
     package static func pacificOffset(at instant: Timestamp) -> Int {
         let standard = -8 * 3600
         let year = CalendarDate(milliseconds: instant.milliseconds, offset: standard).year
-        // A year outside this range is outside the calendar, and could overflow the arithmetic below.
+        // A `Timestamp` may also be in a year outside this range, which could overflow the arithmetic below.
         guard (0...9999).contains(year) else { return standard }
         let start: Int
         let end: Int

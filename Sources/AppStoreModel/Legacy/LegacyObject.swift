@@ -20,15 +20,15 @@ public protocol LegacyObject: Codable, Hashable, Sendable {
 public protocol LegacyVisitor {
     /// Text.
     mutating func text(_ name: StaticString, _ value: inout String?)
-    /// A word of an open vocabulary, as text.
+    /// A word of a vocabulary that Apple may extend (``Open``), as text.
     mutating func word<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == String
     /// A whole number as text: `"1"`.
     mutating func digits(_ name: StaticString, _ value: inout Int64?)
-    /// A numeric code of an open vocabulary, as text: `"1"`.
+    /// A numeric code of a vocabulary that Apple may extend (``Open``), as text: `"1"`.
     mutating func digits<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A whole number: `1`.
     mutating func number(_ name: StaticString, _ value: inout Int64?)
-    /// A numeric code of an open vocabulary: `1`.
+    /// A numeric code of a vocabulary that Apple may extend (``Open``): `1`.
     mutating func number<Word>(_ name: StaticString, _ value: inout Open<Word>?) where Word.RawValue == Int
     /// A boolean as text: `"true"`.
     mutating func boolText(_ name: StaticString, _ value: inout Bool?)

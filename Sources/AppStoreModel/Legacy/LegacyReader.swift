@@ -95,7 +95,8 @@ struct LegacyReader: LegacyVisitor {
             value = milliseconds.looseInstant
             if value == nil { fail(names.milliseconds, "a time in milliseconds") }
         } else if let text = gmt ?? pacific {
-            // In the iOS 6 style, the member for the text may hold milliseconds instead.
+            // In answers about receipts from before iOS 7 (``TransactionReceiptInfo``), the member for the text may
+            // hold milliseconds instead.
             value = text.looseInstant ?? text.string.flatMap(LegacyDate.instant(of:))
             if value == nil { fail(gmt == nil ? names.pacific : names.gmt, "a date") }
         }
@@ -145,7 +146,7 @@ extension JSONValue {
     /// The number, or the number in a text.
     fileprivate var looseInteger: Int64? { (string ?? literal).flatMap { Int64($0) } }
 
-    /// The instant, if the value is a number of milliseconds within the calendar.
+    /// The instant, if the value is a number of milliseconds in the years 0 to 9999.
     fileprivate var looseInstant: Timestamp? {
         looseInteger.map(Timestamp.init(milliseconds:)).flatMap { Timestamp.calendar.contains($0) ? $0 : nil }
     }

@@ -87,7 +87,8 @@ public struct LatestReceiptInfo: LegacyObject {
     public var productId: String?
     /// `transaction_id`: the id of the purchase, renewal or restore. Always present.
     public var transactionId: String?
-    /// `original_transaction_id`: the id of the first purchase in the chain. Always present.
+    /// `original_transaction_id`: the id of the first purchase, the same for all its renewals and restores. Always
+    /// present.
     public var originalTransactionId: String?
     /// `purchase_date`: for a renewal, the start of the period. Always present.
     public var purchaseDate: Timestamp?
@@ -155,7 +156,8 @@ public struct PendingRenewalInfo: LegacyObject {
     public var autoRenewProductId: String?
     /// `product_id`: the product of the current or last period. Always present.
     public var productId: String?
-    /// `original_transaction_id`: the id of the subscription. In answers since 2018.
+    /// `original_transaction_id`: the id of the subscription, which is the transaction id of its first purchase. In
+    /// answers since 2018.
     public var originalTransactionId: String?
     /// `auto_renew_status`. Always present.
     public var autoRenewStatus: Open<AutoRenewStatus>?

@@ -34,13 +34,13 @@ public struct ResponseBodyV1: LegacyObject {
 
     // Apple sent the members below until 10 March 2021.
 
-    /// `latest_receipt`: as base64.
+    /// `latest_receipt`: a receipt as base64.
     public var latestReceipt: String?
-    /// `latest_receipt_info`: in the iOS 6 style.
+    /// `latest_receipt_info`: a purchase in the iOS 6 style, the format for receipts from before iOS 7.
     public var latestReceiptInfo: TransactionReceiptInfo?
-    /// `latest_expired_receipt`: as base64.
+    /// `latest_expired_receipt`: a receipt as base64.
     public var latestExpiredReceipt: String?
-    /// `latest_expired_receipt_info`: in the iOS 6 style.
+    /// `latest_expired_receipt_info`: a purchase in the iOS 6 style.
     public var latestExpiredReceiptInfo: TransactionReceiptInfo?
     /// `web_order_line_item_id`: `CANCEL` only.
     public var webOrderLineItemId: String?

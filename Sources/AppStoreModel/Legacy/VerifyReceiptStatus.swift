@@ -15,7 +15,7 @@ public enum VerifyReceiptStatus: Int, Error, CaseIterable, Sendable {
     case wrongSharedSecret = 21004
     /// The receipt server was unavailable.
     case unavailable = 21005
-    /// A genuine receipt of an expired subscription. iOS 6 style receipts only.
+    /// A genuine receipt of an expired subscription. Only for transaction receipts from before iOS 7.
     case expiredSubscription = 21006
     /// A sandbox receipt came to the production endpoint.
     case sandboxReceipt = 21007

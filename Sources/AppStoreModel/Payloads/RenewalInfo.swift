@@ -32,8 +32,8 @@ public struct JWSRenewalInfoDecodedPayload: Codable, Hashable, Sendable {
     public var signedDate: Timestamp?
     /// The environment of the purchase (1.2). Always present.
     public var environment: Open<Environment>?
-    /// The start of the latest stretch of service without a gap of 60 days, in sandbox of 10 minutes (1.5). Trials are
-    /// service; grace and retry are gaps. Always present.
+    /// The start of the latest stretch of service without a gap of 60 days, in sandbox of 10 minutes (1.5). Trials
+    /// count as service; the grace period and billing retry count as gaps. Always present.
     public var recentSubscriptionStartDate: Timestamp?
     /// The end of the newest period, even if the period is over (1.8). Always present.
     public var renewalDate: Timestamp?

@@ -10,7 +10,7 @@ extension SignedKind {
     package var namesAppleId: Bool { self == .notification || self == .appTransaction || self == .retentionRequest }
 }
 
-/// A payload's claims about its app. The claims are in different members for each kind of payload.
+/// A payload's claims about its app. Each kind of payload has the claims in members of its own.
 package struct SignedClaims: Hashable, Sendable {
     /// The bundle id of the app.
     package var bundleId: String?

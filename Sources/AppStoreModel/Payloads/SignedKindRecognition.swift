@@ -8,8 +8,8 @@ extension SignedKind {
     ///
     /// If the source of the document implies its kind, use ``accepts(_:)`` instead.
     public init?(recognizing payload: JSONValue) {
-        // Renewal info is last, so that no other payload is taken for renewal info if Apple adds `autoRenewStatus` to
-        // it.
+        // Renewal info is last. If Apple ever adds `autoRenewStatus` to another kind of payload, such a payload is then
+        // still recognised as its own kind.
         let kinds: [SignedKind] = [.notification, .appTransaction, .retentionRequest, .transaction, .renewalInfo]
         let recognized =
             kinds.first { $0.hasCertainMembers(payload) } ?? kinds.first { $0.hasLikelyMembers(payload) }

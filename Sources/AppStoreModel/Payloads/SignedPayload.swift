@@ -4,15 +4,16 @@
 public enum SignedKind: String, CaseIterable, Sendable {
     /// A PKCS#7 app receipt.
     case receipt
-    /// `JWSTransaction`.
+    /// A transaction: Apple's `JWSTransaction`.
     case transaction
-    /// `JWSRenewalInfo`.
+    /// The next renewal of a subscription: Apple's `JWSRenewalInfo`.
     case renewalInfo
-    /// `JWSAppTransaction`.
+    /// A customer's download of the app: Apple's `JWSAppTransaction`.
     case appTransaction
     /// The `signedPayload` of a version 2 server notification.
     case notification
-    /// The `signedPayload` of a real-time retention messaging request.
+    /// The `signedPayload` of the App Store's request for a message to a customer who is about to cancel:
+    /// ``DecodedRealtimeRequestBody``.
     case retentionRequest
 }
 

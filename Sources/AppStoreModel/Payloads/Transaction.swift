@@ -8,7 +8,8 @@
 public struct JWSTransactionDecodedPayload: Codable, Hashable, Sendable {
     /// The id of this purchase, renewal or restore: a string of digits. Always present.
     public var transactionId: String?
-    /// The id of the first purchase in the chain, which identifies a subscription: a string of digits. Always present.
+    /// The id of the first purchase, the same for all its renewals and restores: a string of digits. It identifies a
+    /// subscription. Always present.
     public var originalTransactionId: String?
     /// The id of a purchase event of a subscription, the same on all devices: a string of digits. Subscriptions only.
     public var webOrderLineItemId: String?

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// The answer of the App Store Server API to a refused request: an object with `errorCode` and `errorMessage`. An
-/// answer with HTTP 401 has no body.
+/// answer with HTTP 401 has no such object.
 public struct APIErrorResponse: Codable, Hashable, Sendable {
     /// The number of the error. It is stable, unlike the message.
     public var errorCode: Open<APIErrorCode>?

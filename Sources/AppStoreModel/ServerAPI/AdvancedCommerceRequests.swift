@@ -58,7 +58,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataRequest: Codable, Hashab
     public var requestInfo: AdvancedCommerceRequestInfo
     /// The new name and description.
     public var descriptors: AdvancedCommerceSubscriptionChangeMetadataDescriptors?
-    /// The items.
+    /// The items to change.
     public var items: [AdvancedCommerceSubscriptionChangeMetadataItem]?
     /// Apple's tax category of the product.
     public var taxCode: String?
@@ -116,7 +116,7 @@ public struct AdvancedCommerceSubscriptionChangeMetadataItem: Codable, Hashable,
 public struct AdvancedCommerceSubscriptionPriceChangeRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
-    /// The items.
+    /// The items with new prices.
     public var items: [AdvancedCommerceSubscriptionPriceChangeItem]
     /// ISO 4217 code of the prices.
     public var currency: String?
@@ -156,7 +156,7 @@ public struct AdvancedCommerceSubscriptionMigrateRequest: Codable, Hashable, Sen
     public var requestInfo: AdvancedCommerceRequestInfo
     /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors
-    /// The items.
+    /// The items of the migrated subscription.
     public var items: [AdvancedCommerceSubscriptionMigrateItem]
     /// The items of the next period, if a downgrade or crossgrade is pending.
     public var renewalItems: [AdvancedCommerceSubscriptionMigrateItem]?
@@ -209,7 +209,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
     public var refundReason: Open<AdvancedCommerceRefundReason>
     /// Whether Apple asks the server for consumption information before the decision on the refund.
     public var refundRiskingPreference: Bool
-    /// Full or prorated.
+    /// Whether the refund is to be full or prorated.
     public var refundType: Open<AdvancedCommerceRefundType>
     /// The storefront's country: ISO 3166-1 alpha-3.
     public var storefront: String?
@@ -232,7 +232,7 @@ public struct AdvancedCommerceSubscriptionRevokeRequest: Codable, Hashable, Send
 public struct AdvancedCommerceRequestRefundRequest: Codable, Hashable, Sendable {
     /// The identity of the request.
     public var requestInfo: AdvancedCommerceRequestInfo
-    /// The items.
+    /// The items to refund.
     public var items: [AdvancedCommerceRequestRefundItem]
     /// Whether Apple asks the server for consumption information before the decision on the refund.
     public var refundRiskingPreference: Bool
@@ -374,7 +374,7 @@ public struct AdvancedCommerceSubscriptionCreateRequest: Codable, Hashable, Send
     public var currency: String
     /// The name and description shown to the customer.
     public var descriptors: AdvancedCommerceDescriptors
-    /// The items.
+    /// The items of the new subscription.
     public var items: [AdvancedCommerceSubscriptionCreateItem]
     /// The subscription's period: ISO 8601 duration, `P1W` to `P1Y`.
     public var period: String

@@ -94,11 +94,11 @@ public struct RealtimeResponseBody: Codable, Hashable, Sendable {
         public var nonce: String?
         /// The time of the signature. The signature is valid for 24 hours.
         public var timestamp: Timestamp?
-        /// The key's name in App Store Connect.
+        /// The id in App Store Connect of the key that made the signature.
         public var keyId: String?
-        /// The offer's name in App Store Connect.
+        /// The offer's identifier in App Store Connect.
         public var offerIdentifier: String?
-        /// The customer's UUID in lower case. Leave it out if the app has none.
+        /// The customer's UUID in lower case. Leave it out if the app has no UUID for the customer.
         public var appAccountToken: String?
         /// Members unknown to this version.
         public var unknownMembers = UnknownMembers()

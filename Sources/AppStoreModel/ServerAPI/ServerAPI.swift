@@ -80,7 +80,7 @@ public struct SubscriptionGroupIdentifierItem: Codable, Hashable, Sendable {
 public struct LastTransactionsItem: Codable, Hashable, Sendable {
     /// The subscription's state. The state is not signed.
     public var status: Open<SubscriptionStatus>?
-    /// The id of the first purchase in the chain: a string of digits.
+    /// The id of the subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
     /// A JWS with a ``JWSTransactionDecodedPayload`` as its payload.
     public var signedTransactionInfo: String?
@@ -165,7 +165,7 @@ public struct ExtendRenewalDateRequest: Codable, Hashable, Sendable {
 
 /// The answer of Extend a Subscription Renewal Date: Apple's `ExtendRenewalDateResponse`.
 public struct ExtendRenewalDateResponse: Codable, Hashable, Sendable {
-    /// The id of the first purchase in the chain: a string of digits.
+    /// The id of the subscription: the transaction id of its first purchase, a string of digits.
     public var originalTransactionId: String?
     /// The id of the extended purchase event: a string of digits.
     public var webOrderLineItemId: String?

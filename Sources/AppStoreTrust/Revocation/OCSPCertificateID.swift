@@ -6,9 +6,9 @@ import X509
 
 /// The identifier of a certificate in OCSP: `CertID` of RFC 6960 section 4.1.1.
 ///
-/// The identifier uses SHA-1, because all responders support SHA-1, and presigned answers identify their certificates
-/// by SHA-1 (RFC 5019 section 2.1.1). The hash only identifies the certificate: trust comes from the signature on the
-/// answer.
+/// The identifier uses SHA-1, because all responders support SHA-1, and answers that a responder has signed in advance,
+/// for all who may ask, identify their certificates by SHA-1 (RFC 5019 section 2.1.1). The hash only identifies the
+/// certificate: trust comes from the signature on the answer.
 struct OCSPCertificateID: Hashable, Sendable {
     let hashAlgorithm: ASN1ObjectIdentifier
     let issuerNameHash: ArraySlice<UInt8>
@@ -41,7 +41,8 @@ extension OCSPCertificateID {
 
     /// The DER of an `OCSPRequest` for this certificate, unsigned and without extensions.
     ///
-    /// A nonce would exclude presigned answers (RFC 5019 section 2.1.1). The dates of an answer limit its age instead.
+    /// A nonce, a random number to be repeated in the answer, would exclude answers signed in advance (RFC 5019 section
+    /// 2.1.1). The dates of an answer limit its age instead.
     func request() throws -> [UInt8] {
         var serializer = DER.Serializer()
         // OCSPRequest, TBSRequest, requestList, Request: each contains only the next.
