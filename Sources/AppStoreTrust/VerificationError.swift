@@ -7,9 +7,10 @@ public struct VerificationError: Error, Sendable {
     /// The kind of failure. The codes are listed in the order of the checks: the first failed check is reported.
     ///
     /// Some checks run out of this order. The verifier must read a receipt's payload to see its app, so for receipts
-    /// `unreadable` comes before `otherApp`. The type of a signer's key is checked with the signature. The certificates
-    /// of a token are decoded after its algorithm was checked, so `unsupportedAlgorithm` comes before a `malformed`
-    /// certificate. A notification with several subjects fails with `otherPurchase` before its app is checked.
+    /// `unreadable` comes before `otherApp`. A signer's key of a wrong type is reported only when the signature is
+    /// checked. The certificates of a token are decoded after its algorithm was checked, so `unsupportedAlgorithm`
+    /// comes before a `malformed` certificate. A notification with several subjects fails with `otherPurchase` before
+    /// its app is checked.
     @nonexhaustive
     public enum Code: String, CaseIterable, Sendable {
         /// The bytes do not have the form of the expected document: find out what the client sent.
@@ -64,8 +65,8 @@ public struct VerificationError: Error, Sendable {
     /// Whether the same document may pass later without any change.
     public var isRetryable: Bool { code == .revocationUnknown }
 
-    /// Creates an error. A message of more than `Limits.message` Unicode scalars is cut to this length and ends with
-    /// “…”.
+    /// Creates an error. A message of more than `Limits.message` Unicode scalars is cut to this length, and “…” is
+    /// added.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         // The message may quote a value of any length from the document.

@@ -25,9 +25,9 @@ extension Request {
 
     private static let site = HTTPField.Name("Sec-Fetch-Site")
 
-    /// Whether no site of the Internet can have this name. Addresses are such names, and names without a dot, like the
-    /// names of containers. So are the names reserved for a machine (`localhost`, RFC 6761 section 6.3) and for private
-    /// networks (`internal`, by ICANN's board).
+    /// Whether no site of the Internet can give this name to a foreign address. This holds for IP addresses, for names
+    /// without a dot, such as those of containers, and for the names reserved for a machine (`localhost`, RFC 6761
+    /// section 6.3) and for private networks (`internal`, by ICANN's board).
     private static func isPrivate(_ name: String) -> Bool {
         guard !name.isEmpty, !name.hasPrefix("[") else { return name.hasSuffix("]") }
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)

@@ -41,12 +41,13 @@ package enum SimulatorBounds {
     static let orderTimeout = Duration.seconds(1)
 
     /// The host of a simulator keeps (saves) a virtual time, from which the next simulator can start after a crash.
-    /// This is how far the kept time is ahead of the virtual time when it is saved, in seconds of the wall clock. After
-    /// a crash, the next simulator skips at most the virtual time that passes in these seconds.
+    /// When the host saves a time, it saves the virtual time expected this many seconds of the wall clock later. After
+    /// a crash, the next simulator skips at most the virtual time that passes in these seconds, or as many virtual
+    /// seconds if the clock is slow or stands still.
     static let keptAhead = 60.0
 
-    /// How far a kept time may be ahead of the present, in virtual seconds: two months. At the clock's highest speed,
-    /// more virtual time passes in a minute of the wall clock than the certificates are valid.
+    /// How far a kept time may be ahead of the present, in virtual seconds: two months. Without
+    /// this bound, a minute at the clock's highest speed would move the kept time past the end of the certificates.
     static let maxKeptAhead = 60.0 * 86_400
 
     /// The interval at which the virtual clock moves and due notifications are sent, and therefore the longest delay of

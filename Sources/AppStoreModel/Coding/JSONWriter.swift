@@ -88,8 +88,8 @@ package struct JSONWriter {
         bytes.append(contentsOf: json)
     }
 
-    /// Writes the members of an object already in the form of JSON, without white space around its braces. The text
-    /// between the braces is not checked. Bytes without these braces, and an object without members, are left out.
+    /// Writes the members of `object`, which is already JSON and must have no white space around its braces. The text
+    /// after the first quote is not checked. Nothing is written if `object` does not begin with `{"` and end with `}`.
     package mutating func members(of object: [UInt8]) {
         guard object.count > 2, object.starts(with: [UInt8(ascii: "{"), UInt8(ascii: "\"")]),
             object.last == UInt8(ascii: "}")
@@ -179,7 +179,8 @@ package struct JSONWriter {
         }
     }
 
-    /// Writes the lone surrogate or the single mark for which a mark in memory stands; see ``LoneSurrogate``.
+    /// Decodes the text after a mark in memory (see ``LoneSurrogate``): writes an escape for a lone surrogate, or a
+    /// single mark for a doubled mark.
     ///
     /// - Returns: The number of bytes after the mark that belong to the encoded form.
     private mutating func escapeMark(before text: Slice<UnsafeBufferPointer<UInt8>>) -> Int {

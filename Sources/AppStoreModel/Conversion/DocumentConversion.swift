@@ -91,8 +91,8 @@ extension Conversion<DecodedPurchases> {
 extension DecodedPurchases {
     /// Converts the payloads to a verifyReceipt answer.
     ///
-    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out, because it
-    /// lists the purchases of a receipt, and here there is no receipt. Otherwise all transactions are in `in_app`,
+    /// If there is a subscription, all transactions are in `latest_receipt_info`. `in_app` is then left out, because
+    /// the payloads do not say which purchases a receipt contained. Otherwise all transactions are in `in_app`,
     /// because the App Store sends no `latest_receipt_info` without a subscription. The transactions in `in_app` have
     /// only the members that the App Store writes there.
     public func legacy() -> Conversion<VerifyReceiptResponse> {

@@ -35,7 +35,7 @@ extension OCSPAnswer {
     ///   `now`.
     init(_ statement: OCSPResponse.Statement, at now: Timestamp) throws(OCSPFault) {
         status = try statement.status.known
-        // The dates of a response have years up to 9999, and so has `now` after both guards. No sum below overflows.
+        // No sum below overflows: the dates of a response end with the year 9999, and the guards bound `now` by them.
         from = Timestamp(milliseconds: statement.thisUpdate.milliseconds - Self.clockSkew)
         let end =
             statement.nextUpdate ?? Timestamp(milliseconds: statement.thisUpdate.milliseconds + Self.undatedLife)

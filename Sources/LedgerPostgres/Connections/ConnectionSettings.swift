@@ -16,14 +16,15 @@ public struct PostgresSettings: Sendable {
     /// Whether waiting commits, and waiting loads of records, are sent in batches. The loads of a batch share
     /// statements, and the commits of a batch share a transaction. On Citus there are no batches, whatever the setting.
     public var sharesStatements = true
-    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` for `quittance`. If this
-    /// schema has no ledger, `nil` stands for the schema of `search_path` in which an older version of this library has
-    /// created the ledger.
+    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` means `quittance`, or,
+    /// if `quittance` has no ledger, the schema on the `search_path` in which an older version of this library created
+    /// one.
     public var schema: String?
     /// The timeout of a request to the database. The default is longer than a request normally takes, and shorter than
-    /// the time for which a client of the server waits. If this property is set, each statement and each wait for a
-    /// lock may take nine tenths of the timeout, even in a batch, and so delay all other requests. Therefore only a
-    /// program that has the database to itself, such as a copy, should set the property.
+    /// the time for which a client of the server waits. By default, the statements and lock waits of a batch
+    /// have much shorter timeouts of their own. Setting this property raises them all to nine tenths of the new timeout,
+    /// so a single slow statement can delay all other requests. Therefore only a program that has the database to
+    /// itself, such as the command that copies a ledger, should set the property.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }
@@ -47,8 +48,8 @@ public struct PostgresSettings: Sendable {
         schema = take("schema")
     }
 
-    /// Removes a parameter of this library from the URI, and returns the parameter's value. With the parameter in the
-    /// URI, libpq would refuse the URI.
+    /// Removes a parameter of this library from the URI, and returns the parameter's value. libpq knows some of these
+    /// parameters only in newer versions, or not at all, and would refuse the URI.
     private mutating func take(_ name: String, _ values: [String: Bool]) -> Bool? {
         guard let text = take(name) else { return nil }
         if values[text] == nil { misunderstood = "\(name) takes \(values.keys.sorted().joined(separator: " or "))" }

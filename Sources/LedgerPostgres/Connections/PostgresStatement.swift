@@ -62,8 +62,8 @@ struct PostgresRequest: Sendable {
     let limit: Duration?
     /// Whether the request may write, so that a warning at its commit matters.
     let writes: Bool
-    /// The epoch in which a connection that may send the request was opened, see ``ConnectionOpener/epoch``; `nil` for
-    /// any epoch.
+    /// Only a connection opened in this epoch may send the request, see ``ConnectionOpener/epoch``; `nil` if any
+    /// connection may.
     private(set) var epoch: Int?
     private let begin: PostgresStatement
     private let own: [PostgresStatement]

@@ -8,7 +8,7 @@ import PurchaseLedger
 // sends it to a single node.
 //
 // A row of `documents` is at the document's home, see ``PurchaseLedger/Evidence/home``. Its columns `chain` and `also`
-// name all chains of the document. A row of `mentions` is at the home of a chain, which is the chain's name. It leads
+// name all chains of the document. A row of `mentions` is at the home of a chain. A chain's home is its name. It leads
 // to a document that a search by the chain's name may miss, because the document has a different home or a different
 // `chain`. A chain thus leads to all its documents, and a document without a remaining chain can be recognized and
 // deleted. A change of a chain's documents increments the chain's version. A commit therefore checks only this version
@@ -131,8 +131,9 @@ extension CommitPlan {
         add("DELETE FROM quittance.mentions WHERE home = $1 AND scope = $2", scopes.key(key))
     }
 
-    /// The locations of all documents of some chains, including new documents, each with those of the document's chains
-    /// in `keys`.
+    /// Finds the documents of the chains in `keys`, including new documents.
+    ///
+    /// - Returns: The location of each document, with the chains in `keys` to which the document belongs.
     private func locations(of keys: some Collection<ChainKey>, _ new: [NewDocument]) -> [(DocumentLocation, [ChainKey])]
     {
         var found: [DocumentLocation: Set<ChainKey>] = [:]

@@ -205,8 +205,8 @@ extension SQLiteLedgerSession {
     func add(_ new: NewDocument) throws {
         let evidence = new.evidence
         let chains = try new.chains.map(chainNumber)
-        // A free name is one for which this decision has already looked in vain. No other transaction writes meanwhile,
-        // so the name is still free unless this decision itself has added a document with it.
+        // The free names are those that this transaction has already looked up in vain. No other transaction writes
+        // meanwhile, so a name is still free unless this transaction itself has added a document with it.
         if freeNames.remove(evidence.provenance) == nil, let number = try number(of: evidence.provenance) {
             try repair(evidence, number)
             try mention(chains, in: number)
@@ -225,9 +225,9 @@ extension SQLiteLedgerSession {
         if only == nil { try mention(chains, in: number) }
     }
 
-    /// Pins a stored document that is added again, if its chain differs from the stored chain, or if it has a wording
-    /// only in the row or only in this addition. A document without a wording in both needs no pin, because it is never
-    /// erased as a repetition.
+    /// Called when a stored document is added again. Pins it if the two copies differ: in their chain, or because only
+    /// one of them has a wording. If neither has a wording, no pin is needed, because the document is never erased as a
+    /// repetition.
     private func pin(_ document: Int64, unless key: WordingKey?) throws {
         let chain = try key.map { try chainNumber($0.chain) }
         try run(

@@ -175,7 +175,7 @@ extension ChainReport {
     }
 
     /// The event for entering the present status; `nil` if there is none. There is none for `active`, because such a
-    /// change is published as a start, renewal or recovery.
+    /// change is published as a start, renewal, extension, recovery or update.
     private var statusEvent: LedgerEvent.Kind? {
         switch state.status.known {
         case .billingGrace: .subscriptionGraceEntered

@@ -52,8 +52,8 @@ extension PurchaseHistory {
     }
 
     /// The grants of the running periods at `now`, and of the grace period or ``Catalogue/staleLeeway`` after the
-    /// governing period (``SubscriptionState/governing``). A future period only extends these grants, unless it is
-    /// itself the governing period and has a grant of its own.
+    /// governing period (``SubscriptionState/governing``). A future period only extends these grants; but if it
+    /// is the governing period, it has a grant of its own.
     private func periodGrants(_ state: SubscriptionState, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
         var grants: [Grant] = []
         var prepaid: [TransactionStatement] = []

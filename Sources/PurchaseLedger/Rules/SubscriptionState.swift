@@ -40,7 +40,7 @@ public struct SubscriptionState: Hashable, Sendable {
     public var status: Status
     /// The period that decides the status. Of the running periods that were not revoked, the last bought period
     /// governs. If there is none, the last bought period that has begun governs. Periods that were upgraded, or
-    /// superseded by the purchase of a different product, count only if this is true of every period.
+    /// superseded by the purchase of a different product, are ignored, unless there are no other periods.
     public var governing: TransactionStatement
     /// The last period of the same product that is paid for without a gap: ``governing``, or a renewal that was charged
     /// ahead.

@@ -31,8 +31,8 @@ public struct HistoryReport: Hashable, Sendable {
         alreadyKnown += result.known
     }
 
-    /// Counts documents that were left out because the same backfill, or the same reading, has other documents with the
-    /// same wording.
+    /// Counts documents that were left out because another document with the same wording is recorded in the same run:
+    /// in a backfill, or in a reading of one customer's history.
     mutating func count(known: Int) { alreadyKnown += known }
 
     /// This report combined with the report of an earlier reading of the same history.
