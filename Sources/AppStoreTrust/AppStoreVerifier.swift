@@ -76,7 +76,7 @@ public struct AppIdentity: Hashable, Sendable {
     public var bundleId: String
 
     /// The app's Apple ID, compared with the Apple ID in production documents. If the value is `nil`, an Apple ID in a
-    /// document is not checked. Retention requests (``SignedKind/retentionRequest``) from production are then refused,
+    /// document is not checked. Retention requests (`SignedKind/retentionRequest`) from production are then refused,
     /// because only the Apple ID tells which app they are about.
     public var appAppleId: Int64?
 

@@ -88,6 +88,11 @@ import Testing
         #expect(try Self.read(nil, ["QUITTANCE_ROOTS": #"a\,b.cer,c d.cer"#]).roots == ["a,b.cer", "c d.cer"])
     }
 
+    @Test func `the key of commands that ask a server is no unknown setting`() throws {
+        #expect(try Self.read(nil, ["QUITTANCE_KEY": "qt_x"]).port == 8080)
+        #expect(throws: ConfigurationError.self) { try Self.read(nil, ["QUITTANCE_KEYS": "qt_x"]) }
+    }
+
     @Test func `the environment overrides the file, and the file overrides the defaults`() throws {
         let text = """
             {"port": 1, "hostname": "::1", "environments": ["sandbox", "xcode"], "keepEvidence": true, "claimPolicy": "keep"}

@@ -136,7 +136,41 @@ import Testing
         #expect(cursor == all.next)
     }
 
-    @Test(arguments: ["wait=61", "wait=-1", "wait=+1", "wait=x", "kind=purchase", "kind=", "environment=any"])
+    /// The Kelvin sign and `K` are equal as Swift's strings.
+    @Test func `a filter by customer compares ids byte by byte`() async throws {
+        let world = try await World()
+        _ = try await world.send(
+            .post, "/v1/customers/Kate/purchases", #"{"document":"\#(try world.transaction())"}"#)
+        for (id, isEmpty) in [("Kate", false), ("%E2%84%AAate", true)] {
+            let page = try Self.page(try await world.send(.get, Self.path("customer=\(id)")).1)
+            #expect(page.kinds.isEmpty == isEmpty, "\(id)")
+        }
+    }
+
+    @Test func `an id that a customer gets during the wait finds the customer's events`() async throws {
+        let world = try await World(clock: StandingClock())
+        let body = #"{"document":"\#(try world.transaction())"}"#
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", body)
+        let start = try Self.page(try await world.send(.get, Self.path("limit=500")).1)
+        async let waiting = world.send(.get, Self.path("wait=50&customer=bob", after: start.next))
+        let followers = try #require(world.server.ledger?.followers)
+        while followers.count == 0 { try await Task.sleep(for: .milliseconds(5)) }
+        _ = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"bob"}"#)
+        _ = try await world.send(
+            .post, "/notifications/v2",
+            try world.notification(
+                "REFUND",
+                transaction: world.transaction {
+                    $0.revocationDate = TestStore.start
+                    $0.signedDate = TestStore.start.advanced(by: .seconds(1))
+                }), key: nil)
+        let page = try Self.page(try await waiting.1)
+        #expect(page.kinds.contains("purchase.refunded"), "\(page)")
+    }
+
+    @Test(arguments: [
+        "wait=61", "wait=-1", "wait=+1", "wait=x", "kind=purchase", "kind=", "environment=any", "customer=",
+    ])
     func `a parameter out of its range is refused`(query: String) async throws {
         let world = try await World()
         #expect(try await world.send(.get, Self.path(query)).0 == .badRequest)

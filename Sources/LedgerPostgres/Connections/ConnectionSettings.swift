@@ -21,10 +21,10 @@ public struct PostgresSettings: Sendable {
     /// one.
     public var schema: String?
     /// The timeout of a request to the database. The default is longer than a request normally takes, and shorter than
-    /// the time for which a client of the server waits. By default, the statements and lock waits of a batch
-    /// have much shorter timeouts of their own. Setting this property raises them all to nine tenths of the new timeout,
-    /// so a single slow statement can delay all other requests. Therefore only a program that has the database to
-    /// itself, such as the command that copies a ledger, should set the property.
+    /// the time for which a client of the server waits. By default, the statements and lock waits of a batch have much
+    /// shorter timeouts of their own. Setting this property raises them all to nine tenths of the new timeout, so a
+    /// single slow statement can delay all other requests. Therefore only a program that has the database to itself,
+    /// such as the command that copies a ledger, should set the property.
     public var requestLimit: Duration {
         get { limits.request }
         set { limits = PostgresLimits(request: newValue) }

@@ -118,7 +118,7 @@ extension LedgerDraft {
 
     /// Removes the customer of an account if it existed only because an erased purchase named the account.
     private mutating func removeIfUnused(_ account: CustomerID) {
-        guard let customer = customer(account), !customer.isEstablished, customer.ids == [account.id],
+        guard let customer = customer(account), !customer.isEstablished, customer.identifiers == [account],
             chains(of: customer.customer).isEmpty
         else { return }
         remove(customer)

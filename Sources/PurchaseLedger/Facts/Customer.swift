@@ -14,6 +14,10 @@ public struct Customer: Hashable, Sendable {
 }
 
 /// An id that the app uses for a customer.
+///
+/// Ids are compared byte by byte, as storages and customer proofs compare them. Swift's strings are also equal if they
+/// are canonically equivalent in Unicode, such as `K` and the Kelvin sign. With this comparison, a customer would get
+/// the answers of a stranger.
 public struct CustomerID: Hashable, Sendable {
     /// The app to which the id belongs.
     public var bundleId: String
@@ -25,9 +29,22 @@ public struct CustomerID: Hashable, Sendable {
         self.bundleId = bundleId
         self.id = id.normalizedCustomerID
     }
+
+    public static func == (left: Self, right: Self) -> Bool {
+        left.id.isSameID(as: right.id) && left.bundleId == right.bundleId
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        // Equal bytes have equal hashes as strings too. Canonically equivalent ids only collide.
+        hasher.combine(id)
+        hasher.combine(bundleId)
+    }
 }
 
 extension String {
+    /// Whether two ids of customers are the same, byte by byte.
+    package func isSameID(as other: String) -> Bool { utf8.elementsEqual(other.utf8) }
+
     /// The form in which the ledger compares customer ids. A UUID, such as an `appAccountToken`, becomes lowercase.
     /// Other ids stay unchanged.
     package var normalizedCustomerID: String {

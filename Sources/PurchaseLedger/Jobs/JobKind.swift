@@ -52,7 +52,7 @@ public final class LeasedJob: Sendable {
     }
 
     /// Notes that the server asked by the job has answered, even with a refusal. An answer may end a pause of the app
-    /// and environment; see ``JobPauses``.
+    /// and environment; see `JobPauses`.
     public func noteAnswer() { state.withLock { $0.isAnswered = true } }
 
     var isAnswered: Bool { state.withLock { $0.isAnswered } }

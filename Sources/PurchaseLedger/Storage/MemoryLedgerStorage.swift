@@ -167,7 +167,9 @@ extension State: SnapshotSource {
     }
 
     func customer(_ id: CustomerID) -> CustomerRecord? {
-        customers.values.first { $0.customer.bundleId == id.bundleId && $0.ids.contains(id.id) }
+        customers.values.first { record in
+            record.customer.bundleId == id.bundleId && record.ids.contains { $0.isSameID(as: id.id) }
+        }
     }
 
     func customer(_ customer: Customer) -> CustomerRecord? { customers[customer] }

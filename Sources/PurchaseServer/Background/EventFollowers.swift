@@ -65,7 +65,7 @@ final class EventFollowers: Sendable {
     ///   `nil` if too many requests wait.
     func page(
         of bundleId: String, after cursor: EventCursor, within time: Duration, limit: Int,
-        clock: any Clock<Duration>, search: @escaping Search.Read, _ select: (EventPage) -> EventPage
+        clock: any Clock<Duration>, search: @escaping Search.Read, _ select: (EventPage) async throws -> EventPage
     ) async throws -> EventPage? {
         guard add(to: bundleId, limit) else { return nil }
         defer { remove(from: bundleId) }
@@ -74,7 +74,7 @@ final class EventFollowers: Sendable {
         repeat {
             // A commit between the search and the wait ends the wait at once.
             let commits = commits(of: bundleId)
-            page = select(try await found(of: bundleId, after: page.next, clock, search).value)
+            page = try await select(found(of: bundleId, after: page.next, clock, search).value)
             let pause = min(Self.interval, time - elapsed())
             guard page.events.isEmpty, pause > .zero else { return page }
             guard await isWoken(of: bundleId, since: commits, within: pause, clock) else { return page }

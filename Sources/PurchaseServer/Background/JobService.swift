@@ -2,7 +2,7 @@
 
 package import AppStoreModel
 package import Logging
-package import PurchaseLedger
+import PurchaseLedger
 import Reconciliation
 import ServiceLifecycle
 

@@ -266,6 +266,9 @@ extension StringProtocol where SubSequence == Substring {
 // MARK: - Reading
 
 extension ServerConfiguration {
+    /// The variable of commands such as `quittance watch`. No setting has this name.
+    package static let keyVariable = "QUITTANCE_KEY"
+
     /// Reads a file and the environment.
     ///
     /// - Parameters:
@@ -276,7 +279,9 @@ extension ServerConfiguration {
     public init(file text: [UInt8]?, variables: [String: String]) throws(ConfigurationError) {
         let known = Set(Self.settings.map(\.variable))
         let variables = passingOver(variables)
-        if let name = variables.keys.sorted().first(where: { $0.hasPrefix("QUITTANCE_") && !known.contains($0) }) {
+        if let name = variables.keys.sorted().first(where: {
+            $0.hasPrefix("QUITTANCE_") && !known.contains($0) && $0 != Self.keyVariable
+        }) {
             throw ConfigurationError(
                 "\(name): Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
         }

@@ -149,11 +149,7 @@ struct AuthenticatedRequest: Sendable {
     /// The customer id in the path.
     var customerId: String {
         get throws {
-            let id = try parameter("id")
-            guard !id.isEmpty, id.utf8.count <= ServerBounds.customerID else {
-                throw Refusal.invalid("A customer's id has 1 to \(ServerBounds.customerID) bytes.")
-            }
-            return id
+            try Refusal.requireCustomerID(parameter("id"))
         }
     }
 

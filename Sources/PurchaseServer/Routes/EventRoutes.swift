@@ -41,12 +41,12 @@ struct EventRoutes: Sendable {
     private func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
         let limit = try number("limit", of: request, in: 1...Self.pageLimit) ?? 100
         let wait = try number("wait", of: request, in: 0...Self.waitLimit) ?? 0
-        let filter = try await EventFilter(request)
+        let filter = try EventFilter(request)
         do {
             let (page, isAtEnd) = try await page(request, filter, limit)
             guard isAtEnd, wait > 0 else { return try Answer(EventPageBody(page)) }
             return try await answer(request, after: page.next, within: min(.seconds(wait), bounds.maxWait)) {
-                filter.matches(in: $0, limit: limit)
+                try await filter.matches(in: $0, limit: limit)
             }
         } catch let error as EventCursorError {
             throw Refusal(error)
@@ -64,7 +64,7 @@ struct EventRoutes: Sendable {
         repeat {
             let page = try await events(request, after: cursor, filter.isEmpty ? limit : Self.pageLimit)
             guard !page.events.isEmpty else { return (page, true) }
-            matches = filter.matches(in: page, limit: limit)
+            matches = try await filter.matches(in: page, limit: limit)
             cursor = page.next
             reads += 1
         } while matches.events.isEmpty && reads < Self.maxPages
@@ -80,7 +80,7 @@ struct EventRoutes: Sendable {
     /// Waits for the next event. A shutdown ends the wait.
     private func answer(
         _ request: AuthenticatedRequest, after cursor: EventCursor, within time: Duration,
-        _ select: @Sendable @escaping (EventPage) -> EventPage
+        _ select: @Sendable @escaping (EventPage) async throws -> EventPage
     ) async throws -> Answer<EventPageBody> {
         let none = EventPageBody(EventPage(events: [], customerIds: [:], next: cursor))
         let page = try await cancelWhenGracefulShutdown {
@@ -107,18 +107,20 @@ struct EventRoutes: Sendable {
 
 /// The filter of a request for events.
 struct EventFilter: Sendable {
+    private let ledger: Ledger
+    private let scope: LedgerScope
     /// The kinds; `nil` for all kinds.
-    private var kinds: Set<String>?
-    private var environment: RequestedEnvironment = .unnamed
-    /// The first of the customer's ids, as in ``EventPage/customerIds``; `nil` for all customers.
-    private var customer: String?
+    private let kinds: Set<String>?
+    private let environment: RequestedEnvironment
+    /// An id of the customer; `nil` for all customers.
+    private let customer: String?
 
-    init(_ request: AuthenticatedRequest) async throws {
-        if let text = request.query["kind"] { kinds = try Self.kinds(text) }
+    init(_ request: AuthenticatedRequest) throws(Refusal) {
+        ledger = request.ledger
+        scope = request.scope
+        kinds = try request.query["kind"].map(Self.kinds)
         environment = request.environment
-        if let id = request.query["customer"] {
-            customer = try await request.ledger.ids(ofCustomer: id, of: request.scope.bundleId).first ?? id
-        }
+        customer = try request.query["customer"].map(Refusal.requireCustomerID)
     }
 
     private static func kinds(_ text: String) throws(Refusal) -> Set<String> {
@@ -133,19 +135,29 @@ struct EventFilter: Sendable {
     /// Whether the request has no filter.
     var isEmpty: Bool { kinds == nil && environment == .unnamed && customer == nil }
 
-    /// The first events of a page that the filter lets through. The answer's next page begins after these events if the
-    /// rest of the page also has matches, otherwise after the page.
-    func matches(in page: EventPage, limit: Int) -> EventPage {
-        let matches = page.events.filter { includes($0, in: page) }
+    /// The first events of a page that the filter lets through. The following page begins after these events, or after
+    /// the page.
+    func matches(in page: EventPage, limit: Int) async throws -> EventPage {
+        let ids = try await ids()
+        let matches = page.events.filter { includes($0, in: page, of: ids) }
         let events = Array(matches.prefix(limit))
         let next = matches.count > limit ? events.last?.cursor ?? page.next : page.next
         return EventPage(events: events, customerIds: page.customerIds, next: next)
     }
 
-    private func includes(_ event: LedgerEvent, in page: EventPage) -> Bool {
+    /// All ids of the customer, now that the page has been read: the id may have become a further id of a customer, or
+    /// two customers may have been merged, since the request arrived. `nil` for all customers.
+    private func ids() async throws -> Set<CustomerID>? {
+        guard let customer else { return nil }
+        let all = try await ledger.ids(ofCustomer: customer, of: scope.bundleId)
+        return Set((all + [customer]).map { CustomerID($0, of: scope.bundleId) })
+    }
+
+    private func includes(_ event: LedgerEvent, in page: EventPage, of ids: Set<CustomerID>?) -> Bool {
         if let kinds, !kinds.contains(event.kind.rawValue) { return false }
         if case .one(let environment) = environment, event.scope.environment != environment { return false }
-        guard let customer else { return true }
-        return event.customer.flatMap { page.customerIds[$0] } == customer
+        guard let ids else { return true }
+        let id = event.customer.flatMap { page.customerIds[$0] }
+        return id.map { ids.contains(CustomerID($0, of: scope.bundleId)) } ?? false
     }
 }

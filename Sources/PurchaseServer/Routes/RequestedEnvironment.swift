@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import PurchaseLedger
 
 /// The environments of a request: its query parameter `environment`.
 enum RequestedEnvironment: Hashable, Sendable {
@@ -63,7 +64,8 @@ struct EnvironmentRule: Sendable {
     private func isTester(_ ids: [String]) -> Bool {
         switch sandboxAccess {
         case .all: true
-        case .listed: !sandboxCustomers.isDisjoint(with: ids)
+        case .listed:
+            ids.contains { id in sandboxCustomers.contains(id) && sandboxCustomers.contains { $0.isSameID(as: id) } }
         case .none: false
         }
     }

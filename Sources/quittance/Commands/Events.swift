@@ -49,10 +49,14 @@ struct Events: AsyncParsableCommand {
     /// The time that the server waits for an event, in seconds.
     private static let wait = 50
 
+    /// The pause after an empty answer without a wait: the server has too many followers, or a short request timeout.
+    private static let pause = Duration.seconds(5)
+
     func run() async throws {
         var cursor = after
         var isAtEnd = false
         repeat {
+            let start = ContinuousClock.now
             let wait = follow && isAtEnd ? Self.wait : 0
             let page = try await server.get(
                 ["events"],
@@ -65,6 +69,8 @@ struct Events: AsyncParsableCommand {
             let next = page["nextCursor"]?.string
             isAtEnd = events.isEmpty && next == cursor || next == nil
             cursor = next ?? cursor
+            let isEarly = start.duration(to: .now) < .seconds(1)
+            if wait > 0, events.isEmpty, isEarly { try await Task.sleep(for: Self.pause) }
         } while follow || !isAtEnd
     }
 

@@ -32,9 +32,9 @@ struct RunningServer: ParsableArguments {
     private static let answerLimit = 16 << 20
 
     func validate() throws {
-        guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false else {
-            throw ValidationError("--server takes an address such as http://127.0.0.1:8080.")
-        }
+        guard let url = URL(string: server), ["http", "https"].contains(url.scheme), url.host()?.isEmpty == false,
+            (1...65_535).contains(url.port ?? 80)
+        else { throw ValidationError("--server takes an address such as http://127.0.0.1:8080.") }
     }
 
     /// The answer to a GET request.
@@ -48,12 +48,8 @@ struct RunningServer: ParsableArguments {
     func get(
         _ path: [String], _ query: KeyValuePairs<String, String?> = [:], wait: TimeAmount = .zero
     ) async throws -> JSONValue {
-        let variable = ProcessInfo.processInfo.environment["QUITTANCE_KEY"]
-        guard let key = key ?? variable, !key.isEmpty else {
-            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes one.")
-        }
         var request = HTTPClientRequest(url: url(path, query))
-        request.headers.add(name: "Authorization", value: "Bearer \(key)")
+        request.headers.add(name: "Authorization", value: "Bearer \(try requireKey())")
         let (status, body) = try await response(to: request, within: Self.timeout + wait)
         let json = JSONValue(readable: body.readableBytesView)
         if status == .ok, let json { return json }
@@ -61,12 +57,27 @@ struct RunningServer: ParsableArguments {
         throw Terminal.failure("\(server) answers \(status.code). \(message.printable)")
     }
 
+    /// The API key, without the line break of a file.
+    private func requireKey() throws -> String {
+        let variable = ProcessInfo.processInfo.environment[ServerConfiguration.keyVariable]
+        let key = (key ?? variable ?? "").trimmingCharacters(in: .whitespacesAndNewlines)
+        guard !key.isEmpty else {
+            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes one.")
+        }
+        // An HTTP library's error would show the whole key.
+        guard key.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            throw ValidationError("The key has a character that no key has. Copy it again.")
+        }
+        return key
+    }
+
     private func url(_ path: [String], _ query: KeyValuePairs<String, String?>) -> String {
         var allowed = CharacterSet.urlPathAllowed
         allowed.remove(charactersIn: "/;&+=?")
         func encoded(_ text: String) -> String { text.addingPercentEncoding(withAllowedCharacters: allowed) ?? text }
         let parameters = query.compactMap { name, value in value.map { "\(name)=\(encoded($0))" } }
-        return "\(server)/v1/\(path.map(encoded).joined(separator: "/"))"
+        let address = server.hasSuffix("/") ? String(server.dropLast()) : server
+        return "\(address)/v1/\(path.map(encoded).joined(separator: "/"))"
             + (parameters.isEmpty ? "" : "?\(parameters.joined(separator: "&"))")
     }
 
