@@ -13,7 +13,7 @@ extension LedgerStorageContract {
         Requirement("A snapshot of an empty ledger is empty") { trial in
             for handle in trial.handles { try trial.expectNothing(try await handle.load(everything)) }
         },
-        Requirement("A commit returns the output of its decision, and either handle loads what it committed") { trial in
+        Requirement("A commit returns its decision's output, and either handle loads the committed state") { trial in
             let customer = try await trial.commitEverything()
             for handle in trial.handles {
                 let found = try await handle.load(everything)
@@ -25,7 +25,7 @@ extension LedgerStorageContract {
                 try trial.expect(Array(found.records.values), is: [record], "Records")
             }
         },
-        Requirement("A commit whose decision throws changes nothing") { trial in
+        Requirement("A commit has no effect if its decision throws") { trial in
             struct Undo: Error {}
             for _ in 0..<2 {
                 do {
@@ -42,7 +42,7 @@ extension LedgerStorageContract {
             // A retry must not find any records of the failed commits.
             _ = try await trial.commitEverything()
         },
-        Requirement("A decision that asks for more runs again with all of it, and then its changes are committed") {
+        Requirement("A decision asking for more runs again with all rows, and then its changes are committed") {
             trial in
             let anna = try await trial.customer("anna")
             try await trial.commit { $0.chains = [Sample.chain(1, owners: [anna]), Sample.chain(2)] }
@@ -58,7 +58,7 @@ extension LedgerStorageContract {
             try trial.expect(Set(found.chains.keys), is: [Sample.key(1), Sample.key(2)], "Chains")
             try trial.expect(Array(found.customers.values), is: [anna], "Customers")
         },
-        Requirement("The commit of a cancelled task changes nothing if it throws, and everything if not") {
+        Requirement("The commit of a cancelled task either throws without an effect or has its whole effect") {
             trial in
             var counted = 0
             for number in 0..<20 {
@@ -132,18 +132,18 @@ extension Trial {
 
 extension LedgerStorageContract {
     static let concurrency = [
-        Requirement("No other commit changes what a decision loaded before its own changes are committed") {
+        Requirement("No other commit changes the rows of a decision before the decision's changes are committed") {
             trial in
             try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<100 {
                     group.addTask { try await trial.count(number, trial.handles[number % 2]) }
                 }
                 let counts = try await group.reduce(into: Set<Int>()) { $0.insert($1) }
-                try trial.expect(counts, is: Set(1...100), "The counts that 100 commits returned")
+                try trial.expect(counts, is: Set(1...100), "The counts returned by 100 commits")
             }
             try trial.expect(try await trial.count(), is: 100, "The final count")
         },
-        Requirement("If many commits add one id at once, one customer gets it") { trial in
+        Requirement("If many commits add the same id at once, a single customer gets the id") { trial in
             let id = CustomerID("anna", of: "com.example.one")
             try await withThrowingTaskGroup(of: Customer?.self) { group in
                 for number in 0..<20 {
@@ -159,10 +159,10 @@ extension LedgerStorageContract {
                     }
                 }
                 let found = try await group.reduce(into: Set<Customer?>()) { $0.insert($1) }
-                try trial.expect(found.count == 1 && !found.contains(nil), "Several customers have it: \(found)")
+                try trial.expect(found.count == 1 && !found.contains(nil), "Several customers have the id: \(found)")
             }
         },
-        Requirement("No customer gets the number of another one, even of an erased one") { trial in
+        Requirement("No two customers get the same number, even after an erasure") { trial in
             let numbers = try await withThrowingTaskGroup(of: [Int64].self) { group in
                 for task in 0..<10 {
                     group.addTask {
@@ -186,7 +186,7 @@ extension LedgerStorageContract {
             try trial.expect(Set(more.keys), is: ids, "New ids with a number")
             try trial.expect(Set(more.values).subtracting(numbers).count, is: 5, "New numbers for five new ids")
         },
-        Requirement("A load sees one consistent state while others write") { trial in
+        Requirement("A load sees a consistent state while other commits write") { trial in
             try await trial.writeEverywhere(0, trial.first)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for round in 1...50 {

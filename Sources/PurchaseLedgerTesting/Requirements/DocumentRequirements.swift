@@ -10,7 +10,7 @@ import PurchaseLedger
 
 extension LedgerStorageContract {
     static let documents = [
-        Requirement("A document is loaded byte for byte, with everything that was stored about it") { trial in
+        Requirement("A document is loaded byte for byte, with all of its stored properties") { trial in
             let notification = Evidence.Notification(uuid: "uuid", type: "A_WORD", subtype: "")
             let evidence = [
                 Sample.evidence([]), Sample.evidence([0]), Sample.evidence(Array(0...255), in: Sample.sandbox),
@@ -41,7 +41,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("A document that is stored already does not change, and becomes evidence for more chains") {
+        Requirement("A stored document does not change if stored again, and becomes evidence for more chains") {
             trial in
             let first = Array("e30.e30.AA".utf8)
             let second = Array("e30.e30.BB".utf8)
@@ -87,13 +87,13 @@ extension LedgerStorageContract {
             let names = Set(([token] + notifications).map(\.provenance))
             var found = try await trial.load(names.map(LedgerKey.content)).documents
             let kept = Set(notifications.dropFirst().map(\.document))
-            try trial.expect(Set(found.values.map(\.document)), is: kept, "Documents that were not erased")
+            try trial.expect(Set(found.values.map(\.document)), is: kept, "The documents after the erasure")
             try await trial.commit { $0.documents = [Sample.newDocument(token, for: [2])] }
             found = try await trial.load(names.map(LedgerKey.content)).documents
             try trial.expect(
                 Set(found.values.map(\.document)), is: kept.union([token.document]), "Documents with the token again")
         },
-        Requirement("The evidence for a chain is every document that was stored for it, with all chains of each") {
+        Requirement("The evidence for a chain is every document stored for the chain, with all of its chains") {
             trial in
             let documents = (1...6).map { Sample.document($0, for: $0 == 6 ? [] : [$0 % 2, $0 / 2]) }
             for document in documents { try await trial.commit { $0.documents = [document] } }
@@ -127,10 +127,10 @@ extension LedgerStorageContract {
                 let counts = (1...3).map { found.evidence[Sample.key($0)]?.count ?? 0 }
                 try trial.expect(counts, is: [0, left.count { !$0.chains.isEmpty }, 0], "Evidence left")
                 let about = Set(found.evidence.values.joined().flatMap(\.chains))
-                try trial.expect(about, is: [Sample.key(2)], "Chains of what is left")
+                try trial.expect(about, is: [Sample.key(2)], "Chains of the remaining documents")
             }
         },
-        Requirement("Moved documents are evidence for the new chain instead of the old one, each once") {
+        Requirement("Moved documents are evidence for the new chain instead of the old chain, each once") {
             trial in
             let chains = [[1], [1, 2], [2], [1, 3], []]
             let documents = (0..<10).map { Sample.document($0, for: chains[$0 % 5]) }
@@ -170,7 +170,8 @@ extension LedgerStorageContract {
             let last = try await trial.second.lastNotification(among: 9)
             try trial.expect(last, is: Sample.time(20), "The arrival of an old notification")
         },
-        Requirement("The newest documents of an environment are those of all apps among the last documents") { trial in
+        Requirement("The newest documents of an environment are found for all apps, among the last documents") {
+            trial in
             let scopes = [Sample.production, Sample.sandbox, Sample.otherApp, Sample.sandbox, Sample.production]
             for (number, scope) in scopes.enumerated() {
                 let evidence = Sample.evidence(
@@ -188,12 +189,13 @@ extension LedgerStorageContract {
                     Set(found.map(\.document)), is: documents, "The newest \(limit) of \(environment) among \(count)")
                 try trial.expect(found.count, is: documents.count, "Documents, each once")
                 try trial.expect(
-                    found.allSatisfy { $0.scope.environment == environment }, "A document is of another environment")
+                    found.allSatisfy { $0.scope.environment == environment }, "A document is of a different environment"
+                )
             }
             for (kind, numbers) in [(.transaction, [2, 4]), (.receipt, [])] as [(Evidence.Kind, [Int])] {
                 let found = try await trial.second.documents(.newest(of: kind, in: .production, among: 4), limit: 9)
                 try trial.expect(
-                    Set(found.map(\.document)), is: Set(numbers.map { Sample.token("\($0)") }), "Those of a kind")
+                    Set(found.map(\.document)), is: Set(numbers.map { Sample.token("\($0)") }), "Documents of the kind")
             }
         },
     ]
@@ -203,7 +205,7 @@ extension LedgerStorageContract {
 
 extension LedgerStorageContract {
     static let scans = [
-        Requirement("A scan finds each document stored before it once, even while others write") { trial in
+        Requirement("A scan finds each document stored before the scan once, even during writes") { trial in
             for limit in [1, 7, 1000] {
                 try await trial.store(100 * limit..<100 * limit + 20)
                 let before = try await trial.scan(trial.first.allDocuments, limit: 1000) { _ in }
@@ -213,10 +215,10 @@ extension LedgerStorageContract {
                 }
                 let counts = Dictionary(found.map { ($0.document, 1) }) { $0 + $1 }
                 try trial.expect(before.allSatisfy { counts[$0.document] == 1 }, "A document is missing or comes twice")
-                try trial.expect(Set(before).isSubset(of: found), "A document is not what was stored")
+                try trial.expect(Set(before).isSubset(of: found), "A document differs from the stored document")
             }
         },
-        Requirement("A scan finds the remaining documents while others are erased") { trial in
+        Requirement("A scan finds the remaining documents during an erasure") { trial in
             try await trial.store(0..<20)
             var isErased = false
             let found = try await trial.scan(trial.first.allDocuments, limit: 3) { _ in
@@ -228,9 +230,9 @@ extension LedgerStorageContract {
             try trial.expect(
                 Set(left.map(\.evidence.document)).isSubset(of: found.map(\.document)), "A document is missing")
             let after = try await trial.scan(trial.second.allDocuments, limit: 3) { _ in }
-            try trial.expect(after.count, is: left.count, "Documents in a scan after that")
+            try trial.expect(after.count, is: left.count, "Documents in a scan after the erasure")
         },
-        Requirement("A scan finds every chain that has facts or documents, or had them before it was erased") { trial in
+        Requirement("A scan finds every chain with facts or documents, and every erased chain") { trial in
             try await trial.store(0..<20)
             let facts = (20..<30).map { Sample.chain($0, in: $0 == 20 ? Sample.otherApp : Sample.production) }
             try await trial.commit { $0.chains = facts }
@@ -246,10 +248,10 @@ extension LedgerStorageContract {
                     let start = 100 * limit + page
                     if page < 30 { try await trial.store(start..<start + 1) }
                 }
-                try trial.expect(expected.subtracting(found), is: [], "Chains that are missing")
+                try trial.expect(expected.subtracting(found), is: [], "Chains missing in the scan")
             }
         },
-        Requirement("A scan finds each customer once, with all of its ids, while others come and go") { trial in
+        Requirement("A scan finds each customer once, with all ids, while other customers come and go") { trial in
             var kept: [CustomerRecord] = []
             var gone: [CustomerRecord] = []
             for number in 0..<12 {

@@ -34,7 +34,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("The bytes of an event's body come back as they were stored, whatever becomes of its customer") {
+        Requirement("The bytes of an event's body come back unchanged, whatever becomes of the event's customer") {
             trial in
             var anna = try await trial.customer("anna")
             let bert = try await trial.customer("bert")
@@ -76,7 +76,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("While others write, a reader sees every event once, and events of one chain in order") {
+        Requirement("During writes, a reader sees every event once, and the events of a chain in order") {
             trial in
             let writing = Writing()
             try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
@@ -94,7 +94,7 @@ extension LedgerStorageContract {
                 }
             }
         },
-        Requirement("After events were erased, an earlier cursor expires and names the oldest valid one") { trial in
+        Requirement("After events were erased, an earlier cursor expires and names the oldest valid cursor") { trial in
             try await trial.commit { $0.events = (0..<10).map { Sample.event("\($0)", at: Int64($0)) } }
             let all = try await trial.page(after: nil).events
             for (before, limit, erased, left) in [
@@ -103,7 +103,7 @@ extension LedgerStorageContract {
                 let found = try await trial.second.eraseEvents(before: Sample.time(Int64(before)), limit: limit)
                 try trial.expect(found, is: erased, "How many were erased before \(before), at most \(limit)")
                 let expected = Array(all.suffix(left))
-                try trial.expect(try await trial.page(after: nil).events, is: expected, "Events that are left")
+                try trial.expect(try await trial.page(after: nil).events, is: expected, "The remaining events")
                 for (index, event) in all.enumerated() {
                     if index + 1 >= all.count - left {
                         let rest = try await trial.page(after: event.cursor).events
@@ -119,21 +119,21 @@ extension LedgerStorageContract {
             try await trial.commit { $0.events = [Sample.event("new", at: 100)] }
             let new = try await trial.page(after: all.last?.cursor).events
             try trial.expect(new.map(\.content?.detail), is: ["new"], "Events after all were erased")
-            try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "One cursor stands for two positions")
+            try trial.expect(!all.map(\.cursor).contains(new.first?.cursor), "The same cursor stands for two positions")
         },
-        Requirement("Any text that is not a cursor of the ledger is refused as invalid") { trial in
+        Requirement("Any text except a cursor of the ledger is refused as invalid") { trial in
             try await trial.commit { $0.events = [Sample.event("one")] }
             for text in Sample.awkward + ["-1", "one", "9223372036854775808", "1 ", "1.", "1.one", "01", ".1"] {
                 let error = try await trial.error(after: EventCursor(rawValue: text))
                 try trial.expect(error, is: .invalid, "\(text.prefix(20).debugDescription) as a cursor")
             }
         },
-        Requirement("A cursor of another app is refused as invalid") { trial in
+        Requirement("A cursor of a different app is refused as invalid") { trial in
             try await trial.commit { $0.events = [Sample.event("one"), Sample.event("two", in: Sample.otherApp)] }
             let cursor = try await trial.page(of: "com.example.two", after: nil).events.first?.cursor
             try trial.expect(try await trial.error(after: cursor), is: .invalid, "The other app's cursor")
         },
-        Requirement("Once an epoch began, a number of the one before it that was not given then is lost") { trial in
+        Requirement("Once an epoch began, the numbers not given in the epoch before are lost") { trial in
             try await trial.commit { $0.events = ["one", "two"].map { Sample.event($0) } }
             let old = try await trial.page(after: nil).events.compactMap(\.cursor)
             for round in 0..<2 {
@@ -172,12 +172,13 @@ extension LedgerStorageContract {
             anna.ids += bert.ids
             try await trial.commit(erasing: [bert, cora]) { $0.customers = [anna] }
             let page = try await trial.page(after: nil)
-            try trial.expect(page.customerIds, is: [anna.customer: "anna"], "First ids of the customers that are left")
+            try trial.expect(page.customerIds, is: [anna.customer: "anna"], "First ids of the remaining customers")
             bert = try await trial.customer("cora")
             let isReused = page.events.map(\.customer).contains(bert.customer)
             try trial.expect(isReused, is: false, "Whether the number of an erased customer is assigned again")
         },
-        Requirement("An event of another ledger keeps its cursor, is added once, and new ones come after it") { trial in
+        Requirement("An event of a different ledger keeps its cursor, is added once, and precedes new events") {
+            trial in
             let numbers = [(3, Sample.production), (7, Sample.sandbox), (3, Sample.otherApp)] as [(Int64, LedgerScope)]
             let copied = numbers.map { number, scope in
                 var event = Sample.event("\(number)", in: scope)
@@ -203,11 +204,11 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.error(after: next), is: lost, "A cursor after the last")
             for handle in trial.handles { try await trial.commit(handle) { $0.events = [Sample.event("new")] } }
             let new = try await trial.page(after: EventCursor(7, epoch: "of com.example.one")).events
-            try trial.expect(new.map(\.content?.detail), is: ["new", "new"], "Events that were numbered since")
+            try trial.expect(new.map(\.content?.detail), is: ["new", "new"], "Events numbered after the copy")
             try trial.expect(
                 try await trial.page(after: nil).events, is: Array(copied[..<2]) + new, "All events of the app")
         },
-        Requirement("Marks of another ledger are only raised, and what is numbered since is above them") { trial in
+        Requirement("Marks of a different ledger are only raised, and later numbers are above the marks") { trial in
             var marks = HighWaterMarks()
             marks.lastCustomer = 5000
             marks.lastEvent = 70
@@ -244,7 +245,7 @@ extension LedgerStorageContract {
             try trial.expect(try await trial.second.eraseEvents(before: Sample.time(9), limit: 9), is: 2, "Erased")
             let found = try await trial.first.marks()
             try trial.expect(found.erasedEvents["com.example.one"], is: last, "The last erased event")
-            try trial.expect(found.lastEvent, is: last ?? 0, "The last event, although it was erased")
+            try trial.expect(found.lastEvent, is: last ?? 0, "The last event, although erased")
             try trial.expect(found.lastCustomer > 5001, "The mark of customers is not above the last customer")
         },
     ]
@@ -324,7 +325,7 @@ extension Trial {
 
 extension LedgerStorageContract {
     static let others = [
-        Requirement("Words of a newer version are kept as they are, and harm no other row") { trial in
+        Requirement("Words of a newer version are kept unchanged, and harm no other row") { trial in
             let anna = try await trial.customer("anna")
             var event = Sample.event("new", anna.customer)
             event.kind = Open(rawValue: "purchase.gifted")
@@ -359,7 +360,7 @@ extension LedgerStorageContract {
                 try trial.expect(found, is: chains, "Chains")
             }
         },
-        Requirement("A copy is noted until another note takes its place or it has ended") { trial in
+        Requirement("A copy is noted until the copy ends or a new note takes its place") { trial in
             try trial.expect(try await trial.first.unfinishedCopy(), is: nil, "The note of a new ledger")
             let notes = Sample.awkward.map { UnfinishedCopy(source: $0, beganAt: Sample.time(3)) }
             for note in notes.map(Optional.some) + [nil, notes.first, nil] {

@@ -28,7 +28,7 @@ extension LedgerStorageContract {
     ].map { Sample.record("a", of: $0, payload: [1]) }
 
     static let owned = [
-        Requirement("A record replaces the one with the same kind, owner and name, and no other") { trial in
+        Requirement("A record replaces only the record with the same kind, owner and name") { trial in
             let others = ofAllOwners.dropLast() + [Sample.record("b"), Sample.record("a", "other")]
             try await trial.commit { $0.records = Array(others) }
             let largest = [UInt8](repeating: 1, count: LedgerRecord.payloadLimit)
@@ -62,7 +62,7 @@ extension LedgerStorageContract {
                 try trial.expect(Set(try await trial.scan(selection)), is: expected, "Records with the entry \(text)")
             }
         },
-        Requirement("An erased record is neither loaded nor found, and the others stay") { trial in
+        Requirement("An erased record is neither loaded nor found, and the other records stay") { trial in
             let records = ofAllOwners + [Sample.record("b", due: 1, entries: ["x"])]
             try await trial.commit { $0.records = records }
             for (index, record) in records.enumerated() {
@@ -93,7 +93,7 @@ extension LedgerStorageContract {
                 selection.dueAt = Sample.time(now)
                 let due = try await trial.second.records(selection, after: nil, limit: limit)
                 try trial.expect(due.items.map(\.key.name).joined(), is: expected, "Due at \(now), at most \(limit)")
-                try trial.expect(due.next, is: nil, "The cursor after those that are due")
+                try trial.expect(due.next, is: nil, "The cursor after the due records")
             }
             try await trial.commit { changes in
                 changes.records = [Sample.record("b", due: 8)]
@@ -101,7 +101,7 @@ extension LedgerStorageContract {
             }
             let selection = RecordSelection(one.kind, of: one.owner, dueAt: Sample.time(9))
             let due = try await trial.second.records(selection, limit: 9)
-            try trial.expect(due.map(\.key.name).joined(), is: "cdb", "Due after one was postponed and one erased")
+            try trial.expect(due.map(\.key.name).joined(), is: "cdb", "Due after a postponement and an erasure")
         },
         Requirement("A scan finds each record of its selection once") { trial in
             let scopes = [Sample.production, Sample.otherApp]
@@ -125,7 +125,7 @@ extension LedgerStorageContract {
                 try trial.expect(Set(found), is: Set(expected), "Records of \(selection)")
             }
         },
-        Requirement("Of decisions about one record, each sees what those before it have committed") { trial in
+        Requirement("A decision about a record sees the committed changes of the decisions before") { trial in
             for owner in [RecordOwner.ledger, .app("com.example.one"), .scope(Sample.production)] {
                 let key = Sample.record("count", of: owner).key
                 try await withThrowingTaskGroup(of: Void.self) { group in
@@ -138,7 +138,7 @@ extension LedgerStorageContract {
                 try trial.expect(found?.payload.count, is: 20, "The length")
             }
         },
-        Requirement("Of each lane, and of no other, the first records are found that are due") { trial in
+        Requirement("Of each lane, and of no other lane, the first due records are found") { trial in
             let owners: [RecordOwner] = [.scope(Sample.production), .scope(Sample.otherApp), .app("com.example.one")]
             let lanes = owners.flatMap { owner in
                 ["a", "b"].map { RecordLane(RecordKind(rawValue: $0), of: owner) }
@@ -163,7 +163,7 @@ extension LedgerStorageContract {
                 try trial.expect(work.hasDueChains, is: false, "Due chains")
             }
         },
-        Requirement("Of many workers, one gets each job") { trial in
+        Requirement("Of many workers, a single worker gets each job") { trial in
             let count = 20
             let kind = Job.Kind(rawValue: "kind")
             try await trial.commit { changes in changes.records = (0..<count).map { Sample.job("\($0)").record } }
@@ -177,14 +177,14 @@ extension LedgerStorageContract {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            try trial.expect(Set(leased.map(\.id.name)).count, is: leased.count, "Jobs that were leased, each once")
+            try trial.expect(Set(leased.map(\.id.name)).count, is: leased.count, "Leased jobs, each job once")
             try trial.expect(leased.allSatisfy { $0.attempts == 1 && $0.dueAt == Sample.time(100) }, "Leases")
             let ledger = Ledger(storage: trial.second)
             let rest = try await ledger.lease(
                 kind, in: Sample.production, until: Sample.time(100), limit: count, at: Sample.time(50))
             try trial.expect(leased.count + rest.count, is: count, "All jobs, after a last worker")
         },
-        Requirement("A worker whose lease has ended changes nothing") { trial in
+        Requirement("A worker has no effect after the end of its lease") { trial in
             let kind = Job.Kind(rawValue: "kind")
             let ledgers = trial.handles.map { Ledger(storage: $0) }
             try await trial.commit { $0.records = [Sample.job("a").record] }

@@ -16,7 +16,7 @@ extension Sample {
 
 extension LedgerStorageContract {
     static let records = [
-        Requirement("A record replaces every part of the stored one") { trial in
+        Requirement("A record replaces every part of the stored record") { trial in
             let anna = try await trial.customer("anna")
             let bert = try await trial.customer("bert")
             let owners = [
@@ -42,7 +42,7 @@ extension LedgerStorageContract {
                 try trial.expect(Array(chain.values), is: isThere ? [Sample.key()] : [], "The transaction's chain")
             }
         },
-        Requirement("Apps and environments share nothing") { trial in
+        Requirement("Apps and environments share no rows") { trial in
             let scopes = [Sample.production, Sample.sandbox, Sample.otherApp]
             for (number, scope) in scopes.enumerated() {
                 try await trial.commit { $0.chains = [Sample.chain(in: scope, signed: Int64(number))] }
@@ -85,7 +85,7 @@ extension LedgerStorageContract {
                 try trial.expect(count < 8, "One statement or none was counted as \(count)")
             }
         },
-        Requirement("A transaction belongs to the chain that its newest document names") { trial in
+        Requirement("A transaction belongs to the chain named in its newest document") { trial in
             let receipt = {
                 var record = Sample.chain(3, transaction: "0")
                 record.chain.merge(Sample.statement("x", of: 3, signed: 6, source: .receipt))
@@ -124,7 +124,7 @@ extension LedgerStorageContract {
                 $0.chains = [Sample.chain(3), Sample.chain(3, in: Sample.sandbox, next: Sample.time(9))]
             }
             let due = try await trial.first.chains(.due(at: Sample.time(2)), limit: 9)
-            try trial.expect(due, is: [Sample.key(5)], "Due after one was postponed, and one has no next change")
+            try trial.expect(due, is: [Sample.key(5)], "Due after a postponement, and after the loss of a next change")
         },
         Requirement("Chains are found by the instant as of which their reports were made, the latest first") { trial in
             func chain(_ number: Int, _ instant: Int64?) -> ChainRecord {
@@ -178,7 +178,7 @@ extension LedgerStorageContract {
                 ["a", "A"].map { .customerID(CustomerID($0, of: Sample.otherApp.bundleId)) })
             try trial.expect(Array(there.customers.values), is: [other], "Customers of the other app")
         },
-        Requirement("A customer's record replaces the stored one, with its ids in their order") {
+        Requirement("A customer's record replaces the stored record, with the ids in order") {
             trial in
             var anna = try await trial.customer("m", "z", "a")
             _ = try await trial.customer("other")
@@ -235,7 +235,7 @@ extension LedgerStorageContract {
                 [.holdings(CustomerID("1", of: "com.example.one"), .production)], owners: true)
             try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of a customer's chains")
         },
-        Requirement("An erased customer leaves only its chains, and its ids can be used for another one at once") {
+        Requirement("An erased customer leaves only its chains, and a new customer can use the ids at once") {
             trial in
             var anna = try await trial.customer("anna")
             var bert = try await trial.customer("bert", "robert")

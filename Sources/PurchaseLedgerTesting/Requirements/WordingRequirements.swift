@@ -8,7 +8,7 @@ import PurchaseLedger
 
 extension LedgerStorageContract {
     static let wordings = [
-        Requirement("The documents of one chain with a wording are found by it, and no others") { trial in
+        Requirement("A search by wording finds exactly the documents of a chain with the wording") { trial in
             let documents = [
                 Sample.said(1, wording: 7, about: [1]), Sample.said(2, wording: 7, about: [1]),
                 Sample.said(3, wording: -8, about: [1]), Sample.said(4, wording: 7, about: [2], naming: 2),
@@ -24,8 +24,7 @@ extension LedgerStorageContract {
                 try trial.expect(wordings[document.evidence.provenance], is: wording, "The wording of a document")
             }
         },
-        Requirement("A document that is stored both with a wording and without is pinned, and so is one of two chains")
-        {
+        Requirement("A document stored both with a wording and without is pinned, as is a document of two chains") {
             trial in
             for number in 1...4 {
                 try await trial.commit { $0.documents = [Sample.said(number, wording: 7, about: [1])] }
@@ -71,15 +70,16 @@ extension LedgerStorageContract {
                 try trial.expect(try await trial.wordings([(7, 1)]), is: [[1, Int64(new)].sorted()], "Documents")
             }
         },
-        Requirement("Documents that move to another chain are found there by their wording, or are kept") { trial in
+        Requirement("Documents moved to a new chain are found there by their wording, or are kept") { trial in
             try await trial.commit { $0.documents = [Sample.said(1, wording: 7, about: [1])] }
             try await trial.commit { $0.movedEvidence = [Sample.key(1): Sample.key(2)] }
             let found = try await trial.wordings([(7, 1), (7, 2)])
-            try trial.expect(found == [[], [1]] || found == [[], []], "A document is found where it is not")
+            try trial.expect(found == [[], [1]] || found == [[], []], "A document is found in a wrong place")
             try await trial.commit { $0.erasedChains = [Sample.key(2)] }
             try trial.expect(try await trial.wordings([(7, 1), (7, 2)]), is: [[], []], "Documents after an erasure")
         },
-        Requirement("Of decisions at the same time each sees the wordings that those before it stored") { trial in
+        Requirement("Of concurrent decisions, each decision sees the wordings stored by the decisions before") {
+            trial in
             let key = WordingKey(Wording(digest: 7), about: Sample.key(1))
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 1...20 {
