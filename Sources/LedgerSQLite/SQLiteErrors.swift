@@ -26,7 +26,8 @@ enum SQLiteErrors {
             case .SQLITE_CORRUPT, .SQLITE_NOTADB: .damaged
             default: .unavailable
             }
-        let advice = error.resultCode == .SQLITE_CANTOPEN ? ": may this user read it, and write in its folder?" : ""
+        let advice =
+            error.resultCode == .SQLITE_CANTOPEN ? ": may this user read the file, and write in its folder?" : ""
         // Only a lock of another connection certainly passes. A disk error may stay, for example if the user's quota is
         // used up.
         let isPassing = [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode)

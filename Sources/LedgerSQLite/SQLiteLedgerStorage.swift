@@ -222,7 +222,7 @@ extension SQLiteLedgerStorage {
         report.lockFailure = lock?.failure
         report.warnings = [file.flatMap { Self.exposure(of: $0.path) }].compactMap(\.self)
         if logCondition == .interrupted {
-            report.notes = ["The last write was interrupted before it was acknowledged, and was undone"]
+            report.notes = ["The last write was interrupted before its acknowledgement, and was undone"]
         }
         return report
     }
@@ -355,7 +355,7 @@ extension SQLiteLedgerStorage {
                 output = try body(session)
                 return .commit
             }
-            guard let output else { throw LedgerStorageError(.unavailable, "A transaction ran nothing") }
+            guard let output else { throw LedgerStorageError(.unavailable, "A transaction ran no statement") }
             readCache.withLock { $0 = session.cache }
             return output
         } catch {

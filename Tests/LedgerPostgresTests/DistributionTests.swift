@@ -57,7 +57,7 @@ import Testing
         await #expect {
             _ = try await database.storage()
         } throws: { error in
-            "\(error)".contains("name it in the address once")
+            "\(error)".contains("name the coordinator in the address once")
         }
         #expect(try database.psql("SELECT coalesce(to_regclass('quittance.chains')::text, 'none')") == "none")
     }

@@ -62,9 +62,9 @@ import Testing
     @Test func `the error names the path if it is a folder, or the folder that does not exist`() throws {
         let inner = folder.path("inner")
         try FileManager.default.createDirectory(atPath: inner, withIntermediateDirectories: false)
-        for error in errors(of: inner) { #expect(error?.message == "\(inner) is a folder: name a file in it") }
+        for error in errors(of: inner) { #expect(error?.message == "\(inner) is a folder: name a file in the folder") }
         for error in errors(of: "\(inner)/none/ledger.sqlite") {
-            #expect(error?.message == "There is no folder \(inner)/none: make it, or name another file")
+            #expect(error?.message == "There is no folder \(inner)/none: make the folder, or name a different file")
         }
     }
 }

@@ -170,7 +170,7 @@ extension PostgresSettings {
         return """
             The database must have a certificate for the name \(names.replacing(",", with: " or ")), as its \
             subjectAltName, and the certificate of the authority that signed it must be in \(file) (sslrootcert=FILE \
-            names another)
+            names a different file)
             """
     }
 }

@@ -24,7 +24,7 @@ final class EventFeed: Sendable {
     private let state = Mutex(State())
 
     private static let overload = PostgresFailure.unavailable(
-        "Too many readers wait for events, or this one waited too long")
+        "Too many readers wait for events, or this reader waited too long")
 
     private typealias Reader = @Sendable (Result<Void, any Error>) -> Void
 
@@ -186,7 +186,9 @@ extension EventFeed {
 
     /// The message for the operator if the last reader's events could not be numbered; otherwise `nil`.
     var concern: String? {
-        state.withLock { $0.failure }.map { "Followers do not hear of new events, which get no numbers: \($0)." }
+        state.withLock { $0.failure }.map {
+            "New events get no numbers, and followers do not hear of the events: \($0)."
+        }
     }
 }
 

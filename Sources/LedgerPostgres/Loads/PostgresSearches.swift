@@ -48,7 +48,7 @@ extension PostgresLedgerStorage {
             let isLast = selection != .all || names.count < max(1, limit)
             return ScanPage(
                 items: found.compactMap { $0.1 },
-                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) is not what was stored" },
+                damage: found.filter { $0.1 == nil }.map { "Document \($0.0) differs from the stored document" },
                 next: isLast ? nil : names.last.map { ScanCursor(rawValue: "\($0)") })
         }
     }

@@ -13,7 +13,7 @@ extension PostgresLedgerStorage {
             let answers = try await self.requests.read([Self.serverFacts, Self.quarterFacts])
             let server = try answers[0].map { (try $0.next(String.self), try $0.next(String.self)) }
             guard let quarters = try answers[1].map({ try QuarterFacts(&$0) }).first else {
-                throw LedgerStorageError(.unavailable, "The database does not describe itself")
+                throw LedgerStorageError(.unavailable, "The database does not give its description")
             }
             var report = StorageReport(
                 Dictionary(server) { first, _ in first }, quarters, self.requests.pool.session ?? DatabaseSession())
@@ -106,7 +106,8 @@ extension StorageReport {
         }
         guard server["synchronous_standby_names"]?.isEmpty == false else { return }
         if server["standbys"] == "0" {
-            warnings.append("Commits wait for a synchronous standby, and none is connected: intakes are answered 503")
+            warnings.append(
+                "Commits wait for a synchronous standby, and no standby is connected: intakes are answered 503")
         }
         if server["synchronous_commit"] == "local" {
             warnings.append("synchronous_commit is local: a failover may lose purchases that were answered 200")

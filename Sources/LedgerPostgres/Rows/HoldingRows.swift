@@ -150,12 +150,12 @@ extension PostgresLedgerStorage {
     public func faults() async throws -> [String] {
         guard !isDistributed else { return [] }
         let missing = try await sentences("chains.home, owners.number::text \(Self.missing)") { purchase, customer in
-            "The purchase \(purchase) is missing among those of its owner, customer number \(customer): quittance "
-                + "rebuild adds it"
+            "The purchase \(purchase) is missing among the purchases of its owner, customer number \(customer): "
+                + "quittance rebuild adds the purchase"
         }
         let orphans = try await sentences("chain, home \(Self.orphans)") { purchase, customer in
-            "The purchase \(purchase) is still among those of customer number \(customer), who was erased: quittance "
-                + "rebuild removes it"
+            "The purchase \(purchase) is still among the purchases of the erased customer number \(customer): "
+                + "quittance rebuild removes the purchase"
         }
         return missing + orphans
     }

@@ -37,7 +37,8 @@ enum Distribution {
         guard try await count(isCoordinator, requests) > 0 else {
             throw LedgerStorageError(
                 .readOnly,
-                "The ledger is not distributed yet, which only Citus's coordinator can do: name it in the address once")
+                "The ledger is not distributed yet, and only Citus's coordinator can distribute the ledger: name the "
+                    + "coordinator in the address once")
         }
     }
 

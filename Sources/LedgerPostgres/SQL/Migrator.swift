@@ -33,7 +33,7 @@ struct Migrator {
                 throw LedgerStorageError(
                     .readOnly,
                     "The role may not make or change the ledger's tables (\(message)): run quittance migrate as their "
-                        + "owner, with --server-role if this role may not read them either")
+                        + "owner, with --server-role if this role may not read the tables either")
             }
         }
     }
@@ -105,7 +105,7 @@ struct Migrator {
         case .ledger:
             throw LedgerStorageError(
                 .damaged,
-                "The ledger was written by a development version of this software, which no other version reads")
+                "The ledger was written by a development version of this software: no other version reads the ledger")
         case .others:
             throw LedgerStorageError(
                 .unavailable,

@@ -47,7 +47,7 @@ extension PostgresLedgerStorage {
         guard role != owner else {
             throw LedgerStorageError(
                 .unavailable,
-                "The role \(role) owns the tables, so it has all rights already: name another role for the servers",
+                "The role \(role) owns the tables, and has all rights already: name a different role for the servers",
                 isPassing: false)
         }
         let grants = ServerRole.grants(to: role, in: requests.pool.schema).map { PostgresStatement.once($0) }

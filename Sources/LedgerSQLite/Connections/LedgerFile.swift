@@ -35,13 +35,13 @@ final class LedgerFile: Sendable {
     static func requirePlace(_ path: String) throws {
         var isFolder: ObjCBool = false
         if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) {
-            guard !isFolder.boolValue else { throw unusable("\(path) is a folder: name a file in it") }
+            guard !isFolder.boolValue else { throw unusable("\(path) is a folder: name a file in the folder") }
             guard access(path, R_OK) == 0 else { throw unusable("\(path) may not be read by this user") }
             return
         }
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder), isFolder.boolValue else {
-            throw unusable("There is no folder \(folder): make it, or name another file")
+            throw unusable("There is no folder \(folder): make the folder, or name a different file")
         }
         guard access(folder, W_OK) == 0 else { throw unusable("This user may make no file in \(folder)") }
     }
@@ -113,7 +113,7 @@ final class LedgerFile: Sendable {
     /// A warning if the log is unusually long; `nil` otherwise.
     var concern: String? {
         guard let bytes = Self.status(logPath)?.bytes, bytes > Self.usualLog else { return nil }
-        return "\(logPath) has \(bytes >> 20) MiB: another process reads an old state of the ledger and does not end"
+        return "\(logPath) has \(bytes >> 20) MiB: a process reads an old state of the ledger and does not end"
     }
 
     private var logPath: String { target + "-wal" }
@@ -128,10 +128,10 @@ final class LedgerFile: Sendable {
     }
 
     private static func missing(_ path: String) -> LedgerStorageError {
-        LedgerStorageError(.unavailable, "\(path) is missing: put it back, or stop the server")
+        LedgerStorageError(.unavailable, "\(path) is missing: put the file back, or stop the server")
     }
 
     private static func replaced(_ path: String) -> LedgerStorageError {
-        LedgerStorageError(.unavailable, "\(path) was replaced while it was open: restart the server")
+        LedgerStorageError(.unavailable, "\(path) was replaced while open: restart the server")
     }
 }

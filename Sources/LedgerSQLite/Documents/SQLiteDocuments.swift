@@ -69,7 +69,7 @@ extension SQLiteLedgerSession {
         }
         let id = DocumentDigest(document, row.head.kind.known)
         guard id.beginning == row.name.digest.beginning else {
-            throw SQLiteErrors.damaged("Document \(row.number) is not what was added")
+            throw SQLiteErrors.damaged("Document \(row.number) differs from the added document")
         }
         var stored = row.head
         stored.id = id
@@ -257,7 +257,7 @@ extension SQLiteLedgerSession {
     private func repair(_ evidence: Evidence, _ number: Int64) throws {
         if let found = try Self.unlessDamaged({ try row(evidence.provenance).map { try stored($0) } }) {
             guard found.id == evidence.id else {
-                throw SQLiteErrors.damaged("Document \(number) has the name of another document")
+                throw SQLiteErrors.damaged("Document \(number) has the name of a different document")
             }
             return
         }

@@ -127,16 +127,16 @@ extension LedgerLog {
         let location = damage.frame.map { "in frame \($0)" } ?? "in its header"
         let loss =
             damage.frame == nil
-            ? "what was in it is lost"
-            : "what was acknowledged from there on is lost, at least \(damage.transactions) transactions"
-        return "\(log) is damaged \(location): \(loss). docs/ledger.md says how to get it back."
+            ? "the transactions in the log are lost"
+            : "at least \(damage.transactions) acknowledged transactions are lost from there on"
+        return "\(log) is damaged \(location): \(loss). docs/ledger.md says how to get the transactions back."
     }
 
     /// A message for the operator about the copies of damaged logs, as a sentence; `nil` if there are no copies.
     var concern: String? {
         guard let first = copies.first else { return nil }
         return
-            "The log of this ledger was damaged, and what had been acknowledged is lost: restore a backup, or ask the "
+            "The log of this ledger was damaged, and acknowledged transactions are lost: restore a backup, or ask the "
             + "App Store again as docs/ledger.md says, then move \(first) away."
     }
 }

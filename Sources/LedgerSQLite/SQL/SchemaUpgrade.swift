@@ -81,6 +81,6 @@ extension Schema {
             throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
         }
         throw SQLiteErrors.damaged(
-            "The ledger was written by a development version of this software, which no other version reads")
+            "The ledger was written by a development version of this software: no other version reads the ledger")
     }
 }
