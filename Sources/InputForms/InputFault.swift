@@ -68,7 +68,7 @@ extension InputFault {
 
     static let receiptAsText = InputFault(
         .receiptAsText,
-        "These are the bytes of a receipt that were read as text on the way, which damages them: send base64.")
+        "The receipt's bytes were read as text on the way, and are damaged: send base64.")
 
     /// The parts of a token, in their order.
     enum TokenPart: String {
@@ -86,36 +86,37 @@ extension InputFault {
     static func signatureCut(_ count: Int) -> InputFault {
         InputFault(
             .tokenCut,
-            "The token's signature is cut off: it has \(count) bytes, ES256 has 64 bytes. "
+            "The token's signature is cut off: the signature has \(count) bytes, ES256 has 64 bytes. "
                 + "Is the column or field too short?")
     }
 
     static let tokenWithoutSignature = InputFault(
         .tokenWithoutSignature,
-        "The token has a header and a payload and no signature: ES256 has 64 bytes, which are the part after the "
+        "The token has a header and a payload and no signature: ES256 has 64 bytes, the part after the "
             + "second dot. Send all three parts.")
 
     static let unsignedPayload = InputFault(
         .unsignedPayload,
-        "This is a decoded payload without a signature: send jwsRepresentation, which has three parts.")
+        "The input is a decoded payload without a signature: send jwsRepresentation with its three parts.")
 
     static let swiftDescription = InputFault(
-        .swiftDescription, "This is Swift's description of a value: send its jwsRepresentation.")
+        .swiftDescription, "The input is Swift's description of a value: send its jwsRepresentation.")
 
     static let transactionId = InputFault(
-        .transactionId, "This is a transaction id and no document. \(appStoreKnows)")
+        .transactionId, "The input is a transaction id and no document. \(appStoreKnows)")
 
-    static let orderId = InputFault(.orderId, "This is an order id and no document. \(appStoreKnows)")
+    static let orderId = InputFault(.orderId, "The input is an order id and no document. \(appStoreKnows)")
 
     private static let appStoreKnows =
-        "The App Store Server API knows it: ask with quittance app-store, or bring the purchase in with a backfill."
+        "The App Store Server API knows the id: ask with quittance app-store, or bring the purchase in with a backfill."
 
     static let xcodeTransactionId = InputFault(
         .xcodeTransactionId,
         "This is a transaction id of StoreKit Testing in Xcode, which no server knows: send jwsRepresentation.")
 
     static let googlePurchaseToken = InputFault(
-        .googlePurchaseToken, "This is a purchase token of Google Play. Only the App Store's documents are read here.")
+        .googlePurchaseToken,
+        "The input is a purchase token of Google Play. Only the App Store's documents are read here.")
 
     static func brokenJSON(_ error: JSONError) -> InputFault {
         InputFault(.brokenJSON, "The text begins like JSON but is not: \(error).")
@@ -128,15 +129,15 @@ extension InputFault {
 
     static let brokenGzip = InputFault(
         .brokenGzip,
-        "This is gzip that is damaged or expands too far: send the document uncompressed.")
+        "The input is gzip, and is damaged or expands too far: send the document uncompressed.")
 
     static let tooManyWrappings = InputFault(
         .tooManyWrappings,
-        "The document is in more than \(Limits.wrappings) wrappings: send it as the device gives it.")
+        "The document is in more than \(Limits.wrappings) wrappings: send the document as the device gives it.")
 
     /// A text of no known form.
     package static let unknown = InputFault(
-        .unknown, "It is neither a signed transaction, which has three parts with dots, nor an app receipt in base64.")
+        .unknown, "The input is neither a signed transaction (three parts with dots) nor an app receipt in base64.")
 
     /// - Parameter count: The number of bytes in the base64.
     static func notReceipt(_ count: Int) -> InputFault {

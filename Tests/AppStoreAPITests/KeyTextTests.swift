@@ -38,15 +38,15 @@ import Testing
     private static let body = pem.split(separator: "\n").dropFirst().dropLast().joined()
 
     @Test(arguments: [
-        (Data(pem.utf8).base64EncodedString(), "It is in base64 twice"),
-        (Data(pem.utf8).base64EncodedString(options: [.lineLength76Characters]), "It is in base64 twice"),
+        (Data(pem.utf8).base64EncodedString(), "The key is in base64 twice"),
+        (Data(pem.utf8).base64EncodedString(options: [.lineLength76Characters]), "The key is in base64 twice"),
         (
             "-----BEGIN PRIVATE KEY-----\n\(Data(body.utf8).base64EncodedString())\n-----END PRIVATE KEY-----",
-            "It is in base64 twice"
+            "The key is in base64 twice"
         ),
-        (pem.replacing("\n", with: #"\n"#), #"It has the characters \n instead of line ends"#),
-        (body, "It lacks the lines BEGIN and END"), (" \n", "It is empty"),
-        ("-----BEGIN PRIVATE KEY-----\nsecret!\n-----END PRIVATE KEY-----", "it is no base64"),
+        (pem.replacing("\n", with: #"\n"#), #"The text has the characters \n instead of line ends"#),
+        (body, "The text lacks the lines BEGIN and END"), (" \n", "It is empty"),
+        ("-----BEGIN PRIVATE KEY-----\nsecret!\n-----END PRIVATE KEY-----", "is damaged, and no base64"),
     ])
     func `a key in another form is named, and nothing of it is said`(text: String, message: String) throws {
         let error = try #require(Self.error(text))
@@ -70,19 +70,19 @@ import Testing
     @Test(
         .enabled(if: openSSL != nil, "needs the program openssl"),
         arguments: [
-            (curve("P-384"), nil, "It is a key on the curve P-384."),
-            (curve("P-521"), nil, "It is a key on the curve P-521."),
-            (curve("secp256k1"), nil, "It is a key on the curve secp256k1."),
-            (curve("P-384"), ["ec"], "It is a key on the curve P-384."),
-            (["genpkey", "-algorithm", "ED25519"], nil, "It is an Ed25519 key."),
-            (["genpkey", "-algorithm", "RSA"], nil, "It is an RSA key."),
-            (["genpkey", "-algorithm", "RSA"], ["rsa", "-traditional"], "It is an RSA key."),
-            (curve("P-256"), ["pkey", "-pubout"], "It is a public key"),
-            (curve("P-256"), ["pkcs8", "-topk8", "-passout", "pass:secret"], "It is encrypted"),
-            (curve("P-256"), ["ec", "-aes128", "-passout", "pass:secret"], "It is encrypted"),
+            (curve("P-384"), nil, "The key is on the curve P-384."),
+            (curve("P-521"), nil, "The key is on the curve P-521."),
+            (curve("secp256k1"), nil, "The key is on the curve secp256k1."),
+            (curve("P-384"), ["ec"], "The key is on the curve P-384."),
+            (["genpkey", "-algorithm", "ED25519"], nil, "The key is an Ed25519 key."),
+            (["genpkey", "-algorithm", "RSA"], nil, "The key is an RSA key."),
+            (["genpkey", "-algorithm", "RSA"], ["rsa", "-traditional"], "The key is an RSA key."),
+            (curve("P-256"), ["pkey", "-pubout"], "The text is a public key"),
+            (curve("P-256"), ["pkcs8", "-topk8", "-passout", "pass:secret"], "The key is encrypted"),
+            (curve("P-256"), ["ec", "-aes128", "-passout", "pass:secret"], "The key is encrypted"),
             (
                 curve("P-256"), ["req", "-x509", "-new", "-key", "/dev/stdin", "-subj", "/CN=a"],
-                "It is a certificate"
+                "The text is a certificate"
             ),
         ] as [([String], [String]?, String)])
     func `a key of another kind is named as openssl makes it`(

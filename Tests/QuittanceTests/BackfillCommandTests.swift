@@ -100,7 +100,7 @@ import Testing
             #expect(try await shop.complete() == 0)
             let first = try shop.run(["backfill", list])
             #expect(first.status == 1)
-            #expect(first.error.contains("line 7: This is neither a transaction id"), "\(first.error)")
+            #expect(first.error.contains("line 7: The text is neither a transaction id"), "\(first.error)")
             #expect(first.error.contains("line 8: refused: ") && first.error.contains("4040010"), "\(first.error)")
             #expect(first.error.contains("Neither production nor the sandbox knows it."), "\(first.error)")
             #expect(first.output.hasPrefix("5 histories taken in, 1 line not taken in, 1 line wrong; "), "\(first)")

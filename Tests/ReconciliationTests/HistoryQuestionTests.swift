@@ -27,7 +27,7 @@ import TestWorld
     ])
     func `anything else is a sentence`(line: String) {
         let error = #expect(throws: HistoryQuestionError.self) { try HistoryQuestion(recognizing: Array(line.utf8)) }
-        #expect(error?.description.hasPrefix("This ") == true, "\(error?.description ?? "")")
+        #expect(error?.description.hasPrefix("The ") == true, "\(error?.description ?? "")")
     }
 
     @Test func `a receipt names the purchases in it, each once, and no more than twenty`() throws {

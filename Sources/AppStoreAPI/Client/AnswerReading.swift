@@ -17,7 +17,7 @@ extension Endpoint {
         var fault: AppStoreAPIError
         do throws(AnswerFault) {
             guard answer.body.count <= APIAnswer.bodyLimit else {
-                throw AnswerFault(sentence: "it is longer than \(APIAnswer.bodyLimit) bytes")
+                throw AnswerFault(sentence: "the answer is longer than \(APIAnswer.bodyLimit) bytes")
             }
             if 200...299 ~= answer.status { return try success(answer) }
             fault = refusal(answer, at: now)

@@ -86,7 +86,7 @@ extension Endpoint where Answer == Void {
     /// it comes from an intermediate server.
     init(_ row: EndpointRow) {
         self.init(row) { answer throws(AnswerFault) in
-            if answer.isPage { throw AnswerFault(sentence: "it is a page in HTML") }
+            if answer.isPage { throw AnswerFault(sentence: "the answer is a page in HTML") }
         }
     }
 }
@@ -114,9 +114,9 @@ extension APIAnswer {
             let json = try JSONValue(parsing: body)
             if json.members != nil { return json }
         } catch {
-            throw AnswerFault(sentence: "it is not JSON: \(error)")
+            throw AnswerFault(sentence: "the answer is not JSON: \(error)")
         }
-        throw AnswerFault(sentence: "it is not a JSON object")
+        throw AnswerFault(sentence: "the answer is not a JSON object")
     }
 }
 

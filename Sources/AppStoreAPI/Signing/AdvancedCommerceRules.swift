@@ -33,7 +33,7 @@ private struct AdvancedCommerceRules {
     static func text(_ text: String?, upTo limit: Int, _ member: String) throws(SigningError) {
         try SigningError.require(text, member)
         guard (text ?? "").count <= limit else {
-            throw SigningError(.invalid, member, "It has more than \(limit) characters.")
+            throw SigningError(.invalid, member, "The value has more than \(limit) characters.")
         }
     }
 
@@ -57,7 +57,8 @@ private struct AdvancedCommerceRules {
         guard price >= 0 else { throw SigningError(.invalid, member, "It is negative.") }
         guard let unit = currency.flatMap(Self.unit), !price.isMultiple(of: unit) else { return }
         throw SigningError(
-            .invalid, member, "It is no multiple of \(unit) milliunits, the smallest amount of \(currency ?? "").")
+            .invalid, member,
+            "The value is no multiple of \(unit) milliunits, the smallest amount of \(currency ?? "").")
     }
 
     func offer(_ offer: AdvancedCommerceOffer?, _ member: String) throws(SigningError) {
@@ -65,7 +66,7 @@ private struct AdvancedCommerceRules {
         try SigningError.require(offer.period, "\(member).period")
         try SigningError.require(offer.reason?.rawValue, "\(member).reason")
         guard let count = offer.periodCount, let amount = offer.price else {
-            throw SigningError(.missing, member, "It needs periodCount and price.")
+            throw SigningError(.missing, member, "The offer needs periodCount and price.")
         }
         guard (1...Self.offerPeriods).contains(count) else {
             throw SigningError(.invalid, "\(member).periodCount", "Expected 1 to \(Self.offerPeriods).")
@@ -112,7 +113,7 @@ extension AdvancedCommerceSubscriptionCreateRequest {
             descriptors.description, upTo: AdvancedCommerceRules.description, "descriptors.description")
         try AdvancedCommerceRules.text(
             descriptors.displayName, upTo: AdvancedCommerceRules.displayName, "descriptors.displayName")
-        guard !items.isEmpty else { throw SigningError(.missing, "items", "It needs at least one.") }
+        guard !items.isEmpty else { throw SigningError(.missing, "items", "The list is empty: add an item.") }
         let rules = AdvancedCommerceRules(currency: currency)
         for (index, item) in items.enumerated() {
             let member = "items[\(index)]"
@@ -130,7 +131,7 @@ extension AdvancedCommerceSubscriptionModifyInAppRequest {
         let isEmpty = [addItems?.isEmpty, changeItems?.isEmpty, removeItems?.isEmpty].allSatisfy { $0 ?? true }
         guard !isEmpty || descriptors != nil || periodChange != nil else {
             throw SigningError(
-                .missing, "It needs addItems, changeItems, removeItems, descriptors or periodChange.")
+                .missing, "The request needs addItems, changeItems, removeItems, descriptors or periodChange.")
         }
         try checkItems(AdvancedCommerceRules(currency: currency))
         try AdvancedCommerceRules.references(removeItems ?? [], "removeItems")

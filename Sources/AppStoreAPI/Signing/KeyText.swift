@@ -38,13 +38,13 @@ extension KeyText {
     private var kind: String? {
         if text.isEmpty { return "It is empty." }
         if text.contains(#"\n"#) {
-            return #"It has the characters \n instead of line ends: replace them, as printf '%b' does."#
+            return #"The text has the characters \n instead of line ends: replace the characters, as printf '%b' does."#
         }
         guard let label else { return unlabelled }
-        if label.hasSuffix("CERTIFICATE") { return "It is a certificate, not a private key." }
-        if label.hasSuffix("PUBLIC KEY") { return "It is a public key, not the private one." }
+        if label.hasSuffix("CERTIFICATE") { return "The text is a certificate, not a private key." }
+        if label.hasSuffix("PUBLIC KEY") { return "The text is a public key, not the private key." }
         if label.hasPrefix("ENCRYPTED") || text.contains("ENCRYPTED\n") {
-            return "It is encrypted with a passphrase: decrypt it, as openssl pkey does."
+            return "The key is encrypted with a passphrase: decrypt the key, as openssl pkey does."
         }
         guard label.hasSuffix("PRIVATE KEY") else { return nil }
         if label.hasPrefix("RSA") { return Algorithm.rsa.sentence }
@@ -53,7 +53,7 @@ extension KeyText {
 
     /// A description of the private key between the lines BEGIN and END; `nil` if the key's algorithm is unknown.
     private var keyKind: String? {
-        guard let contents else { return "The part between the lines BEGIN and END is damaged: it is no base64." }
+        guard let contents else { return "The part between the lines BEGIN and END is damaged, and no base64." }
         if let inner = Base64.decode(contents), inner.first == Self.sequence { return Self.twice }
         return otherAlgorithm?.sentence
     }
@@ -68,11 +68,11 @@ extension KeyText {
     private var unlabelled: String? {
         guard let bytes = Base64.decode(text.utf8.filter { $0 != UInt8(ascii: "\n") }) else { return nil }
         if bytes.starts(with: Self.begin.utf8) { return Self.twice }
-        return bytes.first == Self.sequence ? "It lacks the lines BEGIN and END around the base64." : nil
+        return bytes.first == Self.sequence ? "The text lacks the lines BEGIN and END around the base64." : nil
     }
 
     private static let begin = "-----BEGIN "
-    private static let twice = "It is in base64 twice: decode it once, as base64 -d does."
+    private static let twice = "The key is in base64 twice: decode the key once, as base64 -d does."
     /// The DER tag at the beginning of a key.
     private static let sequence: UInt8 = 0x30
 
@@ -107,11 +107,11 @@ extension KeyText {
 
         var sentence: String {
             switch self {
-            case .rsa: "It is an RSA key."
-            case .p384: "It is a key on the curve P-384."
-            case .p521: "It is a key on the curve P-521."
-            case .secp256k1: "It is a key on the curve secp256k1."
-            case .ed25519: "It is an Ed25519 key."
+            case .rsa: "The key is an RSA key."
+            case .p384: "The key is on the curve P-384."
+            case .p521: "The key is on the curve P-521."
+            case .secp256k1: "The key is on the curve secp256k1."
+            case .ed25519: "The key is an Ed25519 key."
             }
         }
     }
@@ -125,7 +125,7 @@ public struct InAppPurchaseKeyError: Error, Hashable, Sendable, CustomStringConv
 
     /// The expected text, then the found kind.
     public var description: String {
-        let expected = "This is not the text of a .p8 file: a private key on the curve P-256 in PEM."
+        let expected = "Expected the text of a .p8 file: a private key on the curve P-256 in PEM."
         return found.map { "\(expected) \($0)" } ?? expected
     }
 }

@@ -46,7 +46,7 @@ extension StoreKitSigner {
     private static func requireLowerCase(_ account: String) throws(SigningError) {
         try SigningError.require(account, "appAccountToken")
         guard account == account.lowercased() else {
-            throw SigningError(.invalid, "appAccountToken", "It is not in lower case.")
+            throw SigningError(.invalid, "appAccountToken", "The value is not in lower case.")
         }
     }
 
@@ -54,7 +54,7 @@ extension StoreKitSigner {
     /// way. The signature would also be valid for this second offer, which the caller did not mean to sign.
     private static func joined(_ parts: [(member: String, text: String)]) throws(SigningError) -> String {
         for (member, text) in parts where text.unicodeScalars.contains(separator) {
-            throw SigningError(.invalid, member, "It contains U+2063, which separates what is signed.")
+            throw SigningError(.invalid, member, "The value contains U+2063, the separator of the signed values.")
         }
         return parts.map(\.text).joined(separator: String(separator))
     }

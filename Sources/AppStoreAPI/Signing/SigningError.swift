@@ -41,18 +41,18 @@ public struct SigningError: Error, Hashable, Sendable, CustomStringConvertible {
 extension SigningError {
     /// Checks a text that Apple requires.
     static func require(_ text: String?, _ member: String) throws(SigningError) {
-        guard text?.isEmpty == false else { throw SigningError(.missing, member, "It is missing or empty.") }
+        guard text?.isEmpty == false else { throw SigningError(.missing, member, "The value is missing or empty.") }
     }
 
     /// Checks a UUID in any case.
     static func requireUUID(_ text: String, _ member: String) throws(SigningError) {
         try require(text, member)
-        guard UUID(uuidString: text) != nil else { throw SigningError(.invalid, member, "It is not a UUID.") }
+        guard UUID(uuidString: text) != nil else { throw SigningError(.invalid, member, "The value is not a UUID.") }
     }
 
     /// Checks a UUID that Apple requires in lower case.
     static func requireLowerCaseUUID(_ text: String, _ member: String) throws(SigningError) {
         try requireUUID(text, member)
-        guard text == text.lowercased() else { throw SigningError(.invalid, member, "It is not in lower case.") }
+        guard text == text.lowercased() else { throw SigningError(.invalid, member, "The value is not in lower case.") }
     }
 }

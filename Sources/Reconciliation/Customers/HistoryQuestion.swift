@@ -53,7 +53,7 @@ extension HistoryQuestion {
     /// - Throws: ``HistoryQuestionError`` if the text is not a number of 1 to 64 digits.
     public init(transactionId: String) throws(HistoryQuestionError) {
         guard Self.isTransactionId(transactionId) else {
-            throw HistoryQuestionError("This is no transaction id, which has only digits.")
+            throw HistoryQuestionError("The text is no transaction id: a transaction id has only digits.")
         }
         self.init(transactions: [transactionId])
     }
@@ -64,7 +64,8 @@ extension HistoryQuestion {
     ///   letter, or is longer than 64 bytes.
     public init(orderId: String) throws(HistoryQuestionError) {
         guard Self.isOrderId(orderId) else {
-            throw HistoryQuestionError("This is no order id, which has capital letters and digits, such as MV5G8XK2PQ.")
+            throw HistoryQuestionError(
+                "The text is no order id: an order id has capital letters and digits, such as MV5G8XK2PQ.")
         }
         self.init(order: orderId, transactions: [])
     }
@@ -96,7 +97,7 @@ extension HistoryQuestion {
             let isOrder = Self.isOrderId(id)
             guard isOrder || Self.isTransactionId(id) else {
                 throw HistoryQuestionError(
-                    "This is neither a transaction id, nor an order id, nor a receipt in base64.")
+                    "The text is neither a transaction id, nor an order id, nor a receipt in base64.")
             }
             self.init(order: isOrder ? id : nil, transactions: isOrder ? [] : [id])
             return
@@ -122,7 +123,7 @@ extension HistoryQuestion {
         do {
             form = try InputForm(recognizing: bytes[...])
         } catch {
-            throw HistoryQuestionError("This names no customer. \(error.sentence)")
+            throw HistoryQuestionError("The text names no customer. \(error.sentence)")
         }
         var ids: [String] = []
         for document in form.documents {
@@ -144,7 +145,7 @@ extension HistoryQuestion {
                 let purchases = try AppReceipt(decoding: SignedReceipt(decoding: bytes).payload).inAppPurchases
                 return purchases.compactMap { $0.originalTransactionId ?? $0.transactionId }
             } catch {
-                throw HistoryQuestionError("This is no receipt that can be read: \(error)")
+                throw HistoryQuestionError("The receipt cannot be read: \(error)")
             }
         }
     }
@@ -152,7 +153,7 @@ extension HistoryQuestion {
     private static func idsOfToken(_ text: [UInt8]) throws(HistoryQuestionError) -> [String] {
         // The reason why a text is no token would not help the caller.
         guard let token = try? JWS(text), let payload = JSONValue(readable: token.payload) else {
-            throw HistoryQuestionError("This is neither a receipt nor a signed transaction.")
+            throw HistoryQuestionError("The text is neither a receipt nor a signed transaction.")
         }
         return [payload["originalTransactionId"]?.string, payload["transactionId"]?.string].compactMap(\.self)
     }

@@ -244,6 +244,6 @@ extension HistoryStretch {
     /// A sentence for the operator about an unread stretch.
     var sentence: String {
         "The App Store does not show its notifications from \(start.iso8601) to \(end.iso8601), and is asked again "
-            + "once a day while they are not too old. A backfill brings in what they were about."
+            + "once a day while the notifications are not too old. A backfill brings in their purchases."
     }
 }
