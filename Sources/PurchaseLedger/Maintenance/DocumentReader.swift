@@ -32,7 +32,7 @@ struct DocumentReader {
         guard !unread.isEmpty else { return }
         let documents = try await storage.load(LedgerQuery(unread.map(LedgerKey.content))).documents
         for missing in unread.subtracting(documents.keys) {
-            add(nil, Ledger.Fault(document: missing, error: "It cannot be read."), missing)
+            add(nil, Ledger.Fault(document: missing, error: "The document cannot be read."), missing)
         }
         let stored = Array(documents.values)
         for (document, result) in zip(stored, await Evidence.verify(stored, by: verifier)) {

@@ -51,7 +51,7 @@ extension Ledger {
             }
             return faults
         } catch let error as LedgerStorageError where error.code == .damaged {
-            return [Fault(error: "The last numbers that were given cannot be read: \(error.message)")]
+            return [Fault(error: "The last given numbers cannot be read: \(error.message)")]
         }
     }
 

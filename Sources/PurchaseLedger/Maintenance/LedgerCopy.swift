@@ -76,7 +76,7 @@ public struct LedgerCopy: Sendable {
         if begun != nil { try await target.adaptToSize() }
         try await requireNothingElse(includesDocuments: true) {
             LedgerCopyError(
-                .targetInUse, "The target has \($0), which the ledger has not, or not with the same content: empty it")
+                .targetInUse, "The target has \($0), missing or different in the ledger: empty the target")
         }
         let note = UnfinishedCopy(source: name, beganAt: begun?.beganAt ?? now)
         var writer = CopyWriter(target, DocumentReader(source, verifier), page: page, note)
@@ -102,7 +102,8 @@ public struct LedgerCopy: Sendable {
         if let copy = try await source.unfinishedCopy() { throw LedgerStorageError(copy) }
         guard try await source.keepsAllDocuments() else {
             throw LedgerCopyError(
-                .incompleteSource, "Documents were taken from the ledger: put them back, and run it again")
+                .incompleteSource,
+                "Documents were taken from the ledger: put the documents back, and run the copy again")
         }
         try await Ledger(storage: source).requireNotedRoots(verifier.roots)
     }
@@ -142,7 +143,8 @@ public struct LedgerCopy: Sendable {
     private static func difference(_ subject: String) -> LedgerCopyError {
         LedgerCopyError(
             .differs,
-            "The two ledgers differ in \(subject): let nothing else use them, empty the target, and run it again")
+            "The two ledgers differ in \(subject): let no other program use the ledgers, empty the target, and "
+                + "run the copy again")
     }
 
     /// Throws if the target has a record that the source lacks.
@@ -298,10 +300,10 @@ private struct CopyWriter {
         if let fault = reader.faults.first { throw invalid(fault.document, fault.error) }
         return try references.map { reference in
             guard let found = evidence[reference.name], let stored = reader.stored(reference.name) else {
-                throw invalid(reference.name, "No other document of the purchase says which app it is about.")
+                throw invalid(reference.name, "No other document of the purchase names the document's app.")
             }
             guard let document = found.kept(as: stored) else {
-                throw invalid(reference.name, "It says otherwise about itself than the ledger does.")
+                throw invalid(reference.name, "The document and the ledger differ about the document's properties.")
             }
             var new = NewDocument(
                 document, for: reference.chains, receivedAt: stored.receivedAt, wording: stored.wording)

@@ -97,7 +97,7 @@ extension Ledger {
             guard !gone.isEmpty else { return (snapshot.chains[key]?.chain ?? Chain(key), documents) }
             reader.forget(gone)
         }
-        throw LedgerStorageError(.unavailable, "\(key.originalTransactionId) keeps changing: run it again")
+        throw LedgerStorageError(.unavailable, "\(key.originalTransactionId) keeps changing: run the rebuild again")
     }
 
     /// Replaces the stored facts of a chain by the derived facts.
@@ -118,7 +118,7 @@ extension Ledger {
             if isCorrected { return true }
         }
         throw LedgerStorageError(
-            .unavailable, "\(key.originalTransactionId) keeps changing: run it again")
+            .unavailable, "\(key.originalTransactionId) keeps changing: run the rebuild again")
     }
 
     /// The maximum number of derivations of a chain while documents about it keep arriving.

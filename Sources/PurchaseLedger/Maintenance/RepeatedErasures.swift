@@ -41,7 +41,7 @@ extension Ledger {
             case .erased(let report): return report
             }
         }
-        throw LedgerStorageError(.unavailable, "The customer got new ids while it was being erased")
+        throw LedgerStorageError(.unavailable, "The customer got new ids during the erasure")
     }
 
     /// The accounts named by the `appAccountToken` of the purchases that only this customer owns, without accounts

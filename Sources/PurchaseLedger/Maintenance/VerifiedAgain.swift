@@ -80,7 +80,8 @@ extension Evidence {
             return .failure(
                 DocumentFault(
                     code: "unknownKind",
-                    message: "A newer version stored it as \(stored.kind.rawValue), which this version cannot verify."))
+                    message: "A newer version stored the document as \(stored.kind.rawValue). This version cannot "
+                        + "verify the kind."))
         }
         do throws(VerificationError) {
             let token = stored.document

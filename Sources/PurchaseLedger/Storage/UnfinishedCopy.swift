@@ -50,6 +50,6 @@ extension LedgerStorageError {
         self.init(
             .unfinishedCopy,
             "This is half a copy of \(copy.source), begun at \(copy.beganAt.iso8601), and no ledger: run the same "
-                + "quittance copy again, which goes on where it was, or empty the place")
+                + "quittance copy again to finish the copy, or empty the place")
     }
 }
