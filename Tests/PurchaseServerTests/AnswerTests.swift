@@ -351,8 +351,8 @@ import Testing
         #expect(response.status == .gone)
         #expect(
             String(buffer: response.body) == """
-                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The others begin \
-                after the cursor in “oldest”.","retryable":false,"oldest":"1.com.example"}}
+                {"error":{"code":"cursorExpired","message":"Events after this cursor were erased. The remaining events \
+                begin after the cursor in “oldest”.","retryable":false,"oldest":"1.com.example"}}
                 """)
         let end = #"{"items":[],"nextCursor":"1.com.example"}"#
         for query in ["?after=1.com.example", ""] {

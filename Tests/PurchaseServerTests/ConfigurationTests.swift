@@ -63,7 +63,7 @@ import Testing
         ("{\"port\": 1,\n\"hostname\": \"x\",\n\"port\": 2}", 3, "port: It occurs twice"),
         ("{\"apps\":[{\"bundleId\":\"port\"},\n{\"bundleId\":\"y\"}],\n\"port\": \"x\"}", 3, "port: Expected a number"),
         ("{\"apps\":[{\"bundleId\":\"x\",\n\"refusedPurchases\":[\n\"1\",\n5]}]}", 4, "refusedPurchases[1]: Expected"),
-        ("{\n\"hostname\": null}", 2, "hostname: null is no value: leave out"),
+        ("{\n\"hostname\": null}", 2, "hostname: null is no value: leave the setting out"),
         ("{\n\"hostname\": \"[::1]\"}", 2, "hostname: Expected an address or a name, an IPv6 address without brackets"),
         ("{\n\"healthHostname\": \"[::1]\"}", 2, "healthHostname: Expected an address or a name"),
         ("{\n\"requestLog\": 1}", 2, "requestLog: Expected all, errors, off, or a number"),
@@ -215,7 +215,7 @@ import Testing
         ),
         (
             #""retention":{"rules":[{"message":"\#(message)","billingPlanType":"MONTHLY"}]}"#,
-            "retention.rules[0].billingPlanType: It is for an alternateProduct"
+            "retention.rules[0].billingPlanType: A billing plan is for an alternateProduct"
         ),
         (
             #""retention":{"rules":[{"message":"\#(message)","promotionalOffer":"b"}]}"#,
@@ -234,7 +234,7 @@ import Testing
         let unnamed = #expect(throws: ConfigurationError.self) {
             try Self.read(#"{"apps":[{"bundleId":"x","retention":{}}]}"#)
         }
-        #expect(unnamed?.message == "apps[0].retention: It needs the app's appAppleId.")
+        #expect(unnamed?.message == "apps[0].retention: Retention messages need the app's appAppleId.")
     }
 
     @Test(arguments: [(nil, 100), (1, 100), (2, 50), (3, 33), (60, 1), (100, 1)] as [(Int?, Int)])
@@ -374,7 +374,7 @@ import Testing
         let error = #expect(throws: ConfigurationError.self) { try read.requireTwoAddresses() }
         #expect(
             error?.message == """
-                port and QUITTANCE_HEALTH_PORT are both 127.0.0.1:8080: choose another QUITTANCE_HEALTH_PORT.
+                port and QUITTANCE_HEALTH_PORT are both 127.0.0.1:8080: choose a different QUITTANCE_HEALTH_PORT.
                 """)
     }
 
@@ -424,7 +424,7 @@ import Testing
         configuration.healthHostname = healthHostname
         var message: String?
         do { try configuration.requireTwoAddresses() } catch { message = error.message }
-        let refusal = "port and healthPort are both 127.0.0.1:8080: choose another healthPort."
+        let refusal = "port and healthPort are both 127.0.0.1:8080: choose a different healthPort."
         #expect(message == (isValid ? nil : refusal))
     }
 

@@ -66,7 +66,7 @@ import Testing
 
     @Test(arguments: [
         ("promotional-offer", "{}", "productId"), ("promotional-offer", "[]", "not a JSON object"),
-        ("promotional-offer", #"{"productId":"month","offerIdentifier":"s","transactionID":"7"}"#, "nothing else"),
+        ("promotional-offer", #"{"productId":"month","offerIdentifier":"s","transactionID":"7"}"#, "no other members"),
         ("promotional-offer", #"{"productId":"a","productId":"b","offerIdentifier":"s"}"#, "each once"),
         ("promotional-offer", #"{"productId":7,"offerIdentifier":"s"}"#, "productId is not a string"),
         ("promotional-offer", #"{"productId":"m","offerIdentifier":"s","version":3}"#, "neither 1 nor 2"),

@@ -158,7 +158,7 @@ extension Refusal {
     static func unknownEntitlement(known: Set<String>?) -> Refusal {
         let names = known.map { known in
             known.isEmpty
-                ? "It has none: add products with entitlements to it."
+                ? "The configuration has none: add products with entitlements to the app."
                 : "It has \(known.sorted().joined(separator: ", "))."
         }
         return Refusal(
@@ -177,14 +177,15 @@ extension Refusal {
                 """)
         case .expired(let oldest):
             self.init(
-                .cursorExpired, "Events after this cursor were erased. The others begin after the cursor in “oldest”.")
+                .cursorExpired,
+                "Events after this cursor were erased. The remaining events begin after the cursor in “oldest”.")
             oldestCursor = oldest
         case .lost(let oldest):
             self.init(
                 .cursorExpired,
                 """
-                The ledger was restored, and does not have the last events before this cursor: what they said may \
-                not hold. Continue after the cursor in “oldest”, and read again what you know of purchases.
+                The ledger was restored, and does not have the last events before this cursor: their changes may \
+                not hold. Continue after the cursor in “oldest”, and read again the purchases that you know.
                 """)
             oldestCursor = oldest
         }

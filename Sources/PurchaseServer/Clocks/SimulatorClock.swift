@@ -106,12 +106,12 @@ private struct SimulatorReader: Sendable {
             let json = try JSONValue(parsing: body.readableBytesView)
             guard response.status == .ok, let now = json["now"]?.integer, case .number(let text)? = json["speed"],
                 let speed = Double(text)
-            else { throw SimulatorClockError(address, "it is no simulator's control port") }
+            else { throw SimulatorClockError(address, "the address is no simulator's control port") }
             state.set(Timestamp(milliseconds: now), speed: speed, age: { min(age(), Self.reach) })
         } catch let error as SimulatorClockError {
             throw error
         } catch {
-            throw SimulatorClockError(address, "it does not answer: \(reason(of: error))")
+            throw SimulatorClockError(address, "the address does not answer: \(reason(of: error))")
         }
     }
 }

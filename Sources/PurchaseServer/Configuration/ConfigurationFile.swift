@@ -82,7 +82,9 @@ extension AppConfiguration {
     /// alone, and an offer needs a key.
     private func requireWhatRetentionNeeds(_ app: ConfigurationMember) throws(ConfigurationError) {
         guard let retention else { return }
-        guard identity.appAppleId != nil else { throw app.member("retention").error("It needs the app's appAppleId.") }
+        guard identity.appAppleId != nil else {
+            throw app.member("retention").error("Retention messages need the app's appAppleId.")
+        }
         let hasOffer = retention.rules.contains { rule in
             guard case .promotionalOffer = rule.addition else { return false }
             return true
@@ -103,10 +105,11 @@ extension SandboxAccess {
         }
         let isListed = app.value["sandboxCustomers"]?.array?.isEmpty == false
         guard access != .listed || isListed else {
-            throw app.member("sandboxAccess").error("With “listed”, sandboxCustomers names at least one customer.")
+            throw app.member("sandboxAccess").error("With “listed”, sandboxCustomers needs a customer.")
         }
         guard access == .listed || app.value["sandboxCustomers"] == nil else {
-            throw app.member("sandboxCustomers").error("It has an effect only if sandboxAccess is “listed”: set that.")
+            throw app.member("sandboxCustomers").error(
+                "The list has an effect only if sandboxAccess is “listed”: set sandboxAccess.")
         }
         self = access
     }
@@ -218,7 +221,7 @@ extension RetentionRules.Addition {
         case (nil, let offer?) where plan == nil: self = .promotionalOffer(offer)
         case (nil, nil) where plan == nil: return nil
         case (.some, .some): throw rule.error("Expected either alternateProduct or promotionalOffer.")
-        default: throw rule.member("billingPlanType").error("It is for an alternateProduct.")
+        default: throw rule.member("billingPlanType").error("A billing plan is for an alternateProduct.")
         }
     }
 }

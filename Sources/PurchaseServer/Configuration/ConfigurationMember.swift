@@ -68,7 +68,7 @@ extension ConfigurationMember {
         case .string(let text): return text
         case .number(let literal): return literal
         case .bool(let bool): return bool ? "true" : "false"
-        case .null: throw error("null is no value: leave out what is to have its default.")
+        case .null: throw error("null is no value: leave the setting out for its default.")
         case .array, .object: throw error("Expected a string, a number, true or false.")
         }
     }
@@ -116,7 +116,7 @@ extension ConfigurationMember {
     func requireMembers(in known: Set<String>) throws(ConfigurationError) {
         for found in try distinctMembers() where !known.contains(found.name) {
             throw member(found.name, found.value).error(
-                "Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
+                "Unknown setting. The known settings are \(known.sorted().joined(separator: ", ")).")
         }
     }
 

@@ -60,16 +60,17 @@ public struct InAppPurchaseKeyFile: Hashable, Sendable {
         defer { close(descriptor) }
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw failure(String(cString: strerror(errno))) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw failure("It is not a file.") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw failure("The path is not a file.") }
         guard status.st_mode & Self.ofOthers == 0 else {
             let mode = String(status.st_mode & 0o777, radix: 8)
             throw failure(
-                "Other users of this machine have access to it (mode 0\(mode)). Run chmod o= on it, or mount it 0440.")
+                "Other users of this machine have access to it (mode 0\(mode)). Run chmod o= on the file, or "
+                    + "mount the file 0440.")
         }
         var bytes = [UInt8](repeating: 0, count: Self.maxFileBytes + 1)
         let count = bytes.withUnsafeMutableBytes { Foundation.read(descriptor, $0.baseAddress, $0.count) }
         guard count >= 0 else { throw failure(String(cString: strerror(errno))) }
-        guard count <= Self.maxFileBytes else { throw failure("It is too long for a key.") }
+        guard count <= Self.maxFileBytes else { throw failure("The file is too long for a key.") }
         return Array(bytes.prefix(count))
     }
 }

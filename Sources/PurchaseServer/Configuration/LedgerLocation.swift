@@ -59,11 +59,11 @@ extension LedgerLocation {
             if text.isEmpty {
                 reason = "There is nothing"
             } else if text.contains("://") {
-                reason = "It begins with another scheme"
+                reason = "The address begins with another scheme"
             } else if text.contains("=") {
                 reason = "libpq's other form, with host=…, is not taken"
             } else {
-                reason = "It begins with neither sqlite: nor postgresql://"
+                reason = "The address begins with neither sqlite: nor postgresql://"
             }
         }
 

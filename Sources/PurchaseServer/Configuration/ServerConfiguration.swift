@@ -283,7 +283,7 @@ extension ServerConfiguration {
             $0.hasPrefix("QUITTANCE_") && !known.contains($0) && $0 != Self.keyVariable
         }) {
             throw ConfigurationError(
-                "\(name): Unknown setting. The known ones are \(known.sorted().joined(separator: ", ")).")
+                "\(name): Unknown setting. The known settings are \(known.sorted().joined(separator: ", ")).")
         }
         var file: ConfigurationFile?
         if let text { file = try ConfigurationFile(parsing: text, settings: Self.settings.map(\.name)) }
@@ -313,7 +313,7 @@ extension ServerConfiguration {
             guard let address, !Self.isSecure(address) else { continue }
             throw ConfigurationError(
                 """
-                \(reference(to: name)): \(address) is neither https nor this machine, so that others on the way read \
+                \(reference(to: name)): \(address) is neither https nor this machine: other machines on the way read \
                 the bearer tokens. Use https://, or pass --insecure in a network of your own.
                 """)
         }
@@ -390,6 +390,6 @@ extension ServerConfiguration {
         let name = givenName("port")
         let other = givenName("healthPort")
         let address = ListeningAddress(hostname: hostname, port: port)
-        throw ConfigurationError("\(name) and \(other) are both \(address): choose another \(other).")
+        throw ConfigurationError("\(name) and \(other) are both \(address): choose a different \(other).")
     }
 }

@@ -35,7 +35,7 @@ enum MalformedRequest: String, CaseIterable {
     var refusal: Refusal {
         switch self {
         case .syntax: .badRequest("The request is not valid HTTP/1.1.")
-        case .host: .badRequest("Send exactly one valid Host header field.")
+        case .host: .badRequest("Send a single valid Host header field.")
         case .target: .badRequest("The request target is neither a path that begins with / nor an http URL.")
         case .framing: .badRequest("The length of the body is not clear from Content-Length and Transfer-Encoding.")
         case .coding: .refused(.notImplemented, "The server reads no transfer coding but chunked.")

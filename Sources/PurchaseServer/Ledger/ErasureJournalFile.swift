@@ -77,7 +77,7 @@ private final class OpenFile: Sendable {
         // A device, such as /dev/null, would not keep the erasures. The change of mode below would affect all other
         // users of the device.
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-            throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose another erasureJournal")
+            throw LedgerStorageError(.unavailable, "\(path) is no regular file: choose a different erasureJournal")
         }
         // `open` applies the umask to the mode of a new file, and does not change the mode of an existing file. This
         // call sets the mode in both cases.
@@ -86,7 +86,7 @@ private final class OpenFile: Sendable {
         guard errno == EWOULDBLOCK else { throw Self.failure(path) }
         throw LedgerStorageError(
             .unavailable,
-            "\(path) is used by a server: stop it first. Servers on one database need a journal each")
+            "\(path) is used by a server: stop the server first. Servers on the same database need a journal each")
     }
 
     deinit { if descriptor >= 0 { close(descriptor) } }
@@ -100,7 +100,7 @@ private final class OpenFile: Sendable {
             own.st_dev == found.st_dev
         else {
             throw LedgerStorageError(
-                .unavailable, "The journal of erasures \(path) was removed or replaced: put it back, or restart")
+                .unavailable, "The journal of erasures \(path) was removed or replaced: put the file back, or restart")
         }
         let start = lseek(descriptor, 0, SEEK_END)
         let bytes = Array(text.utf8)
@@ -166,7 +166,8 @@ package struct ErasureSection: Hashable, Sendable {
     package static func requireJournal(_ text: String, _ path: String) throws {
         guard !all(in: text).contains(where: { $0.key == nil }) else {
             throw LedgerStorageError(
-                .damaged, "\(path) is no journal of erasures, or damaged: take it from a backup, BACKUP-erasures")
+                .damaged,
+                "\(path) is no journal of erasures, or damaged: take the journal from a backup, BACKUP-erasures")
         }
     }
 

@@ -111,7 +111,7 @@ struct AppStoreRoutes: Sendable {
 extension Refusal {
     fileprivate static let unfinished = Refusal(
         .appStoreUnavailable,
-        "The customer has more refunds than could be read in time. Those that were read are recorded.")
+        "The customer has more refunds than could be read in time. The refunds read in time are recorded.")
 }
 
 // MARK: - Bodies in Apple's form, from a backend

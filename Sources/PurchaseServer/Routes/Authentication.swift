@@ -209,7 +209,7 @@ extension AuthenticatedRequest {
         else { return refusal }
         var explained = refusal
         explained.cause = nil
-        explained.cure = "Omit the parameter environment: the document says where it is from."
+        explained.cure = "Omit the parameter environment: the document names its environment."
         return explained
     }
 

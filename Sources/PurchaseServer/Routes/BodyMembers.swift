@@ -15,7 +15,7 @@ struct BodyMembers {
         guard members.allSatisfy({ known.members.contains($0.name) }), Set(members.map(\.name)).count == members.count
         else {
             throw .invalid(
-                "The body may have \(known.members.sorted().joined(separator: ", ")), each once, and nothing else.")
+                "The body may have \(known.members.sorted().joined(separator: ", ")), each once, and no other members.")
         }
         self.json = json
     }

@@ -106,7 +106,7 @@ extension CustomerProof {
         _ token: String?, for customer: String, of bundleId: String, at now: Timestamp
     ) throws(Refusal) {
         guard let token else {
-            throw .customerToken(.customerTokenRequired, "This app's client keys need it.")
+            throw .customerToken(.customerTokenRequired, "This app's client keys need the token.")
         }
         let subject = try subject(of: token, for: bundleId, at: now)
         // Compared byte by byte, as storages compare ids. Swift's == also accepts canonically equivalent strings.
@@ -140,21 +140,21 @@ extension CustomerProof {
         guard let claim = claims["nbf"] else { return }
         guard let start = claim.numericDate else { throw .invalidToken("nbf is not in seconds since 1970.") }
         guard start <= now.advanced(by: Self.clockLeeway) else {
-            throw .invalidToken("It is not valid yet (nbf).")
+            throw .invalidToken("The token is not valid yet (nbf).")
         }
     }
 
     /// The claims of a token with a valid signature.
     private func claims(of token: String) throws(Refusal) -> JSONValue {
         guard token.utf8.count <= Self.tokenLimit else {
-            throw .invalidToken("It is longer than \(Self.tokenLimit) bytes.")
+            throw .invalidToken("The token is longer than \(Self.tokenLimit) bytes.")
         }
         let (jws, header): (JWS, JWS.Header)
         do {
             jws = try JWS(token.utf8)
             header = try jws.header()
         } catch {
-            throw .invalidToken("It is not a JSON Web Token: \(error.description)")
+            throw .invalidToken("The text is not a JSON Web Token: \(error.description)")
         }
         guard header.alg == algorithm else { throw .invalidToken("Its alg is not \(algorithm).") }
         guard isValid(jws.signature, of: jws.signingInput) else { throw .invalidToken("Its signature is not valid.") }
@@ -206,5 +206,5 @@ extension Refusal {
     }
 
     fileprivate static let otherCustomer = Refusal(
-        .otherCustomer, "The token in \(tokenHeader) is for another customer.")
+        .otherCustomer, "The token in \(tokenHeader) is for a different customer.")
 }

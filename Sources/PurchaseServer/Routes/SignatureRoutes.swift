@@ -74,7 +74,7 @@ struct SignatureRoutes: Sendable {
         }
         guard asked.version == 2 else { return true }
         guard let transaction = asked.transactionId else {
-            throw Refusal.invalid("transactionId is missing: with a client key, an offer is for one customer.")
+            throw Refusal.invalid("transactionId is missing: with a client key, an offer is for a single customer.")
         }
         let rule = request.environmentRule
         let found = try await request.ledger.customer(
