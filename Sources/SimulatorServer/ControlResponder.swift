@@ -47,8 +47,8 @@ struct ControlResponder: Sendable {
         error(
             .forbidden, "foreignOrigin",
             """
-            A page of another site may have sent this. Use the address that quittance simulate printed, or another \
-            numeric address of the machine.
+            A page of a different site may have sent the request. Use the address that quittance simulate printed, or \
+            another numeric address of the machine.
             """)
     }
 

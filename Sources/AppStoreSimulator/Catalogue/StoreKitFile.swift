@@ -24,7 +24,7 @@ extension StoreCatalogue {
             throw SimulatorError("'version' is missing: this is not a .storekit file")
         }
         guard (3...5).contains(version) else {
-            throw SimulatorError("format version \(version) is not one of 3, 4 and 5")
+            throw SimulatorError("format version \(version) is not 3, 4 or 5")
         }
         let settings = file["settings"]
         self.init(

@@ -27,7 +27,7 @@ extension Simulator {
     func customer(_ name: String) throws(ControlError) -> CustomerState {
         guard let state = CustomerState(name, in: store.world) else {
             let names = store.world.customers.keys.sorted().prefix(Self.listed).joined(separator: ", ")
-            let hint = names.isEmpty ? "Add one with POST /customers." : "There are \(names)."
+            let hint = names.isEmpty ? "Add a customer with POST /customers." : "There are \(names)."
             throw ControlError(.unknownCustomer, "There is no customer \(name). \(hint)")
         }
         return state
@@ -205,11 +205,12 @@ extension Simulator {
         let own = customer.subscriptions.filter { $0.sharedFrom == nil }
         guard own.count < 2 else {
             let list = own.map { "\($0.originalTransactionId) (\($0.productId ?? ""))" }.joined(separator: ", ")
-            throw ControlError(.ambiguous, "Which one? Send {\"subscription\": \"…\"}. There are \(list).")
+            throw ControlError(.ambiguous, "Which subscription? Send {\"subscription\": \"…\"}. There are \(list).")
         }
         guard let only = own.first ?? customer.subscriptions.first else {
             throw ControlError(
-                .impossible, "\(customer.name) has no subscription: POST /customers/{name}/buy with one.")
+                .impossible, "\(customer.name) has no subscription: buy a subscription with POST /customers/{name}/buy."
+            )
         }
         return only.originalTransactionId
     }
@@ -231,7 +232,8 @@ extension Simulator {
         guard possible.count < 2 else {
             let list = possible.suffix(Self.listed).map { "\($0.transactionId ?? "") (\($0.productId ?? ""))" }
             throw ControlError(
-                .ambiguous, "Which one? Send {\"transaction\": \"…\"}. There are \(list.joined(separator: ", ")).")
+                .ambiguous,
+                "Which transaction? Send {\"transaction\": \"…\"}. There are \(list.joined(separator: ", ")).")
         }
         guard let id = possible.first?.transactionId else {
             throw ControlError(.impossible, "\(name) does not have \(what).")

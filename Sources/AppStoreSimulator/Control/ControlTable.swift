@@ -40,7 +40,7 @@ extension ControlRoute {
             try .json(ClockState(simulator.clock.now(at: wall), speed: simulator.clock.speed))
         },
         ControlRoute(
-            "POST", "/clock/advance", "Turns the clock forward; what falls due on the way happens.",
+            "POST", "/clock/advance", "Turns the clock forward; events that fall due on the way happen.",
             [
                 ("days", "0 to \(TurnableClock.maxTurnDays)"), ("hours", "more hours"), ("seconds", "more seconds"),
                 ("to", "or an ISO 8601 time such as 2027-01-01T00:00:00Z"),
@@ -87,10 +87,10 @@ extension ControlRoute {
             try $0.breakBilling(of: $1)
         },
         customerCommand(
-            "billing/fix", "Lets charges succeed again. The App Store charges at once for what it could not renew."
+            "billing/fix", "Lets charges succeed again. The App Store charges at once for failed renewals."
         ) { try $0.fixBilling(of: $1) },
         ControlRoute(
-            "POST", "/customers/{name}/move", "The customer shops in another country from now on.",
+            "POST", "/customers/{name}/move", "The customer shops in a different country from now on.",
             [("storefront", "three letters such as DEU")],
             { simulator, arguments, _ in
                 let storefront = try simulator.storefront(arguments)
@@ -111,7 +111,7 @@ extension ControlRoute {
     private static let purchases = [
         ControlRoute(
             "POST", "/customers/{name}/buy",
-            "Buys a product. Another subscription of the same group is an upgrade, a downgrade or a return.",
+            "Buys a product. A second subscription of the same group is an upgrade, a downgrade or a return.",
             [
                 ("product", "a product id; GET /products lists them"),
                 ("offer", "the name of a promotional offer, offer code or win-back offer"),
@@ -156,7 +156,7 @@ extension ControlRoute {
 
     private static let refunds = [
         ControlRoute(
-            "POST", "/customers/{name}/refund", "Refunds a transaction: the newest one of the only purchase.",
+            "POST", "/customers/{name}/refund", "Refunds a transaction: the newest transaction of the only purchase.",
             [
                 transaction, ("percentage", "the share, 1 to 100; 100 by default"),
                 ("issue", "whether the app was at fault"),
@@ -186,14 +186,14 @@ extension ControlRoute {
 
     private static let families = [
         ControlRoute(
-            "POST", "/customers/{name}/family", "Makes customers one family, which shares what is shareable.",
+            "POST", "/customers/{name}/family", "Makes customers a family. The family shares all shareable purchases.",
             [("with", "the names of the other members, as an array")],
             { simulator, arguments, _ in
                 let others = try arguments.texts("with")
                 for name in others { _ = try simulator.customer(name) }
                 return try simulator.act(arguments) { try $0.makeFamily(of: [$1] + others) }
             }),
-        customerCommand("family/leave", "Leaves the family, and what it shares ends.") { try $0.leaveFamily($1) },
+        customerCommand("family/leave", "Leaves the family. Shared purchases end.") { try $0.leaveFamily($1) },
     ]
 
     private static let others = [
@@ -206,7 +206,7 @@ extension ControlRoute {
             { simulator, arguments, _ in
                 let environment = try arguments.word("environment", of: [Environment.production, .sandbox])
                 guard simulator.store.notificationURLs[environment ?? .production] != nil else {
-                    throw ControlError(.impossible, "Notifications have no URL: set one with POST /settings.")
+                    throw ControlError(.impossible, "Notifications have no URL: set a URL with POST /settings.")
                 }
                 simulator.store.world.sendTestNotification(in: environment ?? .production)
                 return .done(customer: nil)
@@ -235,11 +235,11 @@ extension ControlRoute {
             .json(simulator.store.settings)
         },
         ControlRoute(
-            "POST", "/settings", "Sets what App Store Connect has forms for; other members stay. null clears one.",
+            "POST", "/settings", "Changes settings of App Store Connect; other members stay. null clears a member.",
             [
                 ("notify", "the URL of production notifications"), ("notifyVersion", "1, or 2, the default"),
                 ("sandboxNotify", "the URL of sandbox notifications"), ("sandboxNotifyVersion", "as notifyVersion"),
-                ("sharedSecret", "what verifyReceipt demands as password, and version 1 notifications have"),
+                ("sharedSecret", "the password that verifyReceipt demands, and version 1 notifications have"),
             ],
             { simulator, arguments, _ in
                 try simulator.store.set(arguments)

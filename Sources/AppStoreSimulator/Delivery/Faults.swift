@@ -104,10 +104,10 @@ extension Faults {
 
     private static let shares: [Share] = [
         ("duplicates", \.duplicates, "the share of attempts that are sent twice, 0 to 1"),
-        ("reorderings", \.reorderings, "the share of batches of notifications that are sent in another order"),
+        ("reorderings", \.reorderings, "the share of batches of notifications that are sent in a different order"),
         ("delays", \.delays, "the share of notifications whose first attempt is late"),
         ("losses", \.losses, "the share of attempts that are lost; the history has NO_RESPONSE"),
-        ("unknownTypes", \.unknownTypes, "the share of notifications that another one with an unknown type follows"),
+        ("unknownTypes", \.unknownTypes, "the share of notifications before a notification of an unknown type"),
         ("unknownSubtypes", \.unknownSubtypes, "the same with an unknown subtype"),
         ("unknownMembers", \.unknownMembers, "the share of notifications with an unknown member"),
         ("rateLimits", \.rateLimits, "the share of API requests that are answered 429"),

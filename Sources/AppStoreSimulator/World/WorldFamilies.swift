@@ -12,7 +12,7 @@ extension World {
     public mutating func makeFamily(of names: [String]) throws(ImpossibleEvent) {
         let environments = Set(try names.map { name throws(ImpossibleEvent) in try customer(name).environment })
         guard environments.count == 1, names.allSatisfy({ customers[$0]?.family.isEmpty == true }) else {
-            throw ImpossibleEvent(description: "A family has members of one environment who are in no other family")
+            throw ImpossibleEvent(description: "All members of a family share an environment and have no other family")
         }
         for name in names { customers[name]?.family = names.filter { $0 != name } }
         for name in names {
