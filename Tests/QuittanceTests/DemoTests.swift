@@ -188,7 +188,7 @@ import Testing
             let demo = try DemoProcess(arguments, in: folder)
             #expect(demo.process.wait() == 2)
             let reason = "127.0.0.1:\(other.port) is in use."
-            #expect(demo.errors == "quittance: \(option): \(reason) Another demo may run; 0 takes a free port.\n")
+            #expect(demo.errors == "quittance: \(option): \(reason) A second demo may run; 0 takes a free port.\n")
             #expect(demo.output == "" && demo.files == [])
             #expect(other.terminate() == 0)
         }

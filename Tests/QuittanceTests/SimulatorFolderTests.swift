@@ -230,7 +230,7 @@ import Testing
                 let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? NSNumber
                 #expect(mode == 0o600, "\(name)")
             }
-            #expect(try Self.refusal([], in: folder).contains("Another simulator uses this folder"))
+            #expect(try Self.refusal([], in: folder).contains("A running simulator uses this folder"))
             #expect(simulator.terminate() == 0)
             let rest = try FileManager.default.contentsOfDirectory(
                 atPath: folder.appendingPathComponent("simulator").path)
@@ -302,7 +302,7 @@ import Testing
         try await Self.withFolder { folder in
             try Self.write("own", name, in: folder)
             for arguments in [[], ["--seed", "1"], ["--new-keys"]] {
-                #expect(try Self.refusal(arguments, in: folder).contains("\(name), which no simulator made"))
+                #expect(try Self.refusal(arguments, in: folder).contains("\(name), not made by a simulator"))
             }
             #expect(try Self.text(name, in: folder) == "own")
         }

@@ -88,5 +88,5 @@ final class BackfillRun {
 
 /// The error if the lease was not prolonged for long, and a later backfill has taken it over.
 private struct LostLease: Error, CustomStringConvertible {
-    let description = "Another backfill of the app has begun, since this one stood still for long."
+    let description = "A newer backfill of the app has begun, since this backfill stood still for long."
 }

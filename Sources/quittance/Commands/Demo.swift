@@ -25,7 +25,7 @@ struct Demo: AsyncParsableCommand {
             of that folder goes on with its ledger.
             """)
 
-    @Option(help: "The port of the server. As with the other three ports, 0 takes a free one.")
+    @Option(help: "The port of the server. As with the other three ports, 0 takes a free port.")
     var port = 8080
 
     @Option(help: "The port of the simulator's commands and its page.")
@@ -50,7 +50,7 @@ struct Demo: AsyncParsableCommand {
 
     @Flag(
         name: .customLong("new-keys"),
-        help: "Make new keys in the folder of --out. A ledger that knows the old ones refuses what they sign.")
+        help: "Make new keys in the folder of --out. A ledger with documents of the old keys refuses the new keys.")
     var makesNewKeys = false
 
     private var ports: [(option: String, port: Int)] {
@@ -115,7 +115,7 @@ struct Demo: AsyncParsableCommand {
     /// has only a few files.
     private static let removals = 10
 
-    private static let advice = " Another demo may run; 0 takes a free port."
+    private static let advice = " A second demo may run; 0 takes a free port."
 
     /// The option for the port of a listener.
     private static func option(of listener: SimulatorListener) -> String {

@@ -100,7 +100,7 @@ extension Composition {
     func existingLedger() throws -> String {
         let path = try ledgerFile()
         guard FileManager.default.fileExists(atPath: path) else {
-            throw ValidationError("There is no ledger at \(path). quittance serve creates one.")
+            throw ValidationError("There is no ledger at \(path). quittance serve creates the ledger.")
         }
         return path
     }

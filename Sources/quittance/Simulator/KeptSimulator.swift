@@ -25,7 +25,9 @@ struct KeptSimulator: Sendable {
 
     /// The same simulator in its next run.
     func next() throws(SimulatorFolderError) -> KeptSimulator {
-        guard run < Self.runs.upperBound else { throw SimulatorFolderError("It has had its last run: name another.") }
+        guard run < Self.runs.upperBound else {
+            throw SimulatorFolderError("The simulator has had its last run: name a different folder.")
+        }
         var next = self
         next.run += 1
         return next
@@ -45,7 +47,7 @@ extension KeptSimulator {
     /// - Throws: ``SimulatorFolderError``, whose text contains no part of the keys.
     init(_ json: JSONValue) throws(SimulatorFolderError) {
         guard json["version"] == Self.version else {
-            throw SimulatorFolderError("Another version of Quittance wrote it.")
+            throw SimulatorFolderError("A different version of Quittance wrote the file.")
         }
         guard let seed = json["seed"]?.string.flatMap({ UInt64($0) }),
             let run = json["run"]?.string.flatMap({ UInt64($0) }), Self.runs.contains(run),

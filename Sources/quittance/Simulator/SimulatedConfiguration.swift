@@ -57,7 +57,7 @@ struct SimulatedConfiguration {
             throw SimulatorFolderError("quittance.json is not JSON: \(error.message). Correct or delete it.")
         }
         guard file["simulatorClock"] != nil, file["apps"]?.array != nil else {
-            throw SimulatorFolderError("quittance.json is not a simulator's: delete it, or name another folder.")
+            throw SimulatorFolderError("quittance.json is not a simulator's: delete it, or name a different folder.")
         }
         return file
     }

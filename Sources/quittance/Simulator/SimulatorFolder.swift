@@ -35,7 +35,7 @@ final class SimulatorFolder: Sendable {
         guard lock >= 0 else { throw SimulatorFolderError("It cannot be opened: \(String(cString: strerror(errno))).") }
         // On a file system without locks, other users cannot be detected.
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK else {
-            throw SimulatorFolderError("Another simulator uses this folder: name another one.")
+            throw SimulatorFolderError("A running simulator uses this folder: name a different folder.")
         }
     }
 
@@ -66,8 +66,8 @@ final class SimulatorFolder: Sendable {
             guard let other = Self.lastingFiles.first(where: has) else { return nil }
             throw SimulatorFolderError(
                 """
-                It has \(other), but no keys of a simulator (\(Self.keysFile)). Name another folder; or if this \
-                one is a simulator's, put the keys back, or pass --new-keys for new ones.
+                The folder has \(other), but no keys of a simulator (\(Self.keysFile)). Name a different folder; or if \
+                the folder is a simulator's, put the keys back, or pass --new-keys for new keys.
                 """)
         }
         do {
@@ -76,7 +76,7 @@ final class SimulatorFolder: Sendable {
             throw SimulatorFolderError(
                 """
                 The keys in \(Self.keysFile) cannot be read. \(error) Put back a copy of the file, pass --new-keys for \
-                new ones, or name another folder.
+                new keys, or name a different folder.
                 """)
         }
     }
@@ -92,13 +92,13 @@ final class SimulatorFolder: Sendable {
         guard has(Self.ledgerFile) else { return nil }
         guard has(Self.keysFile) else {
             return """
-                \(file(Self.ledgerFile)) may be the ledger of another server, and these keys are not those of its \
-                documents: name another folder.
+                \(file(Self.ledgerFile)) may be the ledger of a different server, and its documents have other \
+                keys: name a different folder.
                 """
         }
         return """
-            \(file(Self.ledgerFile)) has documents of other keys, and quittance serve refuses it: delete it with all \
-            files whose names begin so, or pass --trust-other-roots once.
+            \(file(Self.ledgerFile)) has documents of other keys, and quittance serve refuses the ledger: delete the \
+            file with all files whose names begin so, or pass --trust-other-roots once.
             """
     }
 

@@ -95,7 +95,7 @@ struct SimulatorHandout {
         let folder = URL(fileURLWithPath: kept.path, isDirectory: true)
         let isSimulators = kept.has(SimulatorFolder.keysFile) || values(in: folder) != nil
         if !isSimulators, let other = certificateFiles.first(where: kept.has) {
-            throw SimulatorFolderError("It has \(other), which no simulator made: name another folder.")
+            throw SimulatorFolderError("The folder has \(other), not made by a simulator: name a different folder.")
         }
         _ = try configuration(in: folder)
         do {

@@ -62,7 +62,7 @@ struct SimulatorPlan {
                     reached.time = time
                     try keeper?.keep(reached)
                 } catch {
-                    logger.error("The next run may repeat times of this one", metadata: ["reason": "\(error)"])
+                    logger.error("The next run may repeat times of this run", metadata: ["reason": "\(error)"])
                 }
             }
         )
@@ -73,7 +73,7 @@ struct SimulatorPlan {
     ) throws(SimulatorFolderError) -> KeptSimulator {
         if let seed {
             guard folder?.has(SimulatorFolder.keysFile) != true else {
-                throw SimulatorFolderError("It keeps other keys than those of --seed: name another folder.")
+                throw SimulatorFolderError("The folder has other keys than those of --seed: name a different folder.")
             }
             return KeptSimulator(
                 keys: try Self.keys { SimulatorKeys(try .fixture(), try StoreKey(seed: seed)) }, seed: seed,

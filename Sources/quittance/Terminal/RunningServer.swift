@@ -62,7 +62,7 @@ struct RunningServer: ParsableArguments {
         let variable = ProcessInfo.processInfo.environment[ServerConfiguration.keyVariable]
         let key = (key ?? variable ?? "").trimmingCharacters(in: .whitespacesAndNewlines)
         guard !key.isEmpty else {
-            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes one.")
+            throw ValidationError("Which key? Pass --key, or set QUITTANCE_KEY. quittance keys create makes a key.")
         }
         // An HTTP library's error would show the whole key.
         guard key.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
