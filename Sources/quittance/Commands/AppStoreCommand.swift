@@ -15,8 +15,8 @@ struct AppStoreCommand: AsyncParsableCommand {
         commandName: "app-store",
         abstract: "Look up orders and refunds, extend subscriptions, and set accounts, at the App Store.",
         discussion: """
-            Each command asks the App Store with the app's inAppPurchaseKey, records what is signed in the answer, and \
-            prints one JSON document. A server may run on the ledger meanwhile.
+            Each command asks the App Store with the app's inAppPurchaseKey, records the signed documents in the \
+            answer, and prints a JSON document. A server may run on the ledger meanwhile.
 
             Exit status: 0 done; 1 refused or not answered, with code and reason on standard error; 2 wrong usage.
             """,
@@ -30,7 +30,7 @@ struct AppStoreCommand: AsyncParsableCommand {
         @OptionGroup(visibility: .inTopic) var trust: TrustOptions
         @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
-        @Option(help: "The app. May be omitted if the configuration has only one.")
+        @Option(help: "The app. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
         @Option(
@@ -161,8 +161,8 @@ struct AppStoreCommand: AsyncParsableCommand {
 
         @Option(
             help: """
-                A UUID for this request. Pass it again only to repeat the request, as after a failure. Default: a \
-                random one, which standard error has.
+                A UUID for this request. Pass the same UUID again only to repeat the request, as after a \
+                failure. Default: a random UUID. Standard error has the UUID.
                 """)
         var requestIdentifier: String?
 

@@ -14,18 +14,18 @@ struct BackfillCommand: AsyncParsableCommand {
         abstract: "Bring customers' whole histories from the App Store into the ledger.",
         usage: "quittance backfill [<file>] [options]",
         discussion: """
-            Reads a list with one customer a line: a transaction id, an order id, an app receipt or an old transaction \
+            Reads a list with a customer per line: a transaction id, an order id, an app receipt or an old transaction \
             receipt in base64, or a signed transaction, in any order. Asks the App Store for all transactions of that \
-            customer and for the state of the subscriptions, verifies the answers and records them. One line a \
-            customer is enough; further lines about purchases that an earlier answer had cost nothing.
+            customer and for the state of the subscriptions, verifies the answers and records them. A single \
+            line per customer is enough. A further line about a purchase in an earlier answer costs no request.
 
-            The command writes to the ledger itself, whether a server runs on it or not. It uses half of Apple's rate \
-            limits unless --share says otherwise, and is refused while another one runs for the app. The app needs \
-            inAppPurchaseKey in the configuration.
+            The command writes to the ledger, whether a server runs on the ledger or not. The command uses half of \
+            Apple's rate limits unless --share says otherwise. A second backfill of the app is refused meanwhile. The \
+            app needs inAppPurchaseKey in the configuration.
 
-            Lines that were taken in are noted in FILE.done (--done). If the command was stopped or killed, run it \
-            again: it goes on where it was, and asks again about lines that failed. Once all lines are taken in, the \
-            file is removed. A list from standard input is not noted without --done. To do it twice is safe.
+            Lines that were taken in are noted in FILE.done (--done). If the command was stopped or killed, run \
+            the command again: the command continues, and asks again about lines that failed. Once all lines are taken \
+            in, the file is removed. A list from standard input is not noted without --done. To do it twice is safe.
 
             Exit status: 0 all lines were taken in; 1 some were not, as standard error says line by line; 2 wrong usage.
 
@@ -42,7 +42,7 @@ struct BackfillCommand: AsyncParsableCommand {
     @OptionGroup(visibility: .inTopic) var trust: TrustOptions
     @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
-    @Option(help: "The app. May be omitted if the configuration has only one.")
+    @Option(help: "The app. May be omitted if the configuration has a single app.")
     var bundleId: String?
 
     @Option(
@@ -53,7 +53,7 @@ struct BackfillCommand: AsyncParsableCommand {
     @Option(help: "How much of Apple's rate limits to use, from 1 to 100 percent.")
     var share = 50
 
-    @Flag(help: "Say what would be asked. Nothing is asked or written.")
+    @Flag(help: "Print the planned requests. The command sends no request and changes no file.")
     var dryRun = false
 
     func validate() throws {

@@ -97,15 +97,17 @@ struct Backup: ParsableCommand {
         guard !target.isEmpty else { throw ValidationError("TARGET is empty: name the file to write.") }
         let copy = URL(fileURLWithPath: target).resolvingSymlinksInPath()
         let ledger = URL(fileURLWithPath: source).resolvingSymlinksInPath().path
-        guard copy.path != ledger else { throw ValidationError("\(target) is the ledger itself: choose another file.") }
+        guard copy.path != ledger else {
+            throw ValidationError("\(target) is the ledger itself: choose a different file.")
+        }
         // The ledger's own files, such as its lock file, have names of this form. If a copy replaced the lock file, a
         // second server could start beside the first.
         guard !copy.path.hasPrefix(ledger + "-") else {
-            throw ValidationError("\(target) is a name of the ledger's own files: choose another file.")
+            throw ValidationError("\(target) is a name of the ledger's own files: choose a different file.")
         }
         for path in [target, target + Composition.erasuresEnding] {
             guard URL(fileURLWithPath: path).resolvingSymlinksInPath().path != journal else {
-                throw ValidationError("\(path) is the journal of erasures: choose another file.")
+                throw ValidationError("\(path) is the journal of erasures: choose a different file.")
             }
             try requireFree(path)
         }
@@ -116,7 +118,7 @@ struct Backup: ParsableCommand {
         let type = try? FileManager.default.attributesOfItem(atPath: target)[.type] as? FileAttributeType
         guard let type else { return }
         guard type == .typeRegular || type == .typeSymbolicLink else {
-            throw ValidationError("\(target) is not a regular file: choose another name.")
+            throw ValidationError("\(target) is not a regular file: choose a different name.")
         }
         guard force else { throw ValidationError("\(target) exists: choose another file, or add --force.") }
     }

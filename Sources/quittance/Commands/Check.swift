@@ -11,8 +11,8 @@ struct Check: AsyncParsableCommand {
         abstract: "Check a ledger: the file, and every document, signature and purchase in it.",
         usage: "quittance check [options]",
         discussion: """
-            The command does not change the ledger. It also works on a damaged file. Of a database it reads what is \
-            stored; PostgreSQL's own checks are pg_amcheck and data checksums.
+            The command does not change the ledger. The command also works on a damaged file. In a database the \
+            command reads the stored rows; PostgreSQL's own checks are pg_amcheck and data checksums.
 
             Exit status: 0 the ledger is valid; 1 it has faults; 2 wrong usage. Standard error has how many faults of \
             each kind there are, and the first \(FaultList.listed) of them.
@@ -60,12 +60,12 @@ struct Rebuild: AsyncParsableCommand {
         abstract: "Derive all purchases in a ledger from the signed documents again, and correct differences.",
         usage: "quittance rebuild [options]",
         discussion: """
-            Normally nothing differs, and the command writes nothing. It corrects purchases that differ and publishes \
-            events about them. If the file is damaged or a document does not verify, it changes nothing. The server \
-            may run meanwhile.
+            Normally no purchase differs, and the command does not write. Otherwise the command corrects purchases and \
+            publishes events about the changes. If the file is damaged or a document does not verify, the command \
+            stops without changes. The server may run meanwhile.
 
-            Exit status: 0 nothing differed; 1 purchases differed or documents do not verify, as listed on standard \
-            error; 2 wrong usage.
+            Exit status: 0 no purchase differed; 1 purchases differed or documents do not verify, as listed on \
+            standard error; 2 wrong usage.
 
               quittance rebuild --database sqlite:quittance.sqlite
 

@@ -14,8 +14,8 @@ struct Convert: ParsableCommand {
             --to legacy reads a JWS, its decoded payload, or the output of --to modern, and writes verifyReceipt's \
             objects.
 
-            The result is JSON on standard output. Standard error lists each member that has no counterpart; no other \
-            member is lost. The command does not verify signatures: use quittance verify first.
+            The result is JSON on standard output. Standard error lists the members without a counterpart; all \
+            other members are kept. The command does not verify signatures: use quittance verify first.
 
             Exit status: 0 converted; 2 unreadable input, nothing to convert, or wrong usage.
             """)

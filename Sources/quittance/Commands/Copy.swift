@@ -17,9 +17,9 @@ struct Copy: AsyncParsableCommand {
             server. Then all of both ledgers is compared, in both directions.
 
             The target must be empty: the command makes the file, or the tables in the database. If the command was \
-            interrupted, run it again: it goes on where it was. It never changes the source, and replaces nothing in \
-            the target. A ledger that cannot be copied is refused before the target is made. Then, until status 0, the \
-            target is half a copy, which no server and no other command opens.
+            interrupted, run the command again to continue. The command never changes the source, and never replaces \
+            data in the target. A ledger that cannot be copied is refused before the target is made. Then, until \
+            status 0, the target is half a copy: no server and no other command opens the target.
 
             No server and no other command may use either ledger meanwhile. A file in use by a server is refused; \
             servers on a database you must stop yourself.
@@ -69,7 +69,7 @@ struct Copy: AsyncParsableCommand {
         }
     }
 
-    private static let isItself = ValidationError("--to is the ledger itself: choose another place.")
+    private static let isItself = ValidationError("--to is the ledger itself: choose a different place.")
 
     /// Refuses two addresses of one ledger. Warns if a file cannot be locked, because a server might then use it
     /// meanwhile.

@@ -19,9 +19,9 @@ struct CustomerCommand: AsyncParsableCommand {
             abstract: "Show a customer's ids, entitlements, subscriptions, purchases and last documents.",
             usage: "quittance customer show <id> [options]",
             discussion: """
-                The id is one of your app's ids of the customer, a transaction id, or the order id in an e-mail of \
-                Apple's. No document in the ledger has an order id: the App Store is asked about it, with the app's \
-                inAppPurchaseKey. The command changes nothing, and records nothing. A server may run meanwhile.
+                The id is your app's id of the customer, a transaction id, or the order id in an e-mail of Apple's. \
+                No document in the ledger has an order id: the App Store is asked about it, with the app's \
+                inAppPurchaseKey. The command does not change the ledger. A server may run meanwhile.
 
                 Exit status: 0 shown; 1 the ledger has no such customer or purchase, or cannot be read; 2 wrong usage.
 
@@ -32,19 +32,19 @@ struct CustomerCommand: AsyncParsableCommand {
                 For --config, --database, --root and --insecure see quittance help config.
                 """)
 
-        @Argument(help: "One of your app's ids of the customer, a transaction id, or an order id.")
+        @Argument(help: "Your app's id of the customer, a transaction id, or an order id.")
         var id: String
 
         @OptionGroup(visibility: .inTopic) var options: ServerOptions
         @OptionGroup(visibility: .inTopic) var appStoreServer: AppStoreServerOptions
 
-        @Option(help: "Only this app. Default: those of the configuration, and those with an API key.")
+        @Option(help: "Only this app. Default: the apps of the configuration, and the apps with an API key.")
         var bundleId: String?
 
         @Flag(help: "List all purchases.")
         var all = false
 
-        @Flag(help: "Print one JSON object per customer, and nothing else.")
+        @Flag(help: "Print only a JSON object per customer.")
         var json = false
 
         /// The number of listed documents: enough for the last weeks of a subscription with a billing problem.

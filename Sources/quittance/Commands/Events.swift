@@ -37,7 +37,7 @@ struct Events: AsyncParsableCommand {
         transform: { try Environment.option($0, allowed: Environment.allCases) })
     var environment: Environment?
 
-    @Option(help: "Print only events of this customer: one of your app's ids.")
+    @Option(help: "Print only events of this customer: your app's id.")
     var customer: String?
 
     @Flag(help: "Print each event as a JSON document on one line.")

@@ -20,7 +20,7 @@ struct Inspect: ParsableCommand {
     @Argument(help: "The file with the document; omit it or pass - for standard input.")
     var file: String?
 
-    @Flag(help: "Print one JSON object per document, and nothing else.")
+    @Flag(help: "Print only a JSON object per document.")
     var json = false
 
     func run() throws {

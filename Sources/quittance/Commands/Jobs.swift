@@ -11,9 +11,9 @@ struct Jobs: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List what a server still has to ask or do, and retry what failed.",
         discussion: """
-            A job waits until it is due. Then a running server does it, and tries again later if it fails. Kinds: \
+            A job waits until it is due. Then a running server does the job, and tries again after a failure. Kinds: \
             notificationHistory, customerHistory, consumption, subscriptionStatus, parkedDocument for a notification \
-            that is not valid, and backfill while one runs (docs/reconciliation.md).
+            that is not valid, and backfill during quittance backfill (docs/reconciliation.md).
 
               quittance jobs --failed --config quittance.json
               quittance jobs retry --kind parkedDocument --config quittance.json
@@ -30,7 +30,7 @@ struct Jobs: AsyncParsableCommand {
         func validate() throws {
             guard let kind, !Job.kinds.contains(where: { $0.rawValue == kind }) else { return }
             let known = Job.kinds.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("--kind takes one of \(known).")
+            throw ValidationError("--kind takes a kind of job: \(known).")
         }
 
         @Option(help: "Only jobs of this app.")
@@ -90,7 +90,7 @@ struct Jobs: AsyncParsableCommand {
         @Flag(help: "List all jobs.")
         var all = false
 
-        @Flag(help: "Print one JSON object per job, of all jobs, and nothing else.")
+        @Flag(help: "Print only a JSON object per job, of all jobs.")
         var json = false
 
         func run() async throws {
@@ -123,8 +123,8 @@ struct Jobs: AsyncParsableCommand {
             abstract: "Make jobs due now. A running server does them within a second or two.",
             usage: "quittance jobs retry [<name>] [options]",
             discussion: """
-                Without a server they are done once one starts. Jobs that are due within three minutes stay as they \
-                are: a server may be doing them, and would do them twice.
+                Without a running server, the jobs wait for the next start. Jobs that are due within three minutes \
+                stay unchanged: a server may be doing these jobs, and would do the jobs twice.
 
                 \(ConfigTopic.ledgerOptions)
                 """)

@@ -11,9 +11,9 @@ struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Create, list and revoke the API keys of a ledger.",
         discussion: """
-            A client key is for apps: it may submit purchases and read one customer at a time. A server key is for \
-            your own servers and may do everything: never put it into an app. Each key is for one app. A running \
-            server applies a change within a second.
+            A client key is for apps: the key may submit purchases and read a single customer at a time. A server key \
+            is for your own servers and allows all requests: never put a server key into an app. Each key is for a \
+            single app. A running server applies a change within a second.
             """,
         subcommands: [Create.self, List.self, Revoke.self, CustomerToken.self])
 
@@ -39,7 +39,7 @@ struct Keys: AsyncParsableCommand {
         @Option(help: "The role of the key: client for apps, server for backends.")
         var role: APIKey.Role
 
-        @Option(help: "The app of the key. May be omitted if the configuration has only one.")
+        @Option(help: "The app of the key. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
         /// The maximum length of a name in characters, so that a key fits on one line of the list.
@@ -53,7 +53,7 @@ struct Keys: AsyncParsableCommand {
                     "--name takes 1 to \(Self.maxNameLength) characters, not only spaces, and no control characters.")
             }
             guard APIKey.parts(of: name) == nil else {
-                throw ValidationError("--name takes a name, which everyone may see, and not an API key.")
+                throw ValidationError("--name takes a name that all may see, not an API key.")
             }
         }
 
@@ -66,7 +66,7 @@ struct Keys: AsyncParsableCommand {
             try await composition.withStorage(.working) { storage in
                 if isAnyApp, try await !storage.hasServed(app) {
                     Terminal.report(
-                        "No server with this ledger has had the app \(app) yet. Until one does, the key opens nothing.")
+                        "No server with this ledger has had the app \(app) yet. Until then, the key gives no access.")
                 }
                 // The key is printed first, so that the ledger has no key that was never shown.
                 try Terminal.print(text)
@@ -113,8 +113,8 @@ struct Keys: AsyncParsableCommand {
             abstract: "Revoke a key. A running server refuses it within a second.",
             usage: "quittance keys revoke (<key> | --id <id>) [options]",
             discussion: """
-                Pass the whole key, or - to read it from standard input, which keeps it out of the history of your \
-                shell. If you do not have the key, pass the id that quittance keys list shows.
+                Pass the whole key, or - to read the key from standard input: the history of your shell then does not \
+                contain the key. If you do not have the key, pass the id that quittance keys list shows.
 
                   quittance keys revoke - --config quittance.json
                   quittance keys revoke --id 5tnvindf --config quittance.json
@@ -134,7 +134,7 @@ struct Keys: AsyncParsableCommand {
 
         func validate() throws {
             guard keys.count + (id == nil ? 0 : 1) == 1 else {
-                throw ValidationError("Pass either one whole key, or --id with the id in quittance keys list.")
+                throw ValidationError("Pass either a whole key, or --id with the id in quittance keys list.")
             }
         }
 
@@ -180,7 +180,7 @@ struct Keys: AsyncParsableCommand {
             usage: "quittance keys customer-token --customer <customer> [options]",
             discussion: """
                 If an app has customerProof in the configuration, requests with its client keys need a customer token \
-                in the header Quittance-Customer-Token. docs/customer-proof.md shows how your backend creates one.
+                in the header Quittance-Customer-Token. docs/customer-proof.md shows how your backend creates the token.
 
                   quittance keys customer-token --customer anna --config quittance.json
 
@@ -197,7 +197,7 @@ struct Keys: AsyncParsableCommand {
         @Option(name: .customLong("expires-in"), help: "The hours until the token expires, 1 to \(maxHours).")
         var hours = 1
 
-        @Option(help: "The app of the customer. May be omitted if the configuration has only one.")
+        @Option(help: "The app of the customer. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
         func validate() throws {
@@ -248,7 +248,7 @@ extension ServerConfiguration {
     func bundleId(_ named: String?) throws -> String {
         let known = apps.map(\.identity.bundleId)
         guard let app = named ?? (known.count == 1 ? known[0] : nil) else {
-            throw ValidationError("Which app? Pass --bundle-id, or --config FILE of a configuration with one app.")
+            throw ValidationError("Which app? Pass --bundle-id, or --config FILE of a configuration with a single app.")
         }
         guard AppConfiguration.isValidBundleId(app) else {
             throw ValidationError("--bundle-id “\(app.printable)”: \(AppConfiguration.bundleIdRule)")

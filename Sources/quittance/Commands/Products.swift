@@ -11,8 +11,8 @@ struct Products: AsyncParsableCommand {
         abstract: "List products that were bought and are not in the configuration, and the other way round.",
         usage: "quittance products [options]",
         discussion: """
-            A product that is not in the configuration grants nothing. The command reads all purchases in the ledger, \
-            which takes a while in a large one, and changes nothing. A server may run meanwhile.
+            A product outside the configuration grants no entitlement. The command reads all purchases in the ledger \
+            without changes to the ledger. A large ledger takes a while. A server may run meanwhile.
 
             Exit status: 0 all products that were bought are in the configuration; 1 some are not, or some purchases \
             cannot be read; 2 wrong usage.
@@ -27,7 +27,7 @@ struct Products: AsyncParsableCommand {
     @Option(help: "Only this app.")
     var bundleId: String?
 
-    @Flag(help: "Print one JSON object per app and environment, and nothing else.")
+    @Flag(help: "Print only a JSON object per app and environment.")
     var json = false
 
     func run() async throws {

@@ -17,10 +17,10 @@ struct Restore: AsyncParsableCommand {
         usage: "quittance restore (<backup> | --new-epoch) [options]",
         discussion: """
             With BACKUP, a copy that quittance backup made: the command checks it, with all signatures, and puts it in \
-            the place of the ledger. The files that were there are moved to FILE.replaced-TIME and kept.
+            the place of the ledger. The old files are moved to FILE.replaced-TIME and kept.
 
             Without BACKUP, with --new-epoch: for a database that PostgreSQL's own tools restored, or after a failover \
-            that the database does not show (docs/postgresql-operations.md).
+            not visible in the database (docs/postgresql-operations.md).
 
             In both cases, customers whose deletion is in the journal of erasures are deleted again, and the events \
             begin an epoch: a follower whose cursor is beyond the backup gets 410 with the cursor to go on from.
@@ -52,7 +52,7 @@ struct Restore: AsyncParsableCommand {
 
     func validate() throws {
         guard (backup == nil) == newEpoch else {
-            throw ValidationError("Pass the BACKUP to restore, or --new-epoch without one.")
+            throw ValidationError("Pass the BACKUP to restore, or --new-epoch without BACKUP.")
         }
     }
 
@@ -215,8 +215,8 @@ struct Restore: AsyncParsableCommand {
     /// The remaining steps for the operator.
     private static let advice = """
         API keys that were revoked since are valid again: quittance keys list.
-        A follower of /v1/events that is ahead gets 410 with "oldest": it goes on from there, and reads again what it knows.
-        What was signed since comes back by itself if the apps have In-App Purchase keys, or by quittance backfill.
+        A follower of /v1/events that is ahead gets 410 with "oldest". The follower goes on from there, and rereads events.
+        Documents signed since the backup return if the apps have In-App Purchase keys, or with quittance backfill.
         """
 
     /// The time in a form such as `20261125T214500Z`.

@@ -30,8 +30,8 @@ struct Serve: AsyncParsableCommand {
 
             As with Apple's endpoint, verifyReceipt answers the receipts of any app: compare bundle_id in the \
             response. Sandbox and production purchases are kept apart. On SIGTERM or SIGINT the server finishes \
-            running requests, then exits; a second one ends it at once. On SIGHUP it reads the apps' In-App Purchase \
-            keys again; to change anything else, restart it.
+            running requests, then exits; a second signal ends the server at once. On SIGHUP the server reads the \
+            apps' In-App Purchase keys again; to change other settings, restart the server.
 
               quittance serve
               quittance serve --database sqlite:quittance.sqlite \\
@@ -62,7 +62,7 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         name: .customLong("bundle-id"),
-        help: "An app whose purchases the ledger records, in addition to those in the configuration. May be repeated."
+        help: "An app whose purchases the ledger records, in addition to the configured apps. May be repeated."
     )
     var bundleIds: [String] = []
 

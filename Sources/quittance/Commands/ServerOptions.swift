@@ -20,7 +20,7 @@ struct ServerOptions: ParsableArguments {
             """
             The ledger: sqlite:PATH, a file that quittance serve creates if it does not exist; or postgresql://…, a \
             database for any number of servers. Behind a pooler that does not keep prepared statements, with \
-            ?prepared_statements=false. The tables are in the schema quittance, or with ?schema=NAME in another one.
+            ?prepared_statements=false. The tables are in the schema quittance, or in the schema NAME with ?schema=NAME.
             """, valueName: "ledger"),
         completion: .file())
     var database: String?
@@ -75,8 +75,8 @@ struct TrustOptions: ParsableArguments {
     @Flag(
         name: .customLong("trust-other-roots"),
         help: """
-            Use a ledger with documents of other roots than are trusted now, whose purchases then count. Pass it once, \
-            after roots were replaced.
+            Use a ledger with documents of roots that are not trusted now: their purchases count. Pass the option \
+            once, after roots were replaced.
             """)
     var trustsOtherRoots = false
 }
@@ -86,7 +86,7 @@ struct AppStoreServerOptions: ParsableArguments {
     @Flag(
         help: """
             Ask an appStoreServer or sandboxAppStoreServer over http, although it is not on this machine: for a \
-            simulator in a network of your own. Others on the way read the bearer tokens.
+            simulator in a network of your own. Machines on the way can read the bearer tokens.
             """)
     var insecure = false
 

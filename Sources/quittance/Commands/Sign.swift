@@ -12,7 +12,7 @@ struct Sign: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Sign offers and Advanced Commerce requests with an app's In-App Purchase key.",
         discussion: """
-            Prints one JSON document, without any connection to Apple: {"compactJWS": …} for the parameter compactJWS \
+            Prints a JSON document, without any connection to Apple: {"compactJWS": …} for the parameter compactJWS \
             of StoreKit, or, for version 1 of a promotional offer, all values that StoreKit takes.
 
             The key is that of the app in the configuration (inAppPurchaseKey), or --key-file, --key-id and \
@@ -26,11 +26,11 @@ struct Sign: AsyncParsableCommand {
     struct Options: ParsableArguments {
         @OptionGroup(visibility: .inTopic) var server: ServerOptions
 
-        @Option(help: "The app. May be omitted if the configuration has only one.")
+        @Option(help: "The app. May be omitted if the configuration has a single app.")
         var bundleId: String?
 
         @Option(
-            help: "The .p8 file from App Store Connect, instead of the one in the configuration.", completion: .file())
+            help: "The .p8 file from App Store Connect, instead of the configured file.", completion: .file())
         var keyFile: String?
 
         @Option(help: "The id of the key in --key-file.")
@@ -39,7 +39,7 @@ struct Sign: AsyncParsableCommand {
         @Option(help: "The issuer id of the key in --key-file.")
         var issuerId: String?
 
-        @Option(help: "A UUID that was never used before, in lower case. Default: a random one.")
+        @Option(help: "A UUID that was never used before, in lower case. Default: a random UUID.")
         var nonce: String?
 
         @Option(

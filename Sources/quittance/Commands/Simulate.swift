@@ -29,11 +29,11 @@ struct Simulate: AsyncParsableCommand {
 
             In the server under test, set the App Store Server API's address to the production or sandbox port, and \
             trust the simulator's roots instead of Apple's: GET /roots.pem, or the files in the folder of --out. \
-            They are not Apple's, and no server that trusts Apple's roots accepts what the simulator signs. With \
-            --seed, the keys are those that Quittance publishes, so that anybody can sign for them.
+            A server that trusts Apple's roots refuses the simulator's documents. With --seed, the simulator uses \
+            keys that Quittance publishes, so that all people can sign with the same keys.
 
-            The network is unkind, as a real one is: notifications are late, lost, doubled and out of order, and the \
-            API sometimes fails. --kind turns that off; POST /faults sets it.
+            The network is unkind, as a real network is: notifications are late, lost, doubled and out of order, and \
+            the API sometimes fails. --kind turns the faults off; POST /faults sets the faults.
             """)
 
     @Option(help: "The port of the App Store's production routes; 0 takes any free port.")
@@ -48,7 +48,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The address to listen on. Anyone who reaches the control port commands the simulator.")
     var host = "127.0.0.1"
 
-    @Option(help: "Determines all identifiers and the API key. Default: others in every run.")
+    @Option(help: "Determines all identifiers and the API key. Default: different in every run.")
     var seed: UInt64?
 
     @Option(
@@ -59,10 +59,10 @@ struct Simulate: AsyncParsableCommand {
     @Option(name: .customLong("bundle-id"), help: "The app.")
     var bundleId = "com.example.notes"
 
-    @Option(name: .customLong("app-apple-id"), help: "The app's Apple ID, if the .storekit file has none.")
+    @Option(name: .customLong("app-apple-id"), help: "The app's Apple ID, if the .storekit file has no Apple ID.")
     var appAppleId: Int64 = 1_234_567_890
 
-    @Option(help: "Your server's URL for production notifications. Without one, none is sent.")
+    @Option(help: "Your server's URL for production notifications. Without a URL, none are sent.")
     var notify: String?
 
     @Option(name: .customLong("sandbox-notify"), help: "Your server's URL for sandbox notifications.")
@@ -70,7 +70,7 @@ struct Simulate: AsyncParsableCommand {
 
     @Option(
         name: .customLong("notify-version"),
-        help: "The format of production notifications: 2, or 1 for the deprecated, unsigned one.")
+        help: "The format of production notifications: 2, or 1 for the deprecated, unsigned format.")
     var notifyVersion = NotificationVersion.two
 
     @Option(name: .customLong("sandbox-notify-version"), help: "The format of sandbox notifications.")
@@ -80,7 +80,7 @@ struct Simulate: AsyncParsableCommand {
         name: .customLong("shared-secret"),
         help: """
             The app's shared secret: verifyReceipt demands it as password for receipts with subscriptions, and version \
-            1 notifications have it. Without one, any password passes.
+            1 notifications have it. Without a secret, any password passes.
             """)
     var sharedSecret: String?
 
@@ -109,15 +109,15 @@ struct Simulate: AsyncParsableCommand {
     @Option(
         help: """
             A folder for the roots, the API key (.p8), and simulator.json and simulator.env with all that a server \
-            under test needs; for a Quittance server quittance.json. It is created if it does not exist. The keys stay \
-            in it, and the next run goes on with them. Without it, nothing is written.
+            under test needs; for a Quittance server quittance.json. A missing folder is created. The next run uses \
+            the same keys. Without --out, the simulator writes no files.
             """,
         completion: .directory)
     var out: String?
 
     @Flag(
         name: .customLong("new-keys"),
-        help: "Make new keys in the folder of --out. A ledger that knows the old ones refuses what they sign.")
+        help: "Make new keys in the folder of --out. A ledger with documents of the old keys refuses the new keys.")
     var makesNewKeys = false
 
     func validate() throws {
@@ -137,7 +137,7 @@ struct Simulate: AsyncParsableCommand {
         guard !makesNewKeys || out != nil && seed == nil else {
             throw ValidationError("--new-keys is for the folder of --out, without --seed.")
         }
-        guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: omit it if there is none.") }
+        guard sharedSecret != "" else { throw ValidationError("--shared-secret is empty: pass a secret, or omit it.") }
     }
 
     /// Checks that the ports of the options are valid and distinct. Several may be 0, because each 0 becomes a
@@ -149,7 +149,7 @@ struct Simulate: AsyncParsableCommand {
         var options: [Int: String] = [:]
         for (option, port) in ports where port != 0 {
             if let other = options.updateValue(option, forKey: port) {
-                throw ValidationError("--\(other) and --\(option) are both \(port): choose another.")
+                throw ValidationError("--\(other) and --\(option) are both \(port): choose different ports.")
             }
         }
     }

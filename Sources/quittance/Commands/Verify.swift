@@ -35,7 +35,7 @@ struct Verify: AsyncParsableCommand {
     @Option(name: .customLong("bundle-id"), help: "The bundle id to accept. May be repeated.")
     var bundleIds: [String]
 
-    @Option(help: "The app's Apple ID to accept, if a production document names one.")
+    @Option(help: "The app's Apple ID to accept, if a production document has an Apple ID.")
     var appAppleId: Int64?
 
     @Option(
@@ -51,14 +51,14 @@ struct Verify: AsyncParsableCommand {
         completion: .file())
     var roots: [String] = []
 
-    @Flag(help: "Trust Apple's roots in addition to those of --root.")
+    @Flag(help: "Trust Apple's roots in addition to the roots of --root.")
     var alsoAppleRoots = false
 
     @Option(
         name: .customLong("intermediates"),
         help: """
             Apple's intermediate certificates, which old transaction receipts omit: a folder of .cer, .crt, .der or \
-            .pem files, or one file. They must lead to a trusted root.
+            .pem files, or a single file. The certificates must lead to a trusted root.
             """,
         completion: .directory)
     var intermediates: String?
@@ -88,7 +88,7 @@ struct Verify: AsyncParsableCommand {
     @Flag(help: "Show each check in order, with the expected and the found value.")
     var explain = false
 
-    @Flag(help: "Print one JSON object per document, and nothing else to standard output.")
+    @Flag(help: "Print only a JSON object per document to standard output.")
     var json = false
 
     func validate() throws {
@@ -96,7 +96,7 @@ struct Verify: AsyncParsableCommand {
             throw ValidationError("--bundle-id takes a bundle id, and it is empty.")
         }
         guard appAppleId == nil || bundleIds.count == 1 else {
-            throw ValidationError("--app-apple-id is for one app: pass exactly one --bundle-id with it.")
+            throw ValidationError("--app-apple-id is for a single app: pass exactly one --bundle-id with it.")
         }
     }
 

@@ -19,7 +19,7 @@ struct Watch: AsyncParsableCommand {
             Exit status: 0 with --once; 1 if the server refuses the request; 2 if it does not answer.
             """)
 
-    @Argument(help: "The customer: one of your app's ids.")
+    @Argument(help: "Your app's id of the customer.")
     var customer: String
 
     @OptionGroup var server: RunningServer
