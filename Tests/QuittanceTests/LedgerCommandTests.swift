@@ -80,7 +80,8 @@ import Testing
         try Self.withFolder { path in
             let serve = ["serve", "--bundle-id", "com.example", "--port", "0"]
             let missing = try Self.run(serve, path("none/ledger.sqlite"))
-            #expect(missing.status == 1 && missing.error.contains("There is no folder \(path("none")): make the folder"))
+            #expect(
+                missing.status == 1 && missing.error.contains("There is no folder \(path("none")): make the folder"))
             for arguments in [serve, ["check"], ["backup", path("copy")]] {
                 let outcome = try Self.run(arguments, path("."))
                 #expect(outcome.status == 1 && outcome.error.contains("is a folder: name a file in the folder"))
