@@ -155,7 +155,7 @@ import Testing
         #expect(try database.psql("SELECT count(*) FROM pg_tables WHERE schemaname IN ('public', 'quittance')") == "0")
         _ = try await database.storage()
         #expect(try await database.storage(upgrades: false).documentCount() == 0)
-        try database.psql("UPDATE quittance.schema_version SET version = \(SchemaUpgrade.source)")
+        try database.psql("UPDATE quittance.schema_version SET version = \(SchemaUpgrade.withoutRecords)")
         await expectRefusal()
     }
 

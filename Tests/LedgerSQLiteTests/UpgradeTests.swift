@@ -52,6 +52,30 @@ import Testing
         #expect(try Self.steps(folder.path()) == Self.steps(folder.path("new")))
     }
 
+    @Test func `a file of the previous version gets the columns that it lacks`() throws {
+        let path = folder.path("previous")
+        try SQLiteLedgerStorage(path: path).close()
+        let new = try Self.schema(path)
+        let queue = try DatabaseQueue(path: path)
+        try queue.writeWithoutTransaction { connection in
+            let added = [
+                "chains": ["publishedEntitlements", "publishedDetails", "deniedAt", "deniedBecause"],
+                "customers": ["grants"],
+                "statements": ["originalApplicationVersion", "originalPlatform", "receiptType"],
+                "residue": ["originalApplicationVersion", "originalPlatform", "receiptType"],
+            ]
+            for (table, columns) in added {
+                for column in columns { try connection.execute(sql: "ALTER TABLE \(table) DROP COLUMN \(column)") }
+            }
+            try connection.execute(
+                sql: "UPDATE grdb_migrations SET identifier = '025 tables' WHERE identifier = '026 tables'")
+        }
+        try queue.close()
+        try SQLiteLedgerStorage(path: path).close()
+        #expect(try Self.schema(path) == new)
+        #expect(try Self.steps(path) == ["016 tables", "026 tables"])
+    }
+
     /// The version before knows a ledger by the name of one of its own steps, and a newer version by a name with a
     /// higher number than all of them.
     @Test(arguments: [false, true])

@@ -21,7 +21,8 @@ enum FieldNumbers {
         "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus", "commitmentAutoRenewProductId",
         "publishedStatus", "publishedProductId", "publishedUntil", "publishedWillRenew",
         "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId", "publishedExpiresDate",
-        "publishedEntitling", "nextChange", "claimants", "publishedAsOf",
+        "publishedEntitling", "nextChange", "claimants", "publishedAsOf", "publishedEntitlements", "publishedDetails",
+        "deniedAt", "deniedBecause", "originalApplicationVersion", "originalPlatform", "receiptType",
     ]
 }
 

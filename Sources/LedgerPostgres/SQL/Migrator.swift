@@ -63,8 +63,9 @@ struct Migrator {
         case .nothing(let exists):
             try await requireUnicode()
             try await run(begin(exists: exists) + Schema.tables.map { .once($0) })
-        case .ledger(SchemaUpgrade.source):
-            try await run([Self.advance] + SchemaUpgrade.statements.map { .once($0) })
+        case .ledger(let version) where SchemaUpgrade.sources.contains(version):
+            let statements = SchemaUpgrade.statements(from: version)
+            try await run([Self.advance(from: version)] + statements.map { .once($0) })
         case .ledger, .others: return
         }
     }
@@ -96,7 +97,8 @@ struct Migrator {
     private func content() async throws -> SchemaContent {
         let found = try await SchemaContent.read(pool)
         switch found {
-        case .ledger(Schema.version), .ledger(SchemaUpgrade.source), .nothing: return found
+        case .ledger(Schema.version), .nothing: return found
+        case .ledger(let version) where SchemaUpgrade.sources.contains(version): return found
         case .ledger(let version) where version > Schema.version:
             throw LedgerStorageError(
                 .damaged,
@@ -145,12 +147,12 @@ struct Migrator {
         .map { PostgresStatement.once($0) }
 
     /// Advances the version. Raises a conflict if another server has advanced the version first.
-    private static let advance: PostgresStatement = {
+    private static func advance(from version: Int) -> PostgresStatement {
         let attempt = """
-            UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(SchemaUpgrade.source);
+            UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(version);
             """
         return .once(Conflict.raised(after: attempt, if: "NOT FOUND"))
-    }()
+    }
 }
 
 extension PostgresFailure {

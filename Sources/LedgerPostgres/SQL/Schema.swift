@@ -12,7 +12,7 @@
 /// since 1970.
 enum Schema {
     /// The version of the tables. A server refuses a ledger with a higher version.
-    static let version = 21
+    static let version = 22
 
     /// The statements that create the tables.
     static let tables =
@@ -160,6 +160,7 @@ enum Schema {
             is_established boolean NOT NULL,
             consented_at bigint,
             ids text[] NOT NULL,
+            grants bytea,
             PRIMARY KEY (home, app)) WITH (fillfactor = 90, \(often))
         """,
         "CREATE INDEX customers_by_number ON quittance.customers (number)",

@@ -2,17 +2,27 @@
 
 /// The upgrade of an older ledger to the tables of ``Schema``, in a single transaction.
 ///
-/// No server should run during the upgrade. A server of the previous version would answer 503: it would first wait for
-/// the locks, and then miss the tables and columns that the upgrade drops.
+/// No server should run during the upgrade of a ledger without the table `records`. A server of that version would
+/// answer 503: it would first wait for the locks, and then miss the tables and columns that the upgrade drops.
 enum SchemaUpgrade {
-    /// The version that can be upgraded. Ledgers of other older versions are refused.
-    static let source = 19
+    /// The version without the table `records`.
+    static let withoutRecords = 19
+
+    /// The previous version, in which ``column`` is missing.
+    static let previous = 21
+
+    /// The versions that can be upgraded. Ledgers of other older versions are refused.
+    static let sources = [withoutRecords, previous]
 
     /// The statements that follow the advance of the version. `schema_version` is altered last, because altering it
     /// locks out starting servers, which read it.
-    static let statements =
-        [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements
-        + EventUpgrade.statements + [marker]
+    static func statements(from version: Int) -> [String] {
+        guard version == withoutRecords else { return [Citus.sequential, column] }
+        return [Citus.sequential, lock] + forms + Conflict.function + [conflictOnNodes] + RecordUpgrade.statements
+            + EventUpgrade.statements + [column, marker]
+    }
+
+    private static let column = "ALTER TABLE quittance.customers ADD COLUMN grants bytea"
 
     /// Locks the tables to change.
     private static let lock: String = {

@@ -104,6 +104,10 @@ enum Schema {
             publishedCommitmentWillRenew INTEGER,
             claimants TEXT,
             publishedAsOf INTEGER,
+            publishedEntitlements TEXT,
+            publishedDetails INTEGER,
+            deniedAt INTEGER,
+            deniedBecause TEXT,
             UNIQUE (originalTransactionId, scope)
         ) STRICT;
         CREATE INDEX chainsDue ON chains (nextChange) WHERE nextChange IS NOT NULL;
@@ -218,6 +222,9 @@ enum Schema {
             commitmentExpiresDate INTEGER,
             commitmentPrice INTEGER,
             revokedSeats INTEGER,
+            originalApplicationVersion TEXT,
+            originalPlatform TEXT,
+            receiptType TEXT,
             PRIMARY KEY (chain, transactionId, source)
         ) STRICT, WITHOUT ROWID;
         """
@@ -231,7 +238,8 @@ enum Schema {
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             app INTEGER NOT NULL REFERENCES apps,
             isEstablished INTEGER NOT NULL DEFAULT 0,
-            consentedAt INTEGER
+            consentedAt INTEGER,
+            grants BLOB
         ) STRICT;
 
         CREATE TABLE customerIds (

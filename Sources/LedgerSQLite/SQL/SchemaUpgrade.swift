@@ -3,8 +3,8 @@
 import GRDB
 import PurchaseLedger
 
-// The versions of a ledger file's tables: the current version, which new ledgers have, and the previous version, which
-// can be upgraded. GRDB stores the names of the migration steps that a file has taken.
+// The versions of a ledger file's tables: the current version, which new ledgers have, and the versions that can be
+// upgraded. GRDB stores the names of the migration steps that a file has taken.
 
 extension Schema {
     /// A step name that every ledger keeps. The previous version of this software recognises a ledger by it. Without
@@ -14,35 +14,56 @@ extension Schema {
     /// The step names that identify a file as a ledger of any version.
     private static let marks: Set = ["001 evidence", mark]
 
-    /// The steps that a file of the upgradable version has taken.
-    private static let upgradable: Set = [
+    /// The steps that a file without the table `records` has taken.
+    private static let withoutRecords: Set = [
         mark, "017 offers and commitments", "018 jobs", "019 consent", "020 claimants", "021 epochs",
         "022 reports of a clock that is ahead", "023 wordings", "024 unfinished copy",
     ]
 
+    /// The step of the previous version, in which `columns` are missing.
+    private static let previous = "025 tables"
+
     /// The step of this version. Names begin with a number of three digits. A version of the software refuses a file
     /// with a step of a higher number than its own.
-    private static let current = "025 tables"
+    private static let current = "026 tables"
 
     /// Creates the tables of a new ledger, or upgrades an older ledger's tables, in one transaction.
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration(current, merging: upgradable.subtracting([mark])) { connection, applied in
+        let older = withoutRecords.union([previous]).subtracting([mark])
+        migrator.registerMigration(current, merging: older) { connection, applied in
             if applied.isEmpty {
                 try connection.execute(sql: tables)
                 try connection.execute(sql: "INSERT INTO grdb_migrations (identifier) VALUES (?)", arguments: [mark])
             } else {
-                try upgrade(connection)
+                if !applied.contains(previous) { try addRecords(connection) }
+                try connection.execute(sql: columns)
             }
         }
         return migrator
     }
 
-    /// Upgrades the tables and rows of the upgradable version to the tables of a new ledger.
-    private static func upgrade(_ connection: Database) throws {
+    /// Upgrades the tables and rows of a file without the table `records` to those of the previous version.
+    private static func addRecords(_ connection: Database) throws {
         try connection.execute(sql: records + RecordUpgrade.statements)
         try EventUpgrade.run(connection)
     }
+
+    /// The columns that the previous version lacks.
+    private static let columns = """
+        ALTER TABLE chains ADD COLUMN publishedEntitlements TEXT;
+        ALTER TABLE chains ADD COLUMN publishedDetails INTEGER;
+        ALTER TABLE chains ADD COLUMN deniedAt INTEGER;
+        ALTER TABLE chains ADD COLUMN deniedBecause TEXT;
+        ALTER TABLE customers ADD COLUMN grants BLOB;
+        """
+        + ["statements", "residue"].map { table in
+            """
+            ALTER TABLE \(table) ADD COLUMN originalApplicationVersion TEXT;
+            ALTER TABLE \(table) ADD COLUMN originalPlatform TEXT;
+            ALTER TABLE \(table) ADD COLUMN receiptType TEXT;
+            """
+        }.joined()
 
     /// Requires that a database is a readable ledger. Called each time a file is opened.
     ///
@@ -55,7 +76,7 @@ extension Schema {
         let applied = try migrator.appliedIdentifiers(connection)
         guard applied.isDisjoint(with: marks) else {
             try requireVersion(applied)
-            guard !orHalf, let copy = try unfinishedCopy(connection, isOld: !applied.contains(current)) else { return }
+            guard !orHalf, let copy = try unfinishedCopy(connection, isOld: applied == withoutRecords) else { return }
             throw LedgerStorageError(copy)
         }
         // If the creation of a ledger was interrupted, the file has only GRDB's own table.
@@ -65,8 +86,7 @@ extension Schema {
         }
     }
 
-    /// - Parameter isOld: Whether the file has the tables of the upgradable version, in which the note of an unfinished
-    ///   copy has its own table.
+    /// - Parameter isOld: Whether the file has no table `records`: the note of an unfinished copy then has its own table.
     private static func unfinishedCopy(_ connection: Database, isOld: Bool) throws -> UnfinishedCopy? {
         let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
         guard isOld else { return try session.record(UnfinishedCopy.key).map { try UnfinishedCopy($0) } }
@@ -76,7 +96,7 @@ extension Schema {
     }
 
     private static func requireVersion(_ applied: Set<String>) throws {
-        guard applied != upgradable, applied != [mark, current] else { return }
+        guard ![withoutRecords, [mark, previous], [mark, current]].contains(applied) else { return }
         guard let last = applied.max(), last < current else {
             throw SQLiteErrors.damaged("The ledger was written by a newer version of this software")
         }
