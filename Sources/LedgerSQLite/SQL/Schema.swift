@@ -313,13 +313,13 @@ enum Schema {
     /// view has a row for each transaction, from the newest document about the transaction. If a receipt and a signed
     /// transaction have the same date, the signed transaction counts as newer. Fields that are missing in a newer
     /// receipt come from the signed transaction, as in `TransactionFact.current`.
-    private static let periods = """
+    static let periods = """
         CREATE VIEW periods AS
         SELECT
             (SELECT customerIds.id FROM links JOIN customerIds ON customerIds.customer = links.customer
              WHERE links.chain = newest.chain ORDER BY links.place, customerIds.place LIMIT 1) AS customer,
             bundleId, environment, originalTransactionId, newest.transactionId, newest.productId,
-            coalesce(newest.type, signed.type) AS type, newest.purchaseDate, newest.expiresDate, newest.quantity,
+            coalesce(newest.type, signed.type) AS type, \(near("purchaseDate")), \(near("expiresDate")), newest.quantity,
             coalesce(newest.offerType, signed.offerType) AS offerType,
             coalesce(signed.isUpgraded, newest.isUpgraded) AS isUpgraded,
             CASE
@@ -341,4 +341,10 @@ enum Schema {
             WHERE other.chain = newest.chain AND other.transactionId = newest.transactionId
                 AND (other.signedDate, newest.source) > (newest.signedDate, other.source));
         """
+
+    /// The newest date, unless it is a receipt's and the signed transaction has the same date with its milliseconds.
+    private static func near(_ date: String) -> String {
+        let difference = "newest.\(date) - signed.\(date)"
+        return "iif(\(difference) BETWEEN -999 AND 999, signed.\(date), newest.\(date)) AS \(date)"
+    }
 }

@@ -49,7 +49,7 @@ extension Schema {
         try EventUpgrade.run(connection)
     }
 
-    /// The columns that the previous version lacks.
+    /// The columns that the previous version lacks, and the view that reads dates of receipts in another way.
     private static let columns = """
         ALTER TABLE chains ADD COLUMN publishedEntitlements TEXT;
         ALTER TABLE chains ADD COLUMN publishedDetails INTEGER;
@@ -63,7 +63,7 @@ extension Schema {
             ALTER TABLE \(table) ADD COLUMN originalPlatform TEXT;
             ALTER TABLE \(table) ADD COLUMN receiptType TEXT;
             """
-        }.joined()
+        }.joined() + "DROP VIEW periods;" + periods
 
     /// Requires that a database is a readable ledger. Called each time a file is opened.
     ///

@@ -381,6 +381,9 @@ extension TransactionStatement {
     /// A receipt's statement, completed with the signed transaction's values for fields that the receipt lacks.
     fileprivate func completed(by signed: TransactionStatement) -> TransactionStatement {
         var statement = self
+        // The signed transaction has the milliseconds. If only they differ, a later receipt changes nothing.
+        if let date = signed.purchaseDate, purchaseDate?.isNear(date) ?? false { statement.purchaseDate = date }
+        if let date = signed.expiresDate, expiresDate?.isNear(date) ?? false { statement.expiresDate = date }
         statement.type = type ?? signed.type
         statement.subscriptionGroup = subscriptionGroup ?? signed.subscriptionGroup
         statement.ownership = ownership ?? signed.ownership

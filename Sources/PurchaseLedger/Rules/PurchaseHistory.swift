@@ -289,6 +289,13 @@ extension TransactionStatement {
 }
 
 extension Timestamp {
+    /// Whether two dates are less than a second apart, as the dates of the same event in a receipt and in a signed
+    /// transaction may be: receipts have whole seconds.
+    func isNear(_ other: Timestamp) -> Bool {
+        let (difference, isOverflow) = milliseconds.subtractingReportingOverflow(other.milliseconds)
+        return !isOverflow && (-999...999).contains(difference)
+    }
+
     /// The second that contains the timestamp. Dates of different documents are compared by second, because receipts
     /// have whole seconds.
     var second: Int64 {
