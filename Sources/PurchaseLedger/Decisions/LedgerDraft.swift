@@ -175,7 +175,10 @@ extension LedgerDraft {
     mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: Open<LinkReason>) {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
-        let content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
+        noteEntitlements(of: &record)
+        var content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
+        content.entitlementsBefore = GivenEntitlements.empty
+        content.entitlementsAfter = record.report.map(\.entitlements) ?? GivenEntitlements.empty
         append(.linked, content, to: customer, about: &record)
     }
 
@@ -183,7 +186,10 @@ extension LedgerDraft {
     mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
-        let content = EventContent(effectiveAt: now, before: record.report?.state)
+        noteEntitlements(of: &record)
+        var content = EventContent(effectiveAt: now, before: record.report?.state)
+        content.entitlementsBefore = record.report?.entitlements
+        content.entitlementsAfter = GivenEntitlements.empty
         append(.unlinked, content, to: customer, about: &record)
     }
 }
@@ -269,10 +275,10 @@ extension LedgerDraft {
             return
         }
         let old = record.report
-        let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: instant)
-        record.report = new
-        if new.state.status != old?.state.status { wantStatus(of: record, since: instant) }
-        for change in new.changes(since: old, record.chain) {
+        let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: instant)
+        record.report = new.report
+        if new.report.state.status != old?.state.status { wantStatus(of: record, since: instant) }
+        for change in new.report.changes(since: old, record.chain) {
             append(
                 change.kind, EventContent(change, from: old, to: new, at: effectiveAt), toOwnersOf: &record)
         }
@@ -311,11 +317,20 @@ extension LedgerDraft {
     /// event, because no purchase, payment or cancellation took place.
     private mutating func publishCorrection(_ record: inout ChainRecord) {
         guard let old = record.report, old.isAhead(of: now), !record.chain.transactions.isEmpty else { return }
-        let new = ChainReport(record.chain, rules.catalogue(record.key.scope), at: now)
-        record.report = new
-        guard new.state != old.state || new.isEntitling != old.isEntitling else { return }
-        let change = new.change(new.isSubscription ? .subscriptionUpdated : .purchaseUpdated)
+        let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now)
+        record.report = new.report
+        guard new.report.differs(from: old) || new.report.isEntitling != old.isEntitling else { return }
+        let change = new.report.change(new.report.isSubscription ? .subscriptionUpdated : .purchaseUpdated)
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
+    }
+
+    /// Notes the entitlements and details of a report that an earlier version published, so that the next event about
+    /// the chain has them.
+    private func noteEntitlements(of record: inout ChainRecord) {
+        guard let report = record.report, report.entitlements == nil, !record.chain.transactions.isEmpty else { return }
+        let now = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now).report
+        record.report?.entitlements = now.entitlements
+        record.report?.details = now.details
     }
 
     /// If the app of a chain has no catalogue, stores an empty ``CatalogueDigest``, in place of the digest of an

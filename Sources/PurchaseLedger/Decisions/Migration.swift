@@ -64,9 +64,11 @@ extension LedgerDraft {
 
     private mutating func publishMigration(_ record: inout ChainRecord, to new: ChainKey) {
         guard let report = record.report else { return }
-        let content = EventContent(
+        var content = EventContent(
             effectiveAt: now, transactionId: report.transactionId, productId: report.state.productId, detail: new.name,
             before: report.state)
+        content.entitlementsBefore = report.entitlements
+        content.entitlementsAfter = GivenEntitlements.empty
         append(.subscriptionMigrated, content, toOwnersOf: &record)
     }
 }

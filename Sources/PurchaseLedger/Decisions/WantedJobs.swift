@@ -86,9 +86,12 @@ extension LedgerDraft {
         about statement: TransactionStatement, _ question: ConsumptionQuestion, in scope: LedgerScope
     ) {
         var record = record(resolved(ChainKey(statement.chainName, in: scope)))
-        let content = EventContent(
+        var content = EventContent(
             effectiveAt: question.requestedAt, transactionId: statement.transactionId, productId: statement.productId,
             before: record.report?.state, after: record.report?.state)
+        content.details = EventDetails(statement, nil)
+        content.entitlementsBefore = record.report?.entitlements
+        content.entitlementsAfter = record.report?.entitlements
         append(.consumptionRequested, content, toOwnersOf: &record)
         put(record)
     }

@@ -17,6 +17,11 @@ public struct ChainReport: Hashable, Sendable {
     public var revoked: Set<String>
     /// Whether the chain entitles its owners to anything.
     public var isEntitling: Bool
+    /// The entitlements that the chain gives its owners; `nil` if an earlier version published the report.
+    public var entitlements: GivenEntitlements?
+    /// The digest of the published ``EventDetails`` about ``transactionId``; `nil` if an earlier version published the
+    /// report.
+    public var details: Int64?
     /// The instant at which to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
     /// The instant as of which the report was made, if the report depends on the server's clock. It does if time alone
@@ -42,9 +47,14 @@ public struct ChainReport: Hashable, Sendable {
 
 extension ChainReport {
     /// The report about a chain at `now`.
-    init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
-        let history = chain.history(catalogue, at: now)
-        let subscription = history.subscription(chain.renewal, at: now)
+    ///
+    /// - Parameters:
+    ///   - history: The chain's history at `now`.
+    ///   - subscription: The state of the subscription at `now`; `nil` if the chain is no subscription.
+    init(
+        _ chain: Chain, _ history: PurchaseHistory, _ subscription: SubscriptionState?, _ catalogue: Catalogue,
+        at now: Timestamp
+    ) {
         let grants = history.grants(subscription, catalogue, at: now)
         let purchases = history.purchases
         self.init(
@@ -56,6 +66,7 @@ extension ChainReport {
         expiresDate = subscription?.lastPaid.expiresDate
         nextChange = history.nextChange(chain.renewal, catalogue, after: now)
         isEntitling = !grants.isEmpty
+        entitlements = GivenEntitlements(grants, catalogue, in: chain.key.scope.environment)
         if chain.hasChanged(catalogue, by: now) { asOf = now }
     }
 
@@ -68,7 +79,36 @@ extension ChainReport {
     func isAhead(of now: Timestamp) -> Bool { asOf.map { $0 > now.advanced(by: Self.clockTolerance) } ?? false }
 }
 
+/// A chain as it is at an instant: the report to publish, and the details of its events.
+struct ChainEvaluation {
+    private(set) var report: ChainReport
+    /// The details of the report's transaction.
+    let details: EventDetails
+    private let chain: Chain
+    private let subscription: SubscriptionState?
+
+    init(_ chain: Chain, _ catalogue: Catalogue, at now: Timestamp) {
+        let history = chain.history(catalogue, at: now)
+        self.chain = chain
+        subscription = history.subscription(chain.renewal, at: now)
+        report = ChainReport(chain, history, subscription, catalogue, at: now)
+        details = EventDetails(chain.statement(report.transactionId), subscription)
+        report.details = details.digest
+    }
+
+    /// The details of an event about a transaction of the chain.
+    func details(of transactionId: String?) -> EventDetails {
+        guard transactionId != report.transactionId else { return details }
+        return EventDetails(chain.statement(transactionId), subscription)
+    }
+}
+
 extension Chain {
+    /// The present statement about a transaction; `nil` if the transaction is unknown.
+    fileprivate func statement(_ transactionId: String?) -> TransactionStatement? {
+        transactionId.flatMap { transactions[$0] }.flatMap { current($0) }
+    }
+
     /// The signing date of the newest document about the chain; `nil` if there is none.
     private var newestSigningDate: Timestamp? {
         var newest = renewal?.provenance.signedDate
@@ -113,10 +153,19 @@ extension ChainReport {
         if old?.isEntitling == true, !isEntitling, !changes.contains(where: \.kind.endsAccess) {
             changes.append(change(.accessEnded))
         }
-        if changes.isEmpty, let old, old.state != state {
+        if changes.isEmpty, let old, differs(from: old) {
             changes.append(change(isSubscription ? .subscriptionUpdated : .purchaseUpdated))
         }
         return changes
+    }
+
+    /// Whether anything that events show differs from the last published report. Members that an earlier version did
+    /// not publish count as equal.
+    func differs(from old: ChainReport) -> Bool {
+        if state != old.state { return true }
+        if let entitlements, let before = old.entitlements, entitlements != before { return true }
+        guard let details, let before = old.details else { return false }
+        return details != before
     }
 
     /// A change of some kind, with the report's transaction and product.
@@ -141,7 +190,8 @@ extension ChainReport {
     private func start(since old: ChainReport?) -> [Change] {
         guard let old, old.isSubscription else { return [change(.subscriptionStarted)] }
         let before = old.state.status
-        let isLater = (expiresDate ?? .distantFuture) > (old.expiresDate ?? .distantFuture)
+        let ends = (old: old.expiresDate ?? .distantFuture, new: expiresDate ?? .distantFuture)
+        let isLater = ends.old < ends.new && !ends.old.isNear(ends.new)
         guard state.status == .active else { return [] }
         if before != .active, before != .stale { return [change(.subscriptionRecovered)] }
         guard state.productId == old.state.productId, isLater else { return [] }

@@ -19,11 +19,19 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var productId: String?
     /// Further information, such as the type of a notification.
     public var detail: String?
+    /// The facts about the transaction; `nil` if the event is about no transaction.
+    public var details: EventDetails?
     /// The last published state; `nil` if there was none, or if the customer did not own the purchase (see ``Chain``).
     public var before: ChainState?
     /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated to a new chain, or the
     /// event is not about a chain.
     public var after: ChainState?
+    /// The entitlements that the purchase or grant gave its owner before the change; `nil` if they are unknown, because
+    /// an earlier version published the state before, or if the event is not about a purchase or grant.
+    public var entitlementsBefore: GivenEntitlements?
+    /// The entitlements that the purchase or grant gives the event's customer since the change; `nil` as for
+    /// ``entitlementsBefore``.
+    public var entitlementsAfter: GivenEntitlements?
 
     public init(
         effectiveAt: Timestamp, transactionId: String? = nil, productId: String? = nil, detail: String? = nil,
@@ -43,12 +51,15 @@ extension EventContent {
     ///
     /// - Parameters:
     ///   - old: The last published report; `nil` if there is none.
-    ///   - new: The report to publish.
+    ///   - new: The chain as it is now, with the report to publish.
     ///   - effectiveAt: The time at which the change took effect.
-    init(_ change: ChainReport.Change, from old: ChainReport?, to new: ChainReport, at effectiveAt: Timestamp) {
+    init(_ change: ChainReport.Change, from old: ChainReport?, to new: ChainEvaluation, at effectiveAt: Timestamp) {
         self.init(
             effectiveAt: effectiveAt, transactionId: change.transactionId, productId: change.productId,
-            before: old?.state, after: new.state)
+            before: old?.state, after: new.report.state)
+        details = new.details(of: change.transactionId)
+        entitlementsBefore = old.map(\.entitlements) ?? GivenEntitlements.empty
+        entitlementsAfter = new.report.entitlements
     }
 }
 
@@ -71,19 +82,49 @@ extension EventContent {
             writer.member("transactionId", transactionId)
             writer.member("productId", productId)
             writer.member("detail", detail)
+            details?.write(to: &writer)
             writer.name("before")
             writer.state(before)
             writer.name("after")
             writer.state(after)
+            writer.member("entitlementsBefore", entitlementsBefore)
+            writer.member("entitlementsAfter", entitlementsAfter)
         }
         return writer.bytes
     }
 
     /// The capacity reserved for a body, in bytes. Most bodies are shorter.
-    private static let usualSize = 512
+    private static let usualSize = 1024
+}
+
+extension EventContent {
+    private enum CodingKeys: CodingKey {
+        case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
+    }
+
+    /// Reads the members of ``details`` beside the others.
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        effectiveAt = try members.decode(Timestamp.self, forKey: .effectiveAt)
+        transactionId = try members.decodeIfPresent(String.self, forKey: .transactionId)
+        productId = try members.decodeIfPresent(String.self, forKey: .productId)
+        detail = try members.decodeIfPresent(String.self, forKey: .detail)
+        let details = try EventDetails(from: decoder)
+        self.details = details == EventDetails() ? nil : details
+        before = try members.decodeIfPresent(ChainState.self, forKey: .before)
+        after = try members.decodeIfPresent(ChainState.self, forKey: .after)
+        entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)
+        entitlementsAfter = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsAfter)
+    }
 }
 
 extension JSONWriter {
+    fileprivate mutating func member(_ name: StaticString, _ entitlements: GivenEntitlements?) {
+        guard let entitlements else { return }
+        self.name(name)
+        literal(entitlements.json)
+    }
+
     fileprivate mutating func state(_ state: ChainState?) {
         guard let state else { return null() }
         object { writer in

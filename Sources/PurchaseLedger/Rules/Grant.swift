@@ -11,6 +11,19 @@ struct Grant {
     /// The periods that were charged ahead and have not begun, in the order of their purchase.
     var prepaid: [TransactionStatement] = []
 
+    /// The subscription group in which only the best grant counts; `nil` if the grant counts in any case.
+    var group: String? {
+        guard statement.isSubscription, let group = statement.subscriptionGroup, !group.isEmpty else { return nil }
+        return group
+    }
+
+    /// The latest end among the grant's entitlements; `nil` for no end.
+    func lastEnd(_ catalogue: Catalogue) -> Timestamp? {
+        guard !prepaid.isEmpty, until != nil else { return until }
+        let ends = catalogue.products[statement.productId]?.entitlements.map { end(of: $0, catalogue) } ?? []
+        return ends.contains(nil) ? nil : ends.compactMap(\.self).max() ?? until
+    }
+
     /// The end of the entitlement `name`. Periods that were charged ahead extend the entitlement if their products also
     /// grant the entitlement.
     func end(of name: String, _ catalogue: Catalogue) -> Timestamp? {

@@ -32,7 +32,7 @@ extension Holdings {
 
     /// - Parameter chains: The chains with their histories at `now`, ordered by name.
     init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
-        var grants = BestGrantPerGroup(catalogue)
+        var grants = CountingGrants([], catalogue)
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
             if history.isRefused { refused.insert(chain.key.name) }
@@ -45,23 +45,24 @@ extension Holdings {
             let change = history.nextChange(chain.renewal, catalogue, after: now)
             nextChange = earliest(nextChange, change)
         }
-        entitlements = grants.entitlements
+        entitlements = grants.byName.map { Entitlement($0, $1) }
     }
 }
 
-/// Of the grants (``Grant``) of a customer's purchases, those that count: the best grant of each subscription group,
-/// and all grants outside groups.
-private struct BestGrantPerGroup {
+/// Of the grants (``Grant``) of a customer or of a single purchase, those that count: the best grant of each subscription
+/// group, and all grants outside groups.
+struct CountingGrants {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
     private var others: [Grant] = []
 
-    init(_ catalogue: Catalogue) {
+    init(_ grants: [Grant] = [], _ catalogue: Catalogue) {
         self.catalogue = catalogue
+        for grant in grants { add(grant) }
     }
 
     mutating func add(_ grant: Grant) {
-        guard grant.statement.isSubscription, let group = grant.statement.subscriptionGroup, !group.isEmpty else {
+        guard let group = grant.group else {
             others.append(grant)
             return
         }
@@ -69,31 +70,33 @@ private struct BestGrantPerGroup {
         groups[group] = grant
     }
 
-    /// Compares the levels of the products. If the levels are equal, compares as ``isLater(_:_:)``.
+    /// Compares the levels of the products. If the levels are equal, compares the latest ends of their entitlements,
+    /// which events show too.
     private func isBetter(_ left: Grant, _ right: Grant) -> Bool {
         let ranks = (catalogue.rank(left.statement.productId), catalogue.rank(right.statement.productId))
-        return ranks.0 == ranks.1 ? isLater(left, right) : ranks.0 < ranks.1
+        guard ranks.0 == ranks.1 else { return ranks.0 < ranks.1 }
+        return isLater(left, left.lastEnd(catalogue), right, right.lastEnd(catalogue))
     }
 
-    /// Compares the ends. If the ends are equal, compares the transaction ids, so that the order of the chains does not
+    /// Compares ends. If the ends are equal, compares the transaction ids, so that the order of the chains does not
     /// matter.
-    private func isLater(_ left: Grant, _ right: Grant) -> Bool {
-        let ends = (left.until ?? .distantFuture, right.until ?? .distantFuture)
+    private func isLater(_ left: Grant, _ leftEnd: Timestamp?, _ right: Grant, _ rightEnd: Timestamp?) -> Bool {
+        let ends = (leftEnd ?? .distantFuture, rightEnd ?? .distantFuture)
         return (ends.0, left.statement.transactionId) > (ends.1, right.statement.transactionId)
     }
 
-    /// For each name, the entitlement with the latest end.
-    var entitlements: [Entitlement] {
+    /// For each name, in order, the grant of the entitlement with the latest end.
+    var byName: [(String, Grant)] {
         var best: [String: Grant] = [:]
         for grant in others + groups.values {
             for name in catalogue.products[grant.statement.productId]?.entitlements ?? [] {
                 var named = grant
                 named.until = grant.end(of: name, catalogue)
-                if let known = best[name], !isLater(named, known) { continue }
+                if let known = best[name], !isLater(named, named.until, known, known.until) { continue }
                 best[name] = named
             }
         }
-        return best.sorted { $0.key < $1.key }.map { Entitlement($0.key, $0.value) }
+        return best.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 }
 

@@ -39,6 +39,8 @@ extension ChainReport: StoredFields {
         try coder.field("publishedExpiresDate", &expiresDate)
         try coder.texts("publishedRevoked", &revoked)
         try coder.field("publishedEntitling", &isEntitling)
+        try coder.field("publishedEntitlements", &entitlements)
+        try coder.field("publishedDetails", &details)
     }
 }
 

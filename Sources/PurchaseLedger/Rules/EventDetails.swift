@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// The members of an event's body about its transaction, and about why the transaction's subscription ends or ended.
+/// They have the names and values of the answer of `GET /v1/transactions/{id}`. A member is absent if no document says
+/// it.
+public struct EventDetails: Hashable, Sendable, Decodable {
+    /// The kind of product.
+    public var type: Open<ProductType>?
+    /// Whether the customer bought the product or got it from a family member.
+    public var inAppOwnershipType: Open<InAppOwnershipType>?
+    /// The number of bought units.
+    public var quantity: Int?
+    /// The price of all units, in thousandths of ``currency``.
+    public var price: Int64?
+    /// The ISO 4217 code of the price's currency.
+    public var currency: String?
+    /// The storefront's country: an ISO 3166-1 alpha-3 code.
+    public var storefront: String?
+    /// The kind of offer that reduced the price.
+    public var offerType: Open<OfferType>?
+    /// The offer's id in App Store Connect; for an offer code, the name of the offer there.
+    public var offerIdentifier: String?
+    /// The payment mode of the offer, such as `FREE_TRIAL`.
+    public var offerDiscountType: Open<OfferDiscountType>?
+    /// The length of the offer as an ISO 8601 duration, such as `P1M`.
+    public var offerPeriod: String?
+    /// The time of the refund, or of the loss of shared access.
+    public var revocationDate: Timestamp?
+    /// The reason for the refund.
+    public var revocationReason: Open<RevocationReason>?
+    /// Full or prorated refund, or loss of shared access.
+    public var revocationType: Open<RevocationType>?
+    /// The refunded share in thousandths of a percent.
+    public var revocationPercentage: Int?
+    /// The reason why the subscription ended or will end.
+    public var expirationIntent: Open<ExpirationIntent>?
+    /// The end of the grace period that runs.
+    public var gracePeriodExpiresDate: Timestamp?
+
+    /// Makes details without members.
+    public init() {}
+
+    /// - Parameters:
+    ///   - statement: The statement about the event's transaction; `nil` if the transaction is unknown.
+    ///   - state: The state of the subscription; `nil` if the purchase is no subscription.
+    init(_ statement: TransactionStatement?, _ state: SubscriptionState?) {
+        type = statement?.type
+        inAppOwnershipType = statement?.ownership
+        quantity = statement?.quantity
+        price = statement?.price
+        currency = statement?.currency
+        storefront = statement?.storefront
+        offerType = statement?.offerType
+        offerIdentifier = statement?.offerIdentifier
+        offerDiscountType = statement?.offerDiscountType
+        offerPeriod = statement?.offerPeriod
+        revocationDate = statement?.revocation?.date
+        revocationReason = statement?.revocation?.reason
+        revocationType = statement?.revocation?.type
+        revocationPercentage = statement?.revocation?.percentage
+        expirationIntent = state?.expirationIntent
+        if state?.status == .billingGrace { gracePeriodExpiresDate = state?.accessUntil }
+    }
+}
+
+extension EventDetails {
+    /// Writes the members into an object.
+    func write(to writer: inout JSONWriter) {
+        writer.member("type", type?.rawValue)
+        writer.member("inAppOwnershipType", inAppOwnershipType?.rawValue)
+        writer.member("quantity", quantity.map(Int64.init))
+        writer.member("price", price)
+        writer.member("currency", currency)
+        writer.member("storefront", storefront)
+        writer.member("offerType", (offerType?.rawValue).map(Int64.init))
+        writer.member("offerIdentifier", offerIdentifier)
+        writer.member("offerDiscountType", offerDiscountType?.rawValue)
+        writer.member("offerPeriod", offerPeriod)
+        writer.member("revocationDate", revocationDate?.milliseconds)
+        writer.member("revocationReason", (revocationReason?.rawValue).map(Int64.init))
+        writer.member("revocationType", revocationType?.rawValue)
+        writer.member("revocationPercentage", revocationPercentage.map(Int64.init))
+        writer.member("expirationIntent", (expirationIntent?.rawValue).map(Int64.init))
+        writer.member("gracePeriodExpiresDate", gracePeriodExpiresDate?.milliseconds)
+    }
+
+    /// A digest of the members (FNV-1a, 64 bits), by which a report notices that they changed. It need not resist an
+    /// attacker: who could choose the members could only keep an update of their own purchase from being published.
+    var digest: Int64 {
+        var writer = JSONWriter(reservingCapacity: 512)
+        writer.object { write(to: &$0) }
+        let digest = writer.bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        return Int64(bitPattern: digest)
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ name: StaticString, _ number: Int64?) {
+        guard let number else { return }
+        member(name, number: number)
+    }
+}
