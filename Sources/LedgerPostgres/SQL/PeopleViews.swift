@@ -111,7 +111,7 @@ enum PeopleViews {
 
     /// The SQL that makes the JSON text from a stored body, in which single bytes stand for frequent phrases, see
     /// `StoredBody`.
-    private static let unpacked = StoredBody.phrases.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
+    private static let unpacked = BodyPhrases.first.list.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
         "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }
 

@@ -22,7 +22,8 @@ extension SQLiteLedgerSession {
             """,
             [
                 .integer(app), .integer(sequence), .integer(scope), event.recordedAt.stored, event.kind.stored,
-                event.customer?.number.stored ?? .null, event.chainName.stored, .bytes(StoredBody.packed(event.body)),
+                event.customer?.number.stored ?? .null, event.chainName.stored,
+                .bytes(StoredBody.packed(event.body, with: .second)),
             ])
         lastSequences[app] = max(last, sequence)
     }

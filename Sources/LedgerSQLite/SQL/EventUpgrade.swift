@@ -49,6 +49,6 @@ enum EventUpgrade {
             detail: try row.next())
         try row.group(&content.before)
         try row.group(&content.after)
-        return columns + [.bytes(StoredBody.packed(content.body))]
+        return columns + [.bytes(StoredBody.packed(content.body, with: .second))]
     }
 }
