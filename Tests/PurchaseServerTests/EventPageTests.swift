@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import PurchaseLedger
+import TestWorld
+import Testing
+
+/// Tests the table and the examples of `docs/events.md`, which are made from the events of a ``FollowedYear``.
+@Suite struct EventPageTests {
+    private static let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("docs/events.md")
+
+    /// The members that every event has.
+    private static let always: Set = ["id", "kind", "recordedAt", "bundleId", "environment", "effectiveAt"]
+
+    private static func members(of event: JSONValue) -> Set<String> {
+        Set((event.members ?? []).filter { $0.value != .null }.map(\.name)).subtracting(always)
+    }
+
+    /// The row of a kind in the table: its members in all events, and its members in some events.
+    private static func row(_ kind: String, _ events: [JSONValue]) -> String {
+        let sets = events.map(members)
+        let all = sets.reduce(sets.first ?? []) { $0.intersection($1) }
+        let some = sets.reduce(Set()) { $0.union($1) }.subtracting(all)
+        let cells = [all, some].map { $0.sorted().map { "`\($0)`" }.joined(separator: ", ") }
+        return "| `\(kind)` | \(cells[0]) | \(cells[1]) |"
+    }
+
+    /// An event with most members of its kind, the earliest of several, with a line for each member.
+    private static func example(_ events: [JSONValue]) -> String {
+        let most = events.map { members(of: $0).count }.max()
+        let event = events.first { members(of: $0).count == most } ?? .null
+        let lines = (event.members ?? []).map { member in
+            let value = member.name == "id" ? JSONValue.string("…") : member.value
+            return "  \(JSONValue.string(member.name).compactText): \(value.compactText)"
+        }
+        return "```json\n{\n\(lines.joined(separator: ",\n"))\n}\n```\n"
+    }
+
+    @Test func `the page has the members and an example of each kind of event`() async throws {
+        var year = try await FollowedYear(seed: 1, customers: 60, days: 120, steps: 900)
+        try await year.run()
+        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        for kind in LedgerEvent.Kind.allCases.map(\.rawValue) {
+            guard let events = year.kinds[kind] else {
+                Issue.record("No event of the kind \(kind) occurred")
+                continue
+            }
+            let row = Self.row(kind, events)
+            #expect(text.contains(row), "The row is missing: \(row)")
+            let example = "#### `\(kind)`\n\n\(Self.example(events))"
+            #expect(text.contains(example), "The example is missing:\n\(example)")
+        }
+    }
+}

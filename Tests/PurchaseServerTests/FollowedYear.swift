@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import HTTPTypes
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Synchronization
+import TestWorld
+
+/// A simulated time in which customers buy, upgrade and ask for refunds, their backend claims purchases, merges and
+/// deletes customers, and a follower reads the events. It writes what the follower read, and what the API answered at
+/// the same time, for ``FollowerTests``.
+struct FollowedYear {
+    /// Lines of JSON: pages of events, and tables.
+    private(set) var lines: [String] = []
+    /// The events, by kind.
+    private(set) var kinds: [String: [JSONValue]] = [:]
+    /// The number of tables.
+    private(set) var tables = 0
+
+    private var events: RandomWorld
+    private var random: SeededRandom
+    private let store: TestStore
+    private let verifier: AppStoreVerifier
+    private let ledger: Ledger
+    private let clock = SetClock(RandomWorld.start)
+    private let server: ServerApplication
+    private let key: String
+    private let end: Timestamp
+    private let hours: Int64
+    private var cursor: String?
+    private var unchecked = 0
+
+    private static let scope = LedgerScope(bundleId: RandomHistory.bundleId, environment: .production)
+
+    /// A clock that the test sets.
+    private final class SetClock: Sendable {
+        private let instant: Mutex<Timestamp>
+        init(_ instant: Timestamp) { self.instant = Mutex(instant) }
+        var now: Timestamp {
+            get { instant.withLock { $0 } }
+            set { instant.withLock { $0 = newValue } }
+        }
+    }
+
+    /// - Parameter steps: The number of things that customers and the App Store do.
+    init(seed: UInt64, customers: Int, days: Int64, steps: Int64) async throws {
+        store = try RandomHistory.store.get()
+        verifier = store.verifier()
+        random = SeededRandom(seed: ~seed)
+        events = try RandomWorld(seed: seed, newCustomers: customers)
+        end = RandomWorld.start.advanced(by: .seconds(days * 86_400))
+        hours = max(1, 2 * 24 * days / steps)
+        ledger = Ledger(
+            storage: MemoryLedgerStorage(),
+            rules: LedgerRules(catalogues: [RandomHistory.bundleId: RandomHistory.catalogue], claimPolicy: .transfer))
+        var service = LedgerService(ledger: ledger, verifier: verifier)
+        service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let clock = clock
+        server = ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: logger)
+        let (key, text) = APIKey.make(
+            name: "follower", role: .server, bundleId: RandomHistory.bundleId, at: clock.now, using: &random)
+        try await ledger.put(key)
+        self.key = text
+    }
+
+    mutating func run() async throws {
+        while clock.now < end {
+            let before = events.world.occurrences.count
+            events.step(hours: hours)
+            for occurrence in events.world.occurrences.dropFirst(before) { try await record(occurrence) }
+            try await pass(to: events.world.now)
+            if happens(oneOf: 3) { try await actAsBackend() }
+            try await follow(atLeast: 100)
+        }
+        try await follow(atLeast: 1)
+    }
+
+    private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }
+
+    // MARK: - What happens
+
+    private func pass(to instant: Timestamp) async throws {
+        clock.now = instant
+        while try await ledger.publishDueChanges(at: instant) >= 500 {}
+    }
+
+    /// Records most notifications. Of some purchases only the receipt arrives, and of others nothing.
+    private mutating func record(_ occurrence: Occurrence) async throws {
+        try await pass(to: occurrence.date)
+        if happens(oneOf: 12) {
+            if happens(oneOf: 2) { try await recordReceipt(at: occurrence.date, claimedBy: nil) }
+            return
+        }
+        let token = try store.signer.notification(occurrence, from: events.world.catalogue)
+        let verified = try await verifier.verify(notification: token.utf8, at: occurrence.date)
+        guard let evidence = Evidence(verified) else { return }
+        _ = try await ledger.record([evidence], at: occurrence.date)
+    }
+
+    /// The id of a customer in the backend.
+    private mutating func user() -> String { "user \(Int.random(in: 0..<40, using: &random))" }
+
+    private mutating func account() -> String {
+        events.world.customers.values.compactMap(\.appAccountToken).sorted().randomElement(using: &random) ?? ""
+    }
+
+    private mutating func actAsBackend() async throws {
+        switch Int.random(in: 0..<12, using: &random) {
+        case 0..<6: try await claim(by: user())
+        case 10: try await recordReceipt(at: clock.now, claimedBy: user())
+        case 11: try await migrate()
+        case 6: _ = try await ledger.addAlias(user(), to: user(), in: Self.scope, at: clock.now)
+        case 7: _ = try await ledger.addAlias(account(), to: user(), in: Self.scope, at: clock.now)
+        case 8: _ = try await ledger.delete(user(), in: Self.scope, at: clock.now)
+        default: _ = try await ledger.delete(account(), in: Self.scope, at: clock.now)
+        }
+    }
+
+    private mutating func claim(by user: String) async throws {
+        guard let payload = payload() else { return }
+        let token = try store.signer.sign(payload, at: clock.now)
+        let evidence = try await verifier.evidence(transaction: token, at: clock.now)
+        _ = try await ledger.record([evidence], claimedBy: user, at: clock.now)
+    }
+
+    private mutating func payload() -> JWSTransactionDecodedPayload? {
+        let name = events.world.customers.values.map(\.name).sorted().randomElement(using: &random) ?? ""
+        return events.world.history(of: name).randomElement(using: &random)?.transaction
+    }
+
+    private mutating func recordReceipt(at date: Timestamp, claimedBy user: String?) async throws {
+        let name = events.world.customers.values.map(\.name).sorted().randomElement(using: &random) ?? ""
+        guard let receipt = events.world.receipt(of: name) else { return }
+        let evidence = try await verifier.evidence(receipt: store.signer.sign(receipt, at: date), at: date)
+        _ = try await ledger.record([evidence], claimedBy: user, at: date)
+    }
+
+    /// Records that the App Store gave a subscription a new original transaction id.
+    private mutating func migrate() async throws {
+        guard var payload = payload(), payload.type == .autoRenewableSubscription else { return }
+        payload.previousOriginalTransactionId = payload.originalTransactionId
+        payload.originalTransactionId = payload.transactionId
+        let token = try store.signer.sign(payload, at: clock.now)
+        _ = try await ledger.record([verifier.evidence(transaction: token, at: clock.now)], at: clock.now)
+    }
+
+    // MARK: - What the follower reads
+
+    /// Reads the events that the follower has not read. Once there were enough of them, also writes the table.
+    private mutating func follow(atLeast count: Int) async throws {
+        repeat {
+            let path = "/v1/events?limit=500" + (cursor.map { "&after=\($0)" } ?? "")
+            let page = try await get(path)
+            cursor = page["nextCursor"]?.string
+            let items = page["items"]?.array ?? []
+            unchecked += items.count
+            for item in items { kinds[item["kind"]?.string ?? "", default: []].append(item) }
+            lines.append(page.compactText)
+            guard items.count == 500 else { break }
+        } while true
+        guard unchecked >= count else { return }
+        unchecked = 0
+        tables += 1
+        lines.append(try await table().compactText)
+    }
+
+    /// The entitlements of all customers, by the first id and the name.
+    private func table() async throws -> JSONValue {
+        var customers: [String: JSONValue] = [:]
+        let accounts = events.world.customers.values.compactMap(\.appAccountToken)
+        for id in accounts + (0..<40).map({ "user \($0)" }) {
+            let answer = try await get("/v1/customers/\(id.replacing(" ", with: "%20"))")
+            guard let first = answer["ids"]?.array?.first?.string, customers[first] == nil else { continue }
+            let entitlements = (answer["entitlements"]?.array ?? []).map { entitlement in
+                JSONValue.Member(entitlement["name"]?.string ?? "", entitlement["until"] ?? .null)
+            }
+            if !entitlements.isEmpty { customers[first] = .object(entitlements) }
+        }
+        let members = customers.sorted { $0.key < $1.key }.map { JSONValue.Member($0, $1) }
+        return .object([
+            .init("now", .number("\(clock.now.milliseconds)")), .init("table", .object(members)),
+        ])
+    }
+
+    private func get(_ path: String) async throws -> JSONValue {
+        try await checkedApplication(of: server).test(.router) { client in
+            let response = try await client.execute(
+                uri: path, method: .get, headers: [.authorization: "Bearer \(key)"])
+            return try JSONValue(parsing: response.body.readableBytesView)
+        }
+    }
+}
