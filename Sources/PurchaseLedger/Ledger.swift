@@ -381,10 +381,15 @@ extension Ledger {
 extension Ledger {
     /// The events of an app after a cursor, oldest first, at most `limit`.
     ///
-    /// - Parameter cursor: The `next` of the last page; `nil` for the beginning.
+    /// - Parameters:
+    ///   - cursor: The `next` of the last page; `nil` for the beginning.
+    ///   - now: The present time, so that the page names the customers deleted in the last 30 days. With `nil`, it
+    ///     names no deleted customer.
     /// - Throws: ``EventCursorError``, ``LedgerStorageError``.
-    public func events(of bundleId: String, after cursor: EventCursor? = nil, limit: Int) async throws -> EventPage {
-        try await storage.events(of: bundleId, after: cursor, limit: limit)
+    public func events(
+        of bundleId: String, after cursor: EventCursor? = nil, limit: Int, at now: Timestamp? = nil
+    ) async throws -> EventPage {
+        try await storage.namedEvents(of: bundleId, after: cursor, limit: limit, at: now)
     }
 
     /// Erases events recorded before an instant, at most `limit`. A cursor whose next event was erased expires.

@@ -39,6 +39,7 @@ extension LedgerDraft {
             put(record)
         }
         let chains = chains(of: other.customer)
+        noteMerge(of: other, into: customer)
         remove(other)
         customer.ids += other.ids
         put(customer)
@@ -51,7 +52,68 @@ extension LedgerDraft {
             }
             put(record)
         }
-        changes.events.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer))
+        var content = EventContent(effectiveAt: now)
+        content.mergedCustomer = other.customer.number
+        changes.events.append(LedgerEvent(.customersMerged, in: scope, at: now, customer: customer.customer, content))
+    }
+
+    /// Stores the ``MergeNote`` of a merge, before the merge. The earlier merges into `other` become merges into the
+    /// customer.
+    private mutating func noteMerge(of other: CustomerRecord, into customer: CustomerRecord) {
+        var note = MergeNote(other, into: customer, at: now)
+        for record in chains(of: other.customer) {
+            if record.isOwned(by: customer.customer) {
+                note.sharedPurchases.insert(record.key)
+            } else {
+                note.purchases.insert(record.key)
+            }
+        }
+        if note.purchases.count + note.sharedPurchases.count > MergeNote.maxPurchases { note.removePurchases() }
+        note.earlier = merges(into: other.customer)
+        put(note)
+        redirect(note.earlier, to: customer)
+        put(merges(into: customer.customer) + note.earlier + [other.customer.number], mergedInto: customer.customer)
+        put([], mergedInto: other.customer)
+    }
+
+    /// The numbers of the customers that were merged into a customer.
+    mutating func merges(into customer: Customer) -> [Int64] {
+        MergedCustomers(readable: record(MergedCustomers.key(customer)))?.numbers ?? []
+    }
+
+    /// The note of a merge; `nil` if there is none, or the merge was undone.
+    mutating func mergeNote(of number: Int64, in bundleId: String) -> MergeNote? {
+        let note = MergeNote(readable: record(MergeNote.key(Customer(number: number, bundleId: bundleId))))
+        return note?.into == nil ? nil : note
+    }
+
+    /// Notes that some merged customers are now part of a customer.
+    mutating func redirect(_ numbers: [Int64], to customer: CustomerRecord) {
+        for number in numbers {
+            guard var note = mergeNote(of: number, in: customer.customer.bundleId) else { continue }
+            note.into = customer.ids.first
+            put(note)
+        }
+    }
+
+    /// Replaces the numbers of the customers that were merged into a customer. Beyond ``MergedCustomers/limit``, the
+    /// oldest merges are forgotten.
+    mutating func put(_ numbers: [Int64], mergedInto customer: Customer) {
+        for number in numbers.dropLast(MergedCustomers.limit) {
+            erase(MergeNote.key(Customer(number: number, bundleId: customer.bundleId)))
+        }
+        let kept = Array(numbers.suffix(MergedCustomers.limit))
+        if !kept.isEmpty { return put(MergedCustomers(customer, kept)) }
+        let key = MergedCustomers.key(customer)
+        if record(key) != nil { erase(key) }
+    }
+
+    /// Erases the records about all merges into a customer, and about an undone merge of the customer itself.
+    private mutating func forgetMerges(of customer: Customer) {
+        for number in merges(into: customer) {
+            erase(MergeNote.key(Customer(number: number, bundleId: customer.bundleId)))
+        }
+        for key in [MergedCustomers.key(customer), MergeNote.key(customer)] where record(key) != nil { erase(key) }
     }
 }
 
@@ -74,7 +136,7 @@ public struct DeletionReport: Hashable, Sendable {
 
 extension LedgerDraft {
     /// Erases a customer. Unless the ledger keeps all documents (``LedgerRules/keepsEvidence``), also erases the chains
-    /// without other owners.
+    /// without other owners. Of the customer's ids, two stay for 30 days, see ``DeletedCustomer``.
     ///
     /// - Parameter instant: The time of the erasure (``ChainRecord/erasedAt``) that is noted in the record of each
     ///   erased chain.
@@ -105,6 +167,10 @@ extension LedgerDraft {
             erase(record, asOf: instant)
         }
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
+        forgetMerges(of: customer.customer)
+        put(
+            DeletedCustomer(
+                customer.customer, firstId: customer.ids.first ?? id.id, requestedId: id.id, at: now))
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
         return report(purchases: records.count, erased)
     }

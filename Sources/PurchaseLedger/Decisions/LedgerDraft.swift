@@ -155,6 +155,9 @@ extension LedgerDraft {
     }
 
     mutating func put(_ record: CustomerRecord) {
+        for id in state.customers[record.customer]?.ids ?? [] {
+            state.ids[CustomerID(id, of: record.customer.bundleId)] = nil
+        }
         state.customers[record.customer] = record
         for id in record.ids { state.ids[CustomerID(id, of: record.customer.bundleId)] = record.customer }
     }

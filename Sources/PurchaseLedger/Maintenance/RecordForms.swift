@@ -9,8 +9,9 @@ extension RecordKind {
     package static let forms: [RecordKind: any RecordValue.Type] = {
         var forms: [RecordKind: any RecordValue.Type] = [
             APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,
-            ErasureNote.recordKind: ErasureNote.self, RootsNote.recordKind: RootsNote.self,
-            UnfinishedCopy.key.kind: UnfinishedCopy.self,
+            DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
+            MergeNote.recordKind: MergeNote.self, MergedCustomers.recordKind: MergedCustomers.self,
+            RootsNote.recordKind: RootsNote.self, UnfinishedCopy.key.kind: UnfinishedCopy.self,
         ]
         for kind in Job.kinds { forms[kind] = Job.self }
         for kind in Notice.Kind.allCases { forms[kind.record] = StoredNotice.self }

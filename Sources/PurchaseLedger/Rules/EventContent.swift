@@ -32,6 +32,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     /// The entitlements that the purchase or grant gives the event's customer since the change; `nil` as for
     /// ``entitlementsBefore``.
     public var entitlementsAfter: GivenEntitlements?
+    /// The number of the customer that was merged. The body names no customer.
+    public var mergedCustomer: Int64?
 
     public init(
         effectiveAt: Timestamp, transactionId: String? = nil, productId: String? = nil, detail: String? = nil,
@@ -89,6 +91,7 @@ extension EventContent {
             writer.state(after)
             writer.member("entitlementsBefore", entitlementsBefore)
             writer.member("entitlementsAfter", entitlementsAfter)
+            if let mergedCustomer { writer.member("mergedCustomer", number: mergedCustomer) }
         }
         return writer.bytes
     }
@@ -100,6 +103,7 @@ extension EventContent {
 extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
+        case mergedCustomer
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -115,6 +119,7 @@ extension EventContent {
         after = try members.decodeIfPresent(ChainState.self, forKey: .after)
         entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)
         entitlementsAfter = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsAfter)
+        mergedCustomer = try members.decodeIfPresent(Int64.self, forKey: .mergedCustomer)
     }
 }
 

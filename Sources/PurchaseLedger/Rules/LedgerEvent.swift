@@ -107,8 +107,15 @@ extension LedgerEvent {
 public struct EventPage: Sendable {
     /// The events in the order of their cursors.
     public var events: [LedgerEvent]
-    /// The first id of each customer in the events, unless the customer was erased.
+    /// The first id of each customer in the events, unless the customer was erased. In the pages of a ``Ledger``, a
+    /// merged customer has the first id of the customer that it was merged into.
     public var customerIds: [Customer: String]
+    /// The first id that each merged customer, and each customer deleted in the last 30 days, had itself. Only the
+    /// pages of a ``Ledger`` have these ids.
+    public var formerIds: [Customer: String] = [:]
+    /// The ids with which the deletions of the last 30 days were requested. Only the pages of a ``Ledger`` have these
+    /// ids.
+    public var deletedIds: [Customer: String] = [:]
     /// The position after the last event; without events, the position of the request.
     public var next: EventCursor
 
@@ -116,5 +123,20 @@ public struct EventPage: Sendable {
         self.events = events
         self.customerIds = customerIds
         self.next = next
+    }
+}
+
+extension EventPage {
+    /// The id by which an event of the page names its customer; `nil` if the event names no customer. Of a deleted
+    /// customer, only the event of the deletion has a name.
+    public func customerId(of event: LedgerEvent) -> String? {
+        guard let customer = event.customer else { return nil }
+        return customerIds[customer] ?? (event.kind == .customerDeleted ? formerIds[customer] : nil)
+    }
+
+    /// The id with which the deletion in an event was requested; `nil` for other events.
+    public func deletedId(of event: LedgerEvent) -> String? {
+        guard let customer = event.customer, event.kind == .customerDeleted else { return nil }
+        return deletedIds[customer]
     }
 }

@@ -13,7 +13,7 @@ struct EventPageBody: Encodable, Sendable {
     var nextCursor: String
 
     init(_ page: EventPage) {
-        items = page.events.map { event in EventBody(event, customer: event.customer.flatMap { page.customerIds[$0] }) }
+        items = page.events.map { EventBody($0, in: page) }
         nextCursor = page.next.rawValue
     }
 }
@@ -24,6 +24,10 @@ struct EventBody: Encodable, Sendable {
     var id: String?
     /// The first id of the event's customer; absent if the event has no customer.
     var customer: String?
+    /// The first id that the merged customer had before the merge; only in `customer.merged`.
+    var mergedCustomer: String?
+    /// The id with which the deletion was requested; only in `customer.deleted`, for 30 days.
+    var deletedId: String?
     /// A word of ``LedgerEvent/Kind``, or a word from a newer version.
     var kind: String
     /// The time at which the ledger recorded the event, in milliseconds since 1970.
@@ -40,9 +44,11 @@ struct EventBody: Encodable, Sendable {
     /// `quittance check` reports the damage.
     var content: WrittenMembers
 
-    init(_ event: LedgerEvent, customer: String?) {
+    init(_ event: LedgerEvent, in page: EventPage) {
         id = event.cursor?.rawValue
-        self.customer = customer
+        customer = page.customerId(of: event)
+        mergedCustomer = event.mergedCustomer.flatMap { page.formerIds[$0] }
+        deletedId = page.deletedId(of: event)
         kind = event.kind.rawValue
         recordedAt = event.recordedAt
         bundleId = event.scope.bundleId
@@ -54,10 +60,14 @@ struct EventBody: Encodable, Sendable {
     /// A stored body as a JSON object without white space around its braces. The result is empty if the body is not a
     /// JSON object, or repeats a member of ``EventBody``. Otherwise the client's parser might reject the whole page
     /// because of a duplicate name, and the client could read no later event.
+    ///
+    /// The number of a merged customer is left out: the event has the customer's id instead.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
-        guard let json = JSONValue(readable: body), let members = json.members else { return [] }
-        guard members.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
+        guard let members = JSONValue(readable: body)?.members else { return [] }
+        let reference = CodingKeys.mergedCustomer.stringValue
+        let shown = members.filter { $0.name != reference || $0.value.integer == nil }
+        guard shown.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
         let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")
-        return isCompact ? body : Array(json.compactText.utf8)
+        return isCompact && shown.count == members.count ? body : Array(JSONValue.object(shown).compactText.utf8)
     }
 }

@@ -6,8 +6,8 @@ package import PurchaseLedger
 import ServiceLifecycle
 
 /// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
-/// fast clock caused. The service erases events older than the configured retention, shows notices, and lets the
-/// storage prepare for the coming months. At the start the service publishes the changes that a changed catalogue
+/// fast clock caused. The service erases events older than the configured retention and the ids of customers deleted 30
+/// days ago, shows notices, and lets the storage prepare for the coming months. At the start the service publishes the changes that a changed catalogue
 /// causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
@@ -19,7 +19,11 @@ package struct Housekeeping: Service {
     /// The most events that one commit erases. The commit must be short, because arriving documents wait for it.
     private static let eventLimit = 5000
 
-    /// The time between two erasures of events. Retention is in days, so an hour is precise enough.
+    /// The most ids of deleted customers that one commit erases, so that the commit stays short.
+    private static let deletionLimit = 500
+
+    /// The time between two erasures of events, and of the ids of deleted customers. Both are kept for days, so an hour
+    /// is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
     /// The time between two searches for changes that a server with a fast clock published too early. While its clock
@@ -54,6 +58,7 @@ package struct Housekeeping: Service {
     private let logger: Logger
     private let failure: ThrottledWarning
     private let erasureFailure: ThrottledWarning
+    private let deletionFailure: ThrottledWarning
     private let noticeFailure: ThrottledWarning
     private let clockFailure: ThrottledWarning
 
@@ -69,6 +74,8 @@ package struct Housekeeping: Service {
         self.logger = logger
         failure = ThrottledWarning(level: .error, "Changes could not be published", clock: clock, logger)
         erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
+        deletionFailure = ThrottledWarning(
+            level: .error, "The ids of deleted customers could not be erased", clock: clock, logger)
         noticeFailure = ThrottledWarning(level: .error, "Notices could not be read", clock: clock, logger)
         clockFailure = ThrottledWarning("The database's clock could not be read", clock: clock, logger)
     }
@@ -83,6 +90,7 @@ package struct Housekeeping: Service {
 
     private func keepHouse() async {
         var erasure = Interval(Self.erasureInterval, clock)
+        var deletion = Interval(Self.erasureInterval, clock)
         var reading = Interval(Self.noticeInterval, clock)
         var comparison = Interval(Self.clockInterval, clock)
         var preparation = Interval(Self.preparationInterval, clock)
@@ -95,6 +103,7 @@ package struct Housekeeping: Service {
             warnOfClock(unlessLogged: &doubt)
             await failure.attempt { try await publishCorrections(&correction, &lastRound) }
             await erasureFailure.attempt { try await eraseOldEvents(&erasure) }
+            await deletionFailure.attempt { try await eraseDeletedIds(&deletion) }
             await noticeFailure.attempt { try await showNotices(&reading) }
             await prepare(&preparation)
             warn(unlessLogged: &concern)
@@ -148,6 +157,18 @@ package struct Housekeeping: Service {
         interval.begin()
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
         try await eraseEvents(before: time.advanced(by: .zero - eventRetention))
+    }
+
+    /// Erases the ids of customers deleted 30 days ago. While the clock is doubtful, no id is erased. A clock that is
+    /// ahead would erase the ids before all readers of events have seen the deletion.
+    private func eraseDeletedIds(_ interval: inout Interval) async throws {
+        let now = now()
+        guard interval.isOver, judge?.isDoubtful != true else { return }
+        interval.begin()
+        var count = Self.deletionLimit
+        while count >= Self.deletionLimit, !Task.isCancelled {
+            count = try await ledger.eraseDeletedIds(at: now, limit: Self.deletionLimit)
+        }
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {

@@ -74,7 +74,7 @@ struct EventRoutes: Sendable {
     private func events(
         _ request: AuthenticatedRequest, after cursor: EventCursor?, _ limit: Int
     ) async throws -> EventPage {
-        try await request.ledger.events(of: request.scope.bundleId, after: cursor, limit: limit)
+        try await request.ledger.events(of: request.scope.bundleId, after: cursor, limit: limit, at: request.now)
     }
 
     /// Waits for the next event. A shutdown ends the wait.
@@ -142,7 +142,10 @@ struct EventFilter: Sendable {
         let matches = page.events.filter { includes($0, in: page, of: ids) }
         let events = Array(matches.prefix(limit))
         let next = matches.count > limit ? events.last?.cursor ?? page.next : page.next
-        return EventPage(events: events, customerIds: page.customerIds, next: next)
+        var selection = page
+        selection.events = events
+        selection.next = next
+        return selection
     }
 
     /// All ids of the customer, now that the page has been read: the id may have become a further id of a customer, or
@@ -157,7 +160,8 @@ struct EventFilter: Sendable {
         if let kinds, !kinds.contains(event.kind.rawValue) { return false }
         if case .one(let environment) = environment, event.scope.environment != environment { return false }
         guard let ids else { return true }
-        let id = event.customer.flatMap { page.customerIds[$0] }
-        return id.map { ids.contains(CustomerID($0, of: scope.bundleId)) } ?? false
+        return [page.customerId(of: event), page.deletedId(of: event)].contains { id in
+            id.map { ids.contains(CustomerID($0, of: scope.bundleId)) } ?? false
+        }
     }
 }
