@@ -28,8 +28,8 @@ extension LedgerDraft {
     }
 
     /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the chains of `other` get the
-    /// customer as an owner, and `other` is removed. If both own a chain, and either owns it by a claim, the claim
-    /// remains the reason for the ownership.
+    /// customer as an owner, and `other` is removed. If both own a chain, and `other` owns it by a claim or a
+    /// correction, this remains the reason for the ownership.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         // Purchases that a third customer owns now are not loaded, so their lists of claimants (``Claimants``) keep the
         // number of `other`. If `other` was the first claimant of such a purchase, the merged customer is not
@@ -47,8 +47,9 @@ extension LedgerDraft {
             let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
             record.owners.removeAll { $0.customer == other.customer }
             link(&record, to: customer.customer, reason)
-            if reason == .claim, let index = record.owners.firstIndex(where: { $0.customer == customer.customer }) {
-                record.owners[index].reason = Open(.claim)
+            let index = record.owners.firstIndex { $0.customer == customer.customer }
+            if let index, reason.isDecided, !record.owners[index].reason.isDecided {
+                record.owners[index].reason = reason
             }
             put(record)
         }

@@ -16,6 +16,8 @@ struct LedgerDraft {
     /// The decided changes, except changes of chains (see ``Chain``), customers and records: ``decision(_:)`` finds
     /// these by comparing ``state`` with ``loaded``.
     var changes = LedgerChanges()
+    /// The author and the reason of the decision if it corrects the ledger, for the decision's events.
+    var correction: Correction?
     /// The error with which the decision is refused; `nil` if the decision is not refused.
     var refusal: (any Error)?
     private var missing: Set<LedgerKey> = []
@@ -111,7 +113,7 @@ extension LedgerDraft {
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
     /// Replaces the record of a chain by a record that keeps only the time of the erasure, the residue
-    /// (``Chain/residue``), the earlier names and the time of the last event.
+    /// (``Chain/residue``), the earlier names, the denial and the time of the last event.
     ///
     /// - Parameter instant: The time of the erasure. If the chain has a document with a later signing date, because the
     ///   clock is behind, this date is used instead. Otherwise a repeated delivery of the document would restore the
@@ -120,6 +122,7 @@ extension LedgerDraft {
         var erased = ChainRecord(record.key)
         erased.chain.residue = record.chain.residueOfErasure
         erased.chain.predecessors = record.chain.predecessors
+        erased.chain.denial = record.chain.denial
         let instant = evidence(record.key).map(\.name.signedDate).reduce(instant, max)
         erased.erasedAt = instant
         erased.lastEventAt = record.lastEventAt
@@ -189,8 +192,9 @@ extension LedgerDraft {
     mutating func unlink(_ record: inout ChainRecord, from customer: Customer) {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
+        let detail = correction.map { _ in LinkReason.correction.rawValue }
         noteEntitlements(of: &record)
-        var content = EventContent(effectiveAt: now, before: record.report?.state)
+        var content = EventContent(effectiveAt: now, detail: detail, before: record.report?.state)
         content.entitlementsBefore = record.report?.entitlements
         content.entitlementsAfter = GivenEntitlements.empty
         append(.unlinked, content, to: customer, about: &record)
@@ -252,6 +256,8 @@ extension LedgerDraft {
     ) {
         let recordedAt = max(now, record.lastEventAt ?? now)
         record.lastEventAt = recordedAt
+        var content = content
+        content.correction = correction
         changes.events.append(
             LedgerEvent(
                 kind, in: record.key.scope, at: recordedAt, customer: customer, chainName: record.key.name, content))

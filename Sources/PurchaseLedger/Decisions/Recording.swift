@@ -211,13 +211,13 @@ extension LedgerDraft {
 // MARK: - Owners
 
 extension LedgerDraft {
-    /// Makes the customer named in the documents' account token the owner of a chain, unless a claim has decided its
-    /// owner. Without a token or a claim, the chain has no owner.
+    /// Makes the customer named in the documents' account token the owner of a chain, unless a claim or a correction
+    /// has decided its owner. Without a token, a claim or a correction, the chain has no owner.
     ///
     /// - Parameter chain: The facts that decide about the owner.
     private mutating func linkByToken(_ record: inout ChainRecord, _ chain: Chain) {
         // An accepted claim takes precedence over a token.
-        guard !record.owners.contains(where: { $0.reason == .claim }) else { return }
+        guard !record.owners.contains(where: \.reason.isDecided) else { return }
         let customer = chain.account.flatMap { findOrAddCustomer($0) }
         guard record.owners.map(\.customer) != [customer].compactMap(\.self) else { return }
         for owner in record.owners where owner.customer != customer { unlink(&record, from: owner.customer) }

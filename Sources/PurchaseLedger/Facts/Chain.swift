@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 
 /// The facts about a purchase: its transactions and, for a subscription, its newest renewal info.
 public struct Chain: Hashable, Sendable {
@@ -20,6 +20,22 @@ public struct Chain: Hashable, Sendable {
     /// transaction that was revoked before the erasure stays revoked, even if a customer presents an older document
     /// about it again.
     public package(set) var residue: [String: TransactionFact] = [:]
+    /// The denial of the purchase by the app's backend or the operator; `nil` if the purchase is not denied. A denied
+    /// purchase grants nothing; see ``Catalogue/refuses(_:)``.
+    public var denial: Denial?
+
+    /// The denial of a purchase. No document and no erasure ends it.
+    public struct Denial: Hashable, Sendable {
+        /// The time of the denial.
+        public var at: Timestamp
+        /// The reason, for people.
+        public var reason: String
+
+        public init(at: Timestamp, reason: String) {
+            self.at = at
+            self.reason = reason
+        }
+    }
 
     public init(_ key: ChainKey) {
         self.key = key
@@ -52,6 +68,7 @@ public struct Chain: Hashable, Sendable {
         for statement in old.transactions.values.flatMap(\.statements) { merge(statement) }
         for statement in old.residue.values.flatMap(\.statements) { mergeResidue(statement) }
         if let renewal = old.renewal { merge(renewal) }
+        denial = denial ?? old.denial
     }
 
     /// Whether `name` is the name of this chain or of a predecessor.

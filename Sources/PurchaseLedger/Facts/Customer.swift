@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+
 /// A customer of one app, identified by a number from the ledger. The app may have several ids for the same customer.
 public struct Customer: Hashable, Sendable {
     /// The number of the customer, assigned by the storage.
@@ -73,6 +75,13 @@ public enum LinkReason: String, CaseIterable, Sendable {
     case appAccountToken
     /// The customer presented the purchase.
     case claim
+    /// The app's backend or the operator made the customer an owner.
+    case correction
+}
+
+extension Open<LinkReason> {
+    /// Whether the ownership stays when a document names a different account.
+    var isDecided: Bool { self == .claim || self == .correction }
 }
 
 /// The rule that applies when a customer presents a purchase that belongs to a different customer.

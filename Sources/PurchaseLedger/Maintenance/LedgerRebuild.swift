@@ -64,6 +64,7 @@ extension Ledger {
         var derived = Chain(key)
         derived.residue = stored.residue
         derived.predecessors = stored.predecessors
+        derived.denial = stored.denial
         let found = try await reader.evidence(documents)
         let evidence = Array(found.values)
         for document in evidence { document.merge(into: &derived) }

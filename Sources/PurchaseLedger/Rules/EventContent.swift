@@ -34,6 +34,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var entitlementsAfter: GivenEntitlements?
     /// The number of the customer that was merged. The body names no customer.
     public var mergedCustomer: Int64?
+    /// The author and the reason of a correction; `nil` if the change was no correction.
+    public var correction: Correction?
 
     public init(
         effectiveAt: Timestamp, transactionId: String? = nil, productId: String? = nil, detail: String? = nil,
@@ -91,6 +93,7 @@ extension EventContent {
             writer.state(after)
             writer.member("entitlementsBefore", entitlementsBefore)
             writer.member("entitlementsAfter", entitlementsAfter)
+            writer.correction(correction)
             if let mergedCustomer { writer.member("mergedCustomer", number: mergedCustomer) }
         }
         return writer.bytes
@@ -103,7 +106,7 @@ extension EventContent {
 extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
-        case mergedCustomer
+        case mergedCustomer, correction
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -120,6 +123,7 @@ extension EventContent {
         entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)
         entitlementsAfter = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsAfter)
         mergedCustomer = try members.decodeIfPresent(Int64.self, forKey: .mergedCustomer)
+        correction = try members.decodeIfPresent(Correction.self, forKey: .correction)
     }
 }
 
@@ -128,6 +132,15 @@ extension JSONWriter {
         guard let entitlements else { return }
         self.name(name)
         literal(entitlements.json)
+    }
+
+    fileprivate mutating func correction(_ correction: Correction?) {
+        guard let correction else { return }
+        name("correction")
+        object { writer in
+            writer.member("by", correction.by)
+            writer.member("reason", correction.reason)
+        }
     }
 
     fileprivate mutating func state(_ state: ChainState?) {

@@ -60,8 +60,16 @@ public struct LedgerEvent: Hashable, Sendable {
         case linked = "purchase.linked"
         /// A purchase lost an owner.
         case unlinked = "purchase.unlinked"
+        /// The app's backend or the operator denied a purchase, which then grants nothing.
+        case purchaseDenied = "purchase.denied"
+        /// A denied purchase is allowed again.
+        case purchaseAllowed = "purchase.allowed"
         /// Two of an app's customers were merged.
         case customersMerged = "customer.merged"
+        /// A merge was undone: the customer exists again.
+        case customerUnmerged = "customer.unmerged"
+        /// A customer lost an id.
+        case aliasRemoved = "customer.aliasRemoved"
         case customerDeleted = "customer.deleted"
         /// A notification without a purchase, such as TEST, or of an unknown type.
         case notificationReceived = "notification.received"

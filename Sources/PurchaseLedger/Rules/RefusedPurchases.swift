@@ -4,12 +4,14 @@
 // document are in circulation.
 
 extension Catalogue {
-    /// Whether the operator refuses a purchase. A purchase is refused if ``refusedPurchases`` has its original
-    /// transaction id, an id from before a migration, or the id of any of its transactions.
+    /// Whether the operator refuses a purchase. A purchase is refused if it is denied (``Chain/denial``), or if
+    /// ``refusedPurchases`` has its original transaction id, an id from before a migration, or the id of any of its
+    /// transactions.
     ///
     /// A refused purchase grants nothing, a refused subscription is `revoked`, and refused consumables count as
     /// revoked. Signed facts about the purchase are still recorded and shown.
     public func refuses(_ chain: Chain) -> Bool {
+        if chain.denial != nil { return true }
         guard !refusedPurchases.isEmpty else { return false }
         // Residue counts too: after an erasure, a customer may present the purchase again, with a document that does
         // not contain the refused id.

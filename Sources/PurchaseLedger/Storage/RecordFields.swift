@@ -24,6 +24,17 @@ extension ChainRecord: StoredFields {
             chain.merge(renewal)
         }
         try coder.group(&report)
+        try coder.group(&chain.denial)
+    }
+}
+
+extension Chain.Denial: StoredFields {
+    @usableFromInline package static let blank = Chain.Denial(at: Timestamp(milliseconds: 0), reason: "")
+
+    @inlinable
+    package mutating func fields(_ coder: inout some FieldCoder) throws {
+        try coder.field("deniedAt", &at)
+        try coder.field("deniedBecause", &reason)
     }
 }
 

@@ -88,6 +88,7 @@ extension Sample {
         record.lastEventAt = time(11)
         record.chain.predecessors = Set(awkward)
         record.successor = awkward[2]
+        record.chain.denial = Chain.Denial(at: ends[0], reason: awkward[3])
         return record
     }
 
