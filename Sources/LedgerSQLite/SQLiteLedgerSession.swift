@@ -66,10 +66,11 @@ extension SQLiteLedgerSession: SnapshotSource {
 extension SQLiteLedgerSession {
     /// Writes the changes decided from the last load.
     ///
-    /// A row is written after the rows it refers to. The ids of erased customers are removed first, because the
-    /// decision may give the ids to new customers.
+    /// A row is written after the rows it refers to. The ids that customers lose are removed first, because the
+    /// decision may give the ids to other customers.
     func write(_ changes: LedgerChanges) throws {
         for customer in changes.erasedCustomers { try removeIDs(of: customer) }
+        if changes.customers.count > 1 { for record in changes.customers { try removeLostIDs(record) } }
         for record in changes.customers { try put(record) }
         for record in changes.chains { try put(record) }
         for customer in changes.erasedCustomers { try remove(customer) }

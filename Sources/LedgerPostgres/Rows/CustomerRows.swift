@@ -98,8 +98,9 @@ extension LoadedRecords {
     func customers(after changes: LedgerChanges) -> [CustomerID: Versioned<CustomerRecord>] {
         var rows = customers
         for customer in changes.erasedCustomers { for id in self.rows(of: customer).keys { rows[id] = nil } }
+        // A customer may get an id that a different customer loses, so all lost ids are removed first.
+        for record in changes.customers { for id in self.rows(of: record.customer).keys { rows[id] = nil } }
         for record in changes.customers {
-            for id in self.rows(of: record.customer).keys { rows[id] = nil }
             for id in record.ids {
                 rows[CustomerID(id, of: record.customer.bundleId)] = Versioned(version: 0, record: record)
             }

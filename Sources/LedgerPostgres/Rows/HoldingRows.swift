@@ -170,8 +170,8 @@ extension PostgresLedgerStorage {
     }
 
     /// Adds missing holdings, and deletes the holdings of erased customers. Commits may run at the same time: none of
-    /// them removes an owner's holding, and no new customer gets the number of an erased customer. On Citus the method
-    /// does nothing.
+    /// them removes an owner's holding, and only the undoing of a merge reuses a number, with its holdings. On Citus
+    /// the method does nothing.
     public func mend() async throws {
         guard !isDistributed else { return }
         let insert = PostgresStatement.once(

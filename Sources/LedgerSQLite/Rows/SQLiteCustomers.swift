@@ -111,17 +111,28 @@ extension SQLiteLedgerSession {
                 SET (isEstablished, consentedAt) = (excluded.isEstablished, excluded.consentedAt)
                 """, [number, app, record.isEstablished.stored, record.consentedAt.stored])
         }
-        let oldIDs = old?.ids ?? []
-        let kept = zip(oldIDs, record.ids).prefix { $0 == $1 }.count
-        if kept < oldIDs.count {
-            try run("DELETE FROM customerIds WHERE customer = ? AND place > ?", [number, kept.stored])
-        }
+        let kept = try removeLostIDs(record)
         for (index, id) in record.ids.enumerated().dropFirst(kept) {
             try run(
                 "INSERT INTO customerIds (customer, place, app, id) VALUES (?, ?, ?, ?)",
                 [number, (index + 1).stored, app, .text(id)])
         }
         customers[customer] = record
+    }
+
+    /// Removes the ids that a changed customer no longer has, and the ids after them.
+    ///
+    /// - Returns: The number of ids that stay.
+    @discardableResult
+    func removeLostIDs(_ record: CustomerRecord) throws -> Int {
+        let old = try customer(record.customer)?.ids ?? []
+        // Swift's `==` would keep an id in the place of a canonically equivalent id.
+        let kept = zip(old, record.ids).prefix { $0.isSameID(as: $1) }.count
+        guard kept < old.count else { return kept }
+        try run(
+            "DELETE FROM customerIds WHERE customer = ? AND place > ?",
+            [record.customer.number.stored, kept.stored])
+        return kept
     }
 
     func removeIDs(of customer: Customer) throws {

@@ -235,6 +235,52 @@ extension LedgerStorageContract {
                 [.holdings(CustomerID("1", of: "com.example.one"), .production)], owners: true)
             try trial.expect(Set(held.customers.values), is: Set(customers[..<2]), "Owners of a customer's chains")
         },
+        Requirement("Customers exchange ids in one commit, also ids that are canonically equivalent in Unicode") {
+            trial in
+            var anna = try await trial.customer("anna", "K", "\u{212A}", "ann")
+            var bert = try await trial.customer("bert")
+            // The customer with the lost id may be written before or after the customer that gains the id.
+            for (index, isFirst) in [true, false, true].enumerated() {
+                let lost = anna.ids.remove(at: 1)
+                bert.ids.append(lost)
+                let records = isFirst ? [bert, anna] : [anna, bert]
+                try await trial.commit(index == 0 ? trial.first : trial.second) { $0.customers = records }
+                for record in [anna, bert] {
+                    for id in record.ids {
+                        let found = try await trial.load([.customerID(CustomerID(id, of: record.customer.bundleId))])
+                        let ids = found.customer(CustomerID(id, of: record.customer.bundleId))?.ids ?? []
+                        try trial.expect(
+                            ids.map { Array($0.utf8) }, is: record.ids.map { Array($0.utf8) }, "The ids with \(id)")
+                    }
+                }
+            }
+        },
+        Requirement("A customer that was erased in a merge gets its number, an id and its chains back") { trial in
+            var anna = try await trial.customer("anna")
+            var bert = try await trial.customer("bert")
+            var chain = Sample.chain(owners: [bert])
+            chain.chain.denial = Chain.Denial(at: Sample.time(5), reason: "why")
+            try await trial.commit { $0.chains = [chain] }
+            anna.ids += bert.ids
+            chain.owners = [ChainRecord.Owner(anna.customer, .claim)]
+            try await trial.commit(trial.second, erasing: [bert]) { [anna, chain] changes in
+                changes.customers = [anna]
+                changes.chains = [chain]
+            }
+            anna.ids = ["anna"]
+            bert.isEstablished = true
+            chain.owners = [ChainRecord.Owner(bert.customer, .correction)]
+            try await trial.commit { [anna, bert, chain] changes in
+                changes.customers = [bert, anna]
+                changes.chains = [chain]
+            }
+            for (record, chains) in [(anna, []), (bert, [chain])] {
+                let id = CustomerID(record.ids[0], of: record.customer.bundleId)
+                let found = try await trial.load([.holdings(id, .production), .customerID(id)])
+                try trial.expect(found.customer(id), is: record, "The customer \(record.ids)")
+                try trial.expect(found.chains(of: record.customer), is: chains, "The chains of \(record.ids)")
+            }
+        },
         Requirement("An erased customer leaves only its chains, and a new customer can use the ids at once") {
             trial in
             var anna = try await trial.customer("anna")

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Corrections of customers by the app's backend or the operator: an id is taken off, and a merge is undone.
+
+public import AppStoreModel
+
+/// The outcome of the removal of a customer's id.
+public enum AliasRemoval: Hashable, Sendable {
+    case removed
+    case unknownCustomer
+    /// The customer does not have the id.
+    case otherId
+    /// The id is the customer's first id, by which events name the customer.
+    case firstId
+}
+
+/// The outcome of the undoing of a merge.
+public enum MergeUndoing: Hashable, Sendable {
+    /// The merge was undone. The customer has the ids again, and the purchases.
+    case undone(ids: [String], purchases: Int)
+    case unknownCustomer
+    /// No known merge brought the id.
+    case notMerged
+    /// The merge cannot be undone, because the customer had more purchases or ids than a note of a merge lists.
+    case tooLarge
+}
+
+extension Ledger {
+    /// Takes an id off a customer. The first id cannot be taken off, so a customer keeps an id. Afterwards the id
+    /// belongs to no customer. Purchases stay with the customer. If a purchase follows its account token and the token
+    /// is the id, it leaves the customer with the next document about it.
+    public func removeAlias(
+        _ alias: String, from id: String, in scope: LedgerScope, _ correction: Correction, at now: Timestamp
+    ) async throws -> AliasRemoval {
+        let id = CustomerID(id, of: scope.bundleId)
+        let alias = CustomerID(alias, of: scope.bundleId)
+        return try await commit(LedgerQuery([.customerID(id)]), at: now) { draft in
+            draft.correction = correction
+            return draft.removeAlias(alias, from: id, in: scope)
+        }
+    }
+
+    /// Undoes a merge. A customer of its own gets the ids and purchases that the merge brought along, except those that
+    /// the customer has lost since. Purchases that both customers owned before the merge then belong to both again.
+    ///
+    /// - Parameter id: An id of the merged customer. If several merges brought the id, the earliest is undone.
+    public func undoMerge(
+        of id: String, in scope: LedgerScope, _ correction: Correction, at now: Timestamp
+    ) async throws -> MergeUndoing {
+        let id = CustomerID(id, of: scope.bundleId)
+        return try await commit(.everything(of: [id]), at: now) { draft in
+            draft.correction = correction
+            return draft.undoMerge(of: id, in: scope)
+        }
+    }
+}
+
+extension LedgerDraft {
+    fileprivate mutating func removeAlias(
+        _ alias: CustomerID, from id: CustomerID, in scope: LedgerScope
+    ) -> AliasRemoval {
+        guard var customer = customer(id) else { return .unknownCustomer }
+        guard let index = customer.ids.firstIndex(where: { $0.isSameID(as: alias.id) }) else { return .otherId }
+        guard index > 0 else { return .firstId }
+        customer.ids.remove(at: index)
+        put(customer)
+        append(.aliasRemoved, about: customer.customer, in: scope)
+        return .removed
+    }
+
+    fileprivate mutating func undoMerge(of id: CustomerID, in scope: LedgerScope) -> MergeUndoing {
+        guard var survivor = customer(id) else { return .unknownCustomer }
+        let merged = merges(into: survivor.customer)
+        let notes = merged.compactMap { mergeNote(of: $0, in: scope.bundleId) }
+        let candidates = notes.filter { $0.ids.contains { $0.isSameID(as: id.id) } }
+        guard var note = candidates.min(by: { $0.at < $1.at }) else { return .notMerged }
+        guard note.isComplete else { return .tooLarge }
+        // The first id is always the customer's own.
+        let own = Set(survivor.ids.dropFirst().map { CustomerID($0, of: scope.bundleId) })
+        let ids = note.ids.filter { own.contains(CustomerID($0, of: scope.bundleId)) }
+        guard !ids.isEmpty else { return .notMerged }
+        survivor.ids.removeAll { kept in ids.contains { $0.isSameID(as: kept) } }
+        put(survivor)
+        // The customer gets its number back, so that its events from before the merge name it again.
+        let restored = CustomerRecord(note.customer, ids: ids, isEstablished: true)
+        put(restored)
+        let earlier = note.earlier.filter(merged.contains)
+        redirect(earlier, to: restored)
+        put(merged.filter { $0 != note.customer.number && !earlier.contains($0) }, mergedInto: survivor.customer)
+        put(earlier, mergedInto: restored.customer)
+        let count = giveBack(note, from: survivor.customer)
+        note.into = nil
+        note.removePurchases()
+        put(note)
+        append(.customerUnmerged, about: restored.customer, in: scope)
+        return .undone(ids: ids, purchases: count)
+    }
+
+    /// Gives the purchases of a merge back to the merged customer.
+    ///
+    /// - Returns: The number of the purchases.
+    private mutating func giveBack(_ note: MergeNote, from survivor: Customer) -> Int {
+        var count = 0
+        for var record in chains(of: survivor) {
+            let isShared = MergeNote.contains(record.chain, in: note.sharedPurchases)
+            guard isShared || MergeNote.contains(record.chain, in: note.purchases) else { continue }
+            count += 1
+            evaluate(&record)
+            if !isShared {
+                record.claimants.replace(survivor.number, by: note.customer.number)
+                unlink(&record, from: survivor)
+            }
+            link(&record, to: note.customer, Open(.correction))
+            put(record)
+        }
+        return count
+    }
+
+    private mutating func append(_ kind: LedgerEvent.Kind, about customer: Customer, in scope: LedgerScope) {
+        var content = EventContent(effectiveAt: now)
+        content.correction = correction
+        changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
+    }
+}
