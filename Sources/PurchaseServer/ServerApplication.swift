@@ -198,6 +198,7 @@ public struct ServerApplication: Sendable {
                 authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock
             ).routes,
             ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
+            CorrectionRoutes(authentication: authentication).routes,
             BackfillRoutes(authentication: authentication).routes,
             AppStoreRoutes(authentication: authentication).routes,
             SignatureRoutes(authentication: authentication, signing: ledger.signing, apps: ledger.apps).routes,

@@ -30,6 +30,7 @@ struct Quittance: AsyncParsableCommand {
             Events.self,
             Products.self,
             CustomerCommand.self,
+            PurchasesCommand.self,
             ConfigTopic.self,
         ]
     )

@@ -385,11 +385,21 @@ import Testing
         }
         #expect(try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"bert"}"#).0 == .ok)
         let merged = try await items()
-        // Events of a customer that was merged into another one name nobody.
-        #expect(customers(Array(merged.prefix(before.count))) == ["anna", nil] && rest(merged) == rest(before))
-        #expect(try await world.send(.delete, "/v1/customers/anna").0 == .ok)
+        #expect(customers(Array(merged.prefix(before.count))) == ["anna"] && rest(merged) == rest(before))
+        let names = ["customer", "mergedCustomer", "deletedId"]
+        func named(_ items: [[JSONValue.Member]]) -> [String: String] {
+            let members = items.last?.filter { names.contains($0.name) } ?? []
+            return Dictionary(members.map { ($0.name, $0.value.string ?? "") }) { $1 }
+        }
+        #expect(named(merged) == ["customer": "anna", "mergedCustomer": "bert"])
+        #expect(try await world.send(.delete, "/v1/customers/bert").0 == .ok)
         let deleted = try await items()
-        #expect(customers(deleted) == [nil] && rest(deleted) == rest(before))
+        #expect(customers(Array(deleted.dropLast())) == [nil] && rest(deleted) == rest(before))
+        #expect(named(deleted) == ["customer": "anna", "deletedId": "bert"])
+        for id in ["anna", "bert"] {
+            let found = try await world.send(.get, "/v1/events?customer=\(id)").1["items"]?.array ?? []
+            #expect(found.map { $0["kind"]?.string } == ["customer.deleted"])
+        }
     }
 
     @Test(

@@ -28,7 +28,8 @@ struct FullReceiptAnswer: Sendable {
     /// both checked.
     func isRefused(by ledger: Ledger) async throws -> Bool {
         let catalogue = ledger.rules.catalogue(scope)
-        guard !catalogue.refusedPurchases.isEmpty else { return false }
+        // The answer to a receipt with subscriptions loads the chains anyway, and `complete` finds a denied purchase.
+        guard !catalogue.refusedPurchases.isEmpty || !isNeeded else { return false }
         let ids = receipt.payload.inAppPurchases.flatMap { [$0.originalTransactionId, $0.transactionId] }
         if catalogue.refuses(ids.compactMap(\.self)) { return true }
         return try await ledger.chains(chains).values.contains(where: catalogue.refuses)

@@ -7,7 +7,7 @@ import PurchaseLedger
 struct PurchaseStanding: Sendable {
     /// The environment of the purchase.
     var environment: Environment
-    /// True if the configuration refuses the purchase, otherwise `nil`.
+    /// True if the operator refuses the purchase, otherwise `nil`.
     var refused: Bool?
     /// The number of customers that presented the purchase: the first customer, and the customers of the last 30 days,
     /// at most 16. `nil` if at most one customer presented the purchase, or if the answer omits the number.
@@ -62,7 +62,7 @@ struct SubscriptionBody: Encodable, Sendable {
     var seats: Int?
     /// The commitment of a subscription that is billed monthly; absent without a commitment.
     var commitment: CommitmentBody?
-    /// True if the configuration refuses the purchase, otherwise absent.
+    /// True if the operator refuses the purchase, otherwise absent.
     var refused: Bool?
     /// The number of customers that presented the purchase, if greater than one; for a server key only. See
     /// ``PurchaseStanding/claimants``.
@@ -201,7 +201,7 @@ struct PurchaseBody: Encodable, Sendable {
     var storefront: String?
     /// The number of the payment within a commitment, from 1.
     var billingPeriodNumber: Int?
-    /// True if the configuration refuses the purchase, otherwise absent.
+    /// True if the operator refuses the purchase, otherwise absent.
     var refused: Bool?
     /// The number of customers that presented the purchase, if greater than one; for a server key only. See
     /// ``PurchaseStanding/claimants``.

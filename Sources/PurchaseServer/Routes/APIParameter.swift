@@ -14,6 +14,8 @@ package struct APIParameter: Hashable, Sendable {
 
     static let customer = APIParameter("id", "your app's own id for a customer")
     static let transaction = APIParameter("id", "a transaction id")
+    /// For routes that find a purchase by any of its transactions.
+    static let purchase = APIParameter("id", "any transaction id or the original transaction id of a purchase")
     static let subscription = APIParameter("id", "the original transaction id of a subscription")
     static let environment = APIParameter(
         "environment", "`production`, `sandbox`, `xcode` or `localTesting`; production without it")

@@ -34,7 +34,8 @@ struct Authentication: Sendable {
         let query = try QueryParameters(request.uri.query, allowed: parameters.map(\.name))
         let admitted = AuthenticatedRequest(
             authentication: self, request: request, parameters: context.parameters, query: query, body: body,
-            role: keyRole, environment: try query.environment(spanning: parameters.contains(.environments)),
+            role: keyRole, keyId: key.id,
+            environment: try query.environment(spanning: parameters.contains(.environments)),
             bundleId: key.bundleId, now: now)
         // Checked here for all routes, so that no route can omit the check.
         if keyRole == .client { try admitted.requireProof() }
@@ -64,6 +65,8 @@ struct AuthenticatedRequest: Sendable {
     fileprivate let body: APIBody?
     /// The role of the key.
     let role: APIKey.Role
+    /// The public part of the key.
+    let keyId: String
     /// The environments of the request.
     let environment: RequestedEnvironment
     /// The app of the key.

@@ -51,7 +51,7 @@ struct CustomerRoutes: Sendable {
     private static let unknown = "The customer"
 
     /// Answers with all data about a customer that the key may read. An unknown customer has no purchases.
-    private func customer<Body: Encodable>(
+    func customer<Body: Encodable>(
         _ request: AuthenticatedRequest, in answer: @Sendable (CustomerBody) -> Body = { $0 }
     ) async throws -> Answer<Body>? {
         let id = CustomerID(try request.customerId, of: request.scope.bundleId)

@@ -158,7 +158,8 @@ extension Refusal {
         "With a client key, only the clientOffers of the product in the server's configuration are signed.")
 
     fileprivate static let offerOfRefusedPurchase = Refusal(
-        .offerNotAllowed, "The server's configuration has the purchase of transactionId in refusedPurchases.")
+        .offerNotAllowed,
+        "The purchase of transactionId is refused: it was denied, or the configuration has it in refusedPurchases.")
 
     fileprivate static func offerForOtherCustomer(_ message: String) -> Refusal {
         Refusal(.otherCustomer, message)

@@ -7,12 +7,12 @@ import PurchaseLedger
 import PurchaseServer
 import Reconciliation
 
-/// `quittance customer`: information about a customer, for support staff.
+/// `quittance customer`: information about a customer, and corrections, for support staff.
 struct CustomerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "customer",
-        abstract: "Show what a customer has, by an id, a transaction id or an order id.",
-        subcommands: [Show.self])
+        abstract: "Show what a customer has, by an id, a transaction id or an order id, or correct it.",
+        subcommands: [Show.self, Move.self, Unlink.self, Unmerge.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

@@ -102,7 +102,7 @@ extension SupportCard {
     }
 
     private static func status(_ purchase: TransactionStatement, isRefused: Bool, at now: Timestamp) -> String {
-        if isRefused { return "refused by the configuration" }
+        if isRefused { return "refused by the operator" }
         if let revocation = purchase.revocation { return "revoked \(revocation.date.iso8601)" }
         if purchase.isUpgraded { return "upgraded" }
         guard let end = purchase.expiresDate else { return "bought" }

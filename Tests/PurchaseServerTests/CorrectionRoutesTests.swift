@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import PurchaseLedger
+import PurchaseServer
+import TestWorld
+import Testing
+
+/// Corrections over HTTP: each needs a server key and a reason, and its events have both.
+@Suite struct CorrectionRoutesTests {
+    private typealias World = LedgerRoutesTests.World
+
+    /// A server on which anna has the subscription 1, with the policy under which no claim takes it from her.
+    private static func world() async throws -> World {
+        let world = try await World(policy: .keep)
+        let document = try world.transaction()
+        #expect(
+            try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(document)"}"#).0 == .ok)
+        return world
+    }
+
+    private static let paths = [
+        ("/v1/transactions/1/move", #""customers":["bert"],"#), ("/v1/transactions/1/deny", ""),
+        ("/v1/transactions/1/allow", ""), ("/v1/customers/anna/unlink", #""alias":"ann","#),
+        ("/v1/customers/anna/unmerge", ""),
+    ]
+
+    @Test(arguments: paths)
+    func `a correction without a valid reason is refused, and changes nothing`(
+        path: String, members: String
+    )
+        async throws
+    {
+        let world = try await Self.world()
+        let before = try await world.send(.get, "/v1/events").1
+        let long = String(repeating: "x", count: 501)
+        for body in ["{\(members.dropLast())}", #"{\#(members)"reason":" "}"#, #"{\#(members)"reason":"\#(long)"}"#] {
+            let (status, answer) = try await world.send(.post, path, body)
+            #expect(status == .badRequest && answer["error"]?["code"]?.string == "invalidRequest")
+            #expect(answer["error"]?["message"]?.string?.contains("reason") ?? false)
+        }
+        let (status, _) = try await world.send(.post, path, #"{\#(members)"reason":"x","more":1}"#)
+        #expect(status == .badRequest)
+        #expect(try await world.send(.post, path, #"{\#(members)"reason":"x"}"#, key: .client).0 == .forbidden)
+        #expect(try await world.send(.get, "/v1/events").1 == before)
+    }
+
+    @Test func `a server key moves a purchase that the policy keeps, and the answer and the events name the owner`()
+        async throws
+    {
+        let world = try await Self.world()
+        let body = #"{"customers":["bert","cora"],"reason":"a mistake"}"#
+        let (status, answer) = try await world.send(.post, "/v1/transactions/1/move", body)
+        #expect(status == .ok && answer["originalTransactionId"]?.string == "1" && answer["deniedAt"] == .null)
+        #expect(answer["owners"]?.array?.map { $0["customer"]?.string } == ["bert", "cora"])
+        #expect(answer["owners"]?.array?.allSatisfy { $0["reason"]?.string == "correction" } == true)
+        for (id, count) in [("anna", 0), ("bert", 1), ("cora", 1)] {
+            let customer = try await world.send(.get, "/v1/customers/\(id)").1
+            #expect(customer["entitlements"]?.array?.count == count)
+        }
+        let events = try await world.send(.get, "/v1/events").1["items"]?.array?.suffix(3) ?? []
+        #expect(events.map { $0["kind"]?.string } == ["purchase.unlinked", "purchase.linked", "purchase.linked"])
+        #expect(events.map { $0["customer"]?.string } == ["anna", "bert", "cora"])
+        #expect(events.allSatisfy { $0["detail"]?.string == "correction" })
+        #expect(events.allSatisfy { $0["correction"]?["reason"]?.string == "a mistake" })
+        let key = try await world.ledger.apiKeys().items.first { $0.role == .server }
+        #expect(events.allSatisfy { $0["correction"]?["by"]?.string == key?.id })
+        for customers in [
+            "[]", "[1]", "\"bert\"", "[\"\"]", "[\(Array(repeating: "\"x\"", count: 11).joined(separator: ","))]",
+        ] {
+            let body = #"{"customers":\#(customers),"reason":"x"}"#
+            #expect(try await world.send(.post, "/v1/transactions/1/move", body).0 == .badRequest)
+        }
+        #expect(try await world.send(.post, "/v1/transactions/9/move", body).0 == .notFound)
+    }
+
+    @Test func `a denied purchase is refused in answers and by verifyReceipt, until it is allowed`() async throws {
+        let world = try await Self.world()
+        let receipt = Base64.encode(try world.store.sign(TestStore.receipt([TestStore.purchase()])))
+        func status() async throws -> Int64? {
+            let body = #"{"receipt-data":"\#(receipt)"}"#
+            return try await world.send(.post, "/verifyReceipt", body, key: nil).1["status"]?.integer
+        }
+        for (verb, isDenied) in [("deny", true), ("allow", false)] {
+            let (code, answer) = try await world.send(
+                .post, "/v1/transactions/1/\(verb)", #"{"reason":"chargeback"}"#)
+            #expect(code == .ok && (answer["deniedAt"]?.integer != nil) == isDenied)
+            #expect((answer["deniedBecause"]?.string == "chargeback") == isDenied)
+            let customer = try await world.send(.get, "/v1/customers/anna").1
+            #expect((customer["subscriptions"]?.array?.first?["refused"] == .bool(true)) == isDenied)
+            #expect(customer["entitlements"]?.array?.isEmpty == isDenied)
+            #expect(try await status() == (isDenied ? 21010 : 0))
+        }
+        #expect(try await world.send(.post, "/v1/transactions/9/deny", #"{"reason":"x"}"#).0 == .notFound)
+    }
+
+    @Test func `verifyReceipt refuses a receipt with a denied purchase that is no subscription`() async throws {
+        let world = try await World()
+        let book = try world.store.sign(TestStore.transaction("5", product: "book", type: .nonConsumable, until: nil))
+        _ = try await world.send(.post, "/v1/customers/anna/purchases", #"{"document":"\#(book)"}"#)
+        var purchase = TestStore.purchase()
+        purchase.transactionId = "5"
+        purchase.originalTransactionId = "5"
+        purchase.productId = "book"
+        purchase.expiresDate = nil
+        let receipt = Base64.encode(try world.store.sign(TestStore.receipt([purchase])))
+        for (verb, status) in [("allow", 0), ("deny", 21010)] as [(String, Int64)] {
+            _ = try await world.send(.post, "/v1/transactions/5/\(verb)", #"{"reason":"x"}"#)
+            let answer = try await world.send(.post, "/verifyReceipt", #"{"receipt-data":"\#(receipt)"}"#, key: nil).1
+            #expect(answer["status"]?.integer == status)
+        }
+    }
+
+    @Test func `an alias is taken off, and a merge undone; other ids are refused with the reason`() async throws {
+        let world = try await Self.world()
+        let second = try world.store.sign(TestStore.transaction("2"))
+        _ = try await world.send(.post, "/v1/customers/bert/purchases", #"{"document":"\#(second)"}"#)
+        for alias in ["bert", "ann"] {
+            _ = try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"\#(alias)"}"#)
+        }
+        let unlink = "/v1/customers/bert/unlink"
+        for (alias, code) in [("anna", "correctionRefused"), ("nobody", "correctionRefused"), ("ann", nil)] {
+            let (status, answer) = try await world.send(.post, unlink, #"{"alias":"\#(alias)","reason":"x"}"#)
+            #expect(status == (code == nil ? .ok : .conflict) && answer["error"]?["code"]?.string == code)
+            if code == nil { #expect(answer["ids"]?.array?.map(\.string) == ["anna", "bert"]) }
+        }
+        let reason = #"{"reason":"not the same person"}"#
+        #expect(try await world.send(.post, "/v1/customers/anna/unmerge", reason).0 == .conflict)
+        #expect(try await world.send(.post, "/v1/customers/nobody/unmerge", reason).0 == .notFound)
+        let (status, bert) = try await world.send(.post, "/v1/customers/bert/unmerge", reason)
+        #expect(status == .ok && bert["ids"]?.array?.map(\.string) == ["bert"])
+        #expect(bert["purchases"]?.array?.map { $0["transactionId"]?.string } == ["2"])
+        let events = try await world.send(.get, "/v1/events?kind=customer.unmerged,customer.aliasRemoved").1
+        #expect(events["items"]?.array?.map { $0["customer"]?.string } == ["anna", "bert"])
+    }
+}
