@@ -171,6 +171,8 @@ import Testing
         #expect(status == .ok, "\(order.compactText)")
         #expect(order["recorded"]?.integer == 1)
         #expect(order["transactions"]?.array?.map { $0["transactionId"]?.string } == [shop.id])
+        let customers = order["transactions"]?.array?.first?["customers"]?.array?.compactMap(\.string)
+        #expect(customers == [shop.account.lowercased()])
         let (_, none) = try await shop.server.send(.get, "/v1/transactions/\(shop.id)/refunds")
         #expect(none["transactions"]?.array?.isEmpty == true)
         let id = shop.id

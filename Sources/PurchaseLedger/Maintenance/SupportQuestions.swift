@@ -14,6 +14,11 @@ extension Ledger {
         return (snapshot.chains[key]?.owners ?? []).compactMap { snapshot.customers[$0.customer] }
     }
 
+    /// The first id of each customer that owns a purchase, in the order in which they became owners.
+    package func ownerIds(of key: ChainKey) async throws -> [String] {
+        try await owners(of: key).compactMap(\.ids.first)
+    }
+
     /// The answer about a purchase, as if an imaginary customer owned only this chain. The chain need not have an
     /// owner. `nil` if the chain has no facts.
     package func answer(about key: ChainKey, at now: Timestamp) async throws -> CustomerAnswer? {

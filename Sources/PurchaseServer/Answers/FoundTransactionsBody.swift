@@ -29,8 +29,9 @@ package struct FoundTransactionsBody: Encodable, Sendable {
         for id in found.transactionIds {
             // The ledger has no facts about the purchases of an erased customer, so they are skipped.
             guard let chain = try await ledger.chain(of: TransactionKey(id, in: scope)),
-                let body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
+                var body = PurchaseBody(id, of: chain, ledger.rules.catalogue(scope))
             else { continue }
+            body.customers = try await ledger.ownerIds(of: chain.key)
             transactions.append(body)
         }
     }

@@ -131,6 +131,8 @@ struct SubscriptionHistoryBody: Encodable, Sendable {
     var periodsCursor: String?
     /// The document with the newest renewal info.
     @Nullable var renewalInfo: SourceBody?
+    /// The first id of each customer that owns the subscription, in the order in which they became owners.
+    var customers: [String] = []
 
     /// - Parameter cursor: The `periodsCursor` of the page before; `nil` for the newest periods.
     /// - Returns: `nil` if the chain (a purchase with all its renewals) is not a subscription.
@@ -208,6 +210,9 @@ struct PurchaseBody: Encodable, Sendable {
     var claimants: Int?
     /// The name of the document that proves the transaction; for a server key only.
     var evidence: SourceBody?
+    /// The first id of each customer that owns the purchase, in the order in which they became owners; only in the
+    /// answer about a transaction or an order.
+    var customers: [String]?
 
     /// A transaction of a chain (a purchase with all its renewals); `nil` if the chain has no transaction with this id.
     init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {

@@ -38,7 +38,9 @@ struct PurchaseRoutes: Sendable {
                 guard let chain = try await request.ledger.chain(key) else { continue }
                 let cursor = request.query["periods"]
                 let body = try SubscriptionHistoryBody(chain, request.catalogue, before: cursor, at: request.now)
-                if let body { return try Answer(body) }
+                guard var body else { continue }
+                body.customers = try await request.ledger.ownerIds(of: chain.key)
+                return try Answer(body)
             }
             return nil
         }
@@ -47,8 +49,11 @@ struct PurchaseRoutes: Sendable {
     private func transaction(_ request: AuthenticatedRequest) async throws -> PurchaseBody? {
         let id = try request.parameter("id")
         for scope in request.scopes {
-            let chain = try await request.ledger.chain(of: TransactionKey(id, in: scope))
-            if let body = chain.flatMap({ PurchaseBody(id, of: $0, request.catalogue) }) { return body }
+            guard let chain = try await request.ledger.chain(of: TransactionKey(id, in: scope)),
+                var body = PurchaseBody(id, of: chain, request.catalogue)
+            else { continue }
+            body.customers = try await request.ledger.ownerIds(of: chain.key)
+            return body
         }
         return nil
     }
