@@ -271,6 +271,16 @@ extension SQLiteLedgerStorage {
         try await read { try $0.customers(after: cursor, limit: limit) }
     }
 
+    public func customers(
+        of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
+        try await read { try $0.customers(of: bundleId, after: cursor, limit: limit) }
+    }
+
+    public func endOfEvents(of bundleId: String) async throws -> EventCursor {
+        try await read { try $0.endOfEvents(of: bundleId) }
+    }
+
     public func documents(
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument> {

@@ -57,6 +57,16 @@ extension ForwardingStorage {
         try await target.customers(after: cursor, limit: limit)
     }
 
+    public func customers(
+        of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
+        try await target.customers(of: bundleId, after: cursor, limit: limit)
+    }
+
+    public func endOfEvents(of bundleId: String) async throws -> EventCursor {
+        try await target.endOfEvents(of: bundleId)
+    }
+
     public func documents(
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument> {

@@ -193,6 +193,7 @@ public struct ServerApplication: Sendable {
             NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,
             RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
             CustomerRoutes(authentication: authentication).routes,
+            CustomerListRoutes(authentication: authentication).routes,
             PurchaseRoutes(authentication: authentication).routes,
             EventRoutes(
                 authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock

@@ -270,6 +270,16 @@ extension EventFeed {
             needsConfirmation: waiting.needConfirmation)
     }
 
+    /// The cursor after the last numbered event of an app. Events that still wait for a number come after it.
+    func end(of app: Int64, in epoch: Int) async throws -> EventCursor {
+        // The epochs are read last, so that the epoch of the last number is among them.
+        let answers = try await requests.read(
+            [EventSearch.erased(app), EventSearch.last, EventSearch.epochs(app)], during: epoch)
+        func number(_ index: Int) throws -> Int64 { try answers[index].map { try $0.next(Int64.self) }.first ?? 0 }
+        let last = max(try number(0), try number(1))
+        return EventEpochs(try answers[2].map { EventEpoch(id: try $0.next(), last: try $0.next()) }).end(last)
+    }
+
     /// The first id of each customer. Erased customers are left out.
     private func firstIds(of customers: Set<Customer>) async throws -> [Customer: String] {
         guard !customers.isEmpty else { return [:] }

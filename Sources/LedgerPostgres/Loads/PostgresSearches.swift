@@ -36,6 +36,41 @@ extension PostgresLedgerStorage {
         }
     }
 
+    /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of an
+    /// app in the order of their numbers. Reading so many rows takes some ten milliseconds.
+    private static let rowsOfPage = 10_000
+
+    /// The customers of an app among the next rows in the order of the numbers. A customer has a row for each id.
+    public func customers(
+        of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
+        let limit = max(1, limit)
+        let start = PostgresValue.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0)
+        let end = PostgresStatement(
+            """
+            SELECT count(*), max(number)
+            FROM (SELECT number FROM quittance.customers WHERE number > $1 ORDER BY number LIMIT $2) AS next
+            """, [start, .integer(Int64(Self.rowsOfPage))])
+        return try await translated {
+            let app = try await self.inOneEpoch { try await self.scopeNumbers([bundleId], [], in: $0).app(bundleId) }
+            let ends = try await self.requests.read(end).map { row in
+                (rows: try row.next(Int.self), last: try row.next(Int64?.self))
+            }
+            guard let end = ends.first, let last = end.last else { return ScanPage(items: [], next: nil) }
+            let search = PostgresStatement(
+                """
+                SELECT DISTINCT ON (number) number, is_established, consented_at, ids FROM quittance.customers
+                WHERE number > $1 AND number <= $2 AND app = $3 ORDER BY number LIMIT $4
+                """, [start, .integer(last), .integer(app), .integer(Int64(limit))])
+            let found = try await self.requests.read(search).map { row in
+                try row.record(of: Customer(number: try row.next(), bundleId: bundleId))
+            }
+            let isAtEnd = found.count < limit && end.rows < Self.rowsOfPage
+            let next = found.count < limit ? last : found.last?.customer.number
+            return ScanPage(items: found, next: isAtEnd ? nil : next.map { ScanCursor(rawValue: "\($0)") })
+        }
+    }
+
     public func documents(
         _ selection: DocumentSelection, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<StoredDocument> {
@@ -166,6 +201,15 @@ extension PostgresLedgerStorage {
                 let found = try await self.feed.page(of: bundleId, app, after: cursor, limit: limit, in: epoch)
                 if found.needsConfirmation, !found.page.events.isEmpty { try await self.confirm(in: epoch) }
                 return found.page
+            }
+        }
+    }
+
+    public func endOfEvents(of bundleId: String) async throws -> EventCursor {
+        try await translated {
+            try await self.inOneEpoch { epoch in
+                let app = try await self.scopeNumbers([bundleId], [], in: epoch).app(bundleId)
+                return try await self.feed.end(of: app, in: epoch)
             }
         }
     }

@@ -98,6 +98,37 @@ extension SQLiteLedgerSession {
         }
     }
 
+    /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of an
+    /// app in the order of their numbers. Reading so many rows takes some milliseconds.
+    private static let rowsOfPage = 10_000
+
+    private static let nextCustomers = "SELECT number, app FROM customers WHERE number > ? ORDER BY number LIMIT ?"
+
+    /// The customers of an app among the next rows of the table.
+    func customers(of bundleId: String, after cursor: ScanCursor?, limit: Int) throws -> ScanPage<CustomerRecord> {
+        guard let app = try app(bundleId) else { return ScanPage(items: [], next: nil) }
+        let limit = max(1, limit)
+        let next = [StoredValue.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), Self.rowsOfPage.stored]
+        let numbers = try all(
+            "SELECT number FROM (\(Self.nextCustomers)) WHERE app = ? ORDER BY number LIMIT ?",
+            next + [.integer(app), limit.stored]
+        ) { try $0.next(Int64.self) }
+        let items = try numbers.map { number in
+            guard let record = try customer(Customer(number: number, bundleId: bundleId)) else {
+                throw SQLiteErrors.damaged("Customer \(number) has no id")
+            }
+            return record
+        }
+        func page(_ last: Int64?) -> ScanPage<CustomerRecord> {
+            ScanPage(items: items, next: last.map { ScanCursor(rawValue: "\($0)") })
+        }
+        if items.count == limit { return page(numbers.last) }
+        let end = try first("SELECT count(*), max(number) FROM (\(Self.nextCustomers))", next) {
+            (rows: try $0.next(Int.self), last: try $0.next(Int64?.self))
+        }
+        return page(end?.rows == Self.rowsOfPage ? end?.last : nil)
+    }
+
     func put(_ record: CustomerRecord) throws {
         let old = try customer(record.customer)
         let customer = record.customer

@@ -50,6 +50,10 @@ extension SQLiteLedgerSession {
         return EventPage(found, after: epochs.cursor(start))
     }
 
+    func endOfEvents(of bundleId: String) throws -> EventCursor {
+        try epochs(of: bundleId).end(try eventBounds(of: bundleId).last)
+    }
+
     /// The number of an app's last erased event, and the highest number that cursors of the app may have.
     private func eventBounds(of bundleId: String) throws -> (lastErased: Int64, last: Int64) {
         let bounds = try first(

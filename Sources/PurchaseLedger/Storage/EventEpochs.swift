@@ -80,6 +80,11 @@ public struct EventEpochs: Hashable, Sendable {
         return EventCursor(number, epoch: epoch?.id ?? "")
     }
 
+    /// The cursor after the last event: the beginning if the app has no epoch, because its first epoch will have an id.
+    ///
+    /// - Parameter last: The greatest number that a cursor of the app may have.
+    package func end(_ last: Int64) -> EventCursor { all.isEmpty ? EventCursor(0) : cursor(last) }
+
     /// The number of the last event before those that a cursor asks for; 0 if there is none.
     ///
     /// - Parameters:

@@ -78,6 +78,18 @@ public protocol LedgerStorage: Sendable {
 
     // The following requirements have defaults.
 
+    /// The customers of an app after a cursor, at most `limit`, preferably in the order of their numbers. The cost of a
+    /// page is bounded, however many customers other apps have: a page may therefore have fewer customers than `limit`,
+    /// or none, although more pages follow. The pages together have each customer exactly once, if the customer is
+    /// stored during the whole scan. The cursors are whole numbers, such as the numbers of customers.
+    ///
+    /// - Parameter cursor: `nil` for the beginning.
+    func customers(of bundleId: String, after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
+
+    /// The cursor after the last event of an app. A commit of events is visible to each load after this call, or its
+    /// events come after the cursor, or both.
+    func endOfEvents(of bundleId: String) async throws -> EventCursor
+
     /// The first `limit` due records of each lane (``RecordLane``), and whether chains are due
     /// (``ChainReport/nextChange``). The parts of the answer may come from different states of the ledger. A server
     /// calls this method once a second. While there is no due record, the call must therefore cost next to nothing,
@@ -148,6 +160,22 @@ extension LedgerStorage {
         }
         work.hasDueChains = try await !chains(.due(at: now), limit: 1).isEmpty
         return work
+    }
+
+    /// Scans the customers of all apps.
+    public func customers(
+        of bundleId: String, after cursor: ScanCursor?, limit: Int
+    ) async throws -> ScanPage<CustomerRecord> {
+        var page = try await customers(after: cursor, limit: limit)
+        page.items.removeAll { $0.customer.bundleId != bundleId }
+        return page
+    }
+
+    /// Reads all events of the app.
+    public func endOfEvents(of bundleId: String) async throws -> EventCursor {
+        var page = try await events(of: bundleId, after: nil, limit: 500)
+        while !page.events.isEmpty { page = try await events(of: bundleId, after: page.next, limit: 500) }
+        return page.next
     }
 
     /// Does nothing.

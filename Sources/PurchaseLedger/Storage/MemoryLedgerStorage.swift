@@ -45,6 +45,10 @@ public final class MemoryLedgerStorage: LedgerStorage {
         try state.withLock { try $0.events(of: bundleId, after: cursor, limit: max(0, limit)) }
     }
 
+    public func endOfEvents(of bundleId: String) async throws -> EventCursor {
+        state.withLock { $0.endOfEvents(of: bundleId) }
+    }
+
     public func eraseEvents(before instant: Timestamp, limit: Int) async throws -> Int {
         state.withLock { $0.eraseEvents(before: instant, limit: limit) }
     }
@@ -213,6 +217,11 @@ extension State {
         var names: [Customer: String] = [:]
         for customer in events.compactMap(\.customer) { names[customer] = customers[customer]?.ids.first }
         return EventPage(events: events, customerIds: names, next: events.last?.cursor ?? list.epochs.cursor(start))
+    }
+
+    func endOfEvents(of bundleId: String) -> EventCursor {
+        let list = list(of: bundleId)
+        return list.epochs.end(max(firstEvent, list.last))
     }
 
     /// The id of an app's first epoch (``EventEpochs``) is the bundle id, so that simulations are repeatable.

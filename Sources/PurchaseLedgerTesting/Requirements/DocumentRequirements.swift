@@ -232,6 +232,26 @@ extension LedgerStorageContract {
             let after = try await trial.scan(trial.second.allDocuments, limit: 3) { _ in }
             try trial.expect(after.count, is: left.count, "Documents in a scan after the erasure")
         },
+        Requirement("A scan of an app's customers finds each of them once, and no customer of a different app") {
+            trial in
+            var stored: [String: Set<CustomerRecord>] = [:]
+            for number in 0..<20 {
+                let app = number.isMultiple(of: 3) ? Sample.otherApp.bundleId : Sample.production.bundleId
+                let record = try await trial.customer("\(number)", "\(number) alias", of: app)
+                stored[app, default: []].insert(record)
+            }
+            for (app, expected) in stored {
+                for limit in [1, 3, 6, 100] {
+                    let found = try await trial.scan(
+                        { try await trial.second.customers(of: app, after: $0, limit: $1) }, limit: limit
+                    ) { _ in }
+                    try trial.expect(found.count, is: expected.count, "Customers of \(app) on pages of \(limit)")
+                    try trial.expect(Set(found), is: expected, "Customers of \(app)")
+                }
+            }
+            let none = try await trial.first.customers(of: "com.example.three", after: nil, limit: 5)
+            try trial.expect(none.items, is: [], "Customers of an unknown app")
+        },
         Requirement("A scan finds every chain with facts or documents, and every erased chain") { trial in
             try await trial.store(0..<20)
             let facts = (20..<30).map { Sample.chain($0, in: $0 == 20 ? Sample.otherApp : Sample.production) }

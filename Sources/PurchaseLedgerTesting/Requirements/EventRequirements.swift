@@ -34,6 +34,27 @@ extension LedgerStorageContract {
                 }
             }
         },
+        Requirement("The end of an app's events is a cursor after the earlier events, and before the later events") {
+            trial in
+            let app = Sample.production.bundleId
+            for round in 0..<3 {
+                let end = try await trial.second.endOfEvents(of: app)
+                // A different app has events first, and its end is not that of this app.
+                try await trial.commit { $0.events = [Sample.event("other \(round)", in: Sample.otherApp)] }
+                let event = Sample.event("\(round)")
+                try await trial.commit { $0.events = [event] }
+                for handle in trial.handles {
+                    let found = try await handle.events(of: app, after: end, limit: 10).events
+                    try trial.expect(found.map(\.unplaced), is: [event], "Events after the end of round \(round)")
+                    let rest = try await handle.events(of: app, after: try await handle.endOfEvents(of: app), limit: 10)
+                    try trial.expect(rest.events, is: [], "Events after the end")
+                }
+            }
+            try await trial.first.beginEpoch()
+            let end = try await trial.second.endOfEvents(of: app)
+            try trial.expect(
+                try await trial.first.events(of: app, after: end, limit: 10).events, is: [], "Events in a new epoch")
+        },
         Requirement("The bytes of an event's body come back unchanged, whatever becomes of the event's customer") {
             trial in
             var anna = try await trial.customer("anna")

@@ -134,8 +134,14 @@ struct AuthenticatedRequest: Sendable {
     func withAnswer<Body>(
         from query: LedgerQuery, _ make: @Sendable () async throws -> Answer<Body>?
     ) async throws -> Answer<Body>? {
-        let rows = try await ledger.statementCount(query)
-        return try await authentication.bodies.withAnswer(of: rows, to: request, make)
+        try await withAnswer(of: try await ledger.statementCount(query), make)
+    }
+
+    /// Makes an answer from a known number of rows of the ledger, see ``withAnswer(from:_:)``.
+    func withAnswer<Body>(
+        of rows: Int, _ make: @Sendable () async throws -> Answer<Body>?
+    ) async throws -> Answer<Body>? {
+        try await authentication.bodies.withAnswer(of: rows, to: request, make)
     }
 
     /// A parameter of the path, without percent encoding (RFC 3986 section 2.1). Without decoding, `@` and `%40` would
