@@ -186,7 +186,11 @@ extension Ledger {
         _ id: String, of bundleId: String, in environments: Set<Environment>, at now: Timestamp
     ) async throws -> [Environment: CustomerAnswer]? {
         guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
-        return chains.mapValues { CustomerAnswer(customer, $0, rules.catalogue(of: bundleId), at: now) }
+        return Dictionary(
+            uniqueKeysWithValues: chains.map { environment, records in
+                let catalogue = rules.catalogue(of: bundleId)
+                return (environment, CustomerAnswer(customer, records, in: environment, catalogue, at: now))
+            })
     }
 
     /// A customer's holdings at a time, without transactions.
@@ -212,9 +216,13 @@ extension Ledger {
         guard let (customer, chains) = try await holder(id, of: bundleId, in: environments) else { return nil }
         return CustomerHoldings(
             ids: customer.ids,
-            environments: chains.mapValues { records in
-                Holdings(records.lazy.map(\.chain), catalogue: rules.catalogue(of: bundleId), at: now)
-            })
+            environments: Dictionary(
+                uniqueKeysWithValues: chains.map { environment, records in
+                    let holdings = Holdings(
+                        records.lazy.map(\.chain), grants: customer.grants(in: environment),
+                        catalogue: rules.catalogue(of: bundleId), at: now)
+                    return (environment, holdings)
+                }))
     }
 
     /// All ids of the customer with an id, in the order of their addition; empty if the customer is unknown.
@@ -288,11 +296,14 @@ extension Ledger {
 
 extension Ledger.CustomerAnswer {
     /// - Parameter records: The customer's chains in an environment.
-    init(_ customer: CustomerRecord, _ records: [ChainRecord], _ catalogue: Catalogue, at now: Timestamp) {
+    init(
+        _ customer: CustomerRecord, _ records: [ChainRecord], in environment: Environment, _ catalogue: Catalogue,
+        at now: Timestamp
+    ) {
         let histories = records.map { ($0.chain, $0.chain.history(catalogue, at: now)) }
         let claimants = records.map { ($0.key.name, $0.claimants.count(at: now)) }
         ids = customer.ids
-        holdings = Holdings(histories, catalogue, at: now)
+        holdings = Holdings(histories, customer.grants(in: environment), catalogue, at: now)
         purchases = histories.flatMap(\.1.purchases)
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in
             transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))

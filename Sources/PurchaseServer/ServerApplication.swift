@@ -194,6 +194,7 @@ public struct ServerApplication: Sendable {
             RetentionRoutes(service: ledger, bodies: bodies, now: now, clock: clock, logger: logger).routes,
             CustomerRoutes(authentication: authentication).routes,
             CustomerListRoutes(authentication: authentication).routes,
+            GrantRoutes(authentication: authentication).routes,
             PurchaseRoutes(authentication: authentication).routes,
             EventRoutes(
                 authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock

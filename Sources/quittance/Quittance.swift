@@ -31,6 +31,7 @@ struct Quittance: AsyncParsableCommand {
             Products.self,
             CustomerCommand.self,
             PurchasesCommand.self,
+            Grants.self,
             ConfigTopic.self,
         ]
     )

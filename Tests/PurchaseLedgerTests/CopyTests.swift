@@ -54,6 +54,7 @@ import Testing
         #expect(content.customers.contains { $0.ids.count > 2 && $0.isEstablished })
         #expect(content.customers.contains { !$0.isEstablished })
         #expect(content.customers.contains { $0.consentedAt != nil })
+        #expect(content.customers.contains { $0.grants.contains { $0.end != nil } && $0.grants.count == 3 })
         #expect(content.jobs.contains { $0.failure != nil } && content.jobs.contains { $0.attempts == 1 })
         #expect(content.apiKeys.map(\.name).sorted() == ["one", "three", "two"])
         #expect(content.apiKeys.contains { $0.revokedAt != nil })

@@ -108,7 +108,7 @@ package struct FilledLedger {
         try await record(token("342"), claimedBy: "back again")
     }
 
-    /// Keys, jobs, consent, another app, and the erasure of the oldest events.
+    /// Keys, jobs, consent, grants, another app, and the erasure of the oldest events.
     private mutating func addRest() async throws {
         var random = SeededRandom(seed: 7)
         for name in ["one", "two", "three"] {
@@ -129,6 +129,13 @@ package struct FilledLedger {
         let end = Timestamp(milliseconds: now.milliseconds + 60_000)
         _ = try await ledger.lease(kind, in: Self.other, until: end, at: now)
         _ = try await ledger.recordConsent(true, of: "moving", in: Self.scope, at: now)
+        for (id, days) in [("endless", nil), ("ended", nil), ("ending", 30)] as [(String, Int64?)] {
+            let until = days.map { now.advanced(by: .seconds($0 * 86_400)) }
+            let request = GrantRequest(id: id, entitlement: "pro", until: until, why: "a test")
+            _ = try await ledger.make(request, forCustomer: "moving", of: Self.scope.bundleId, at: now)
+        }
+        _ = try await ledger.endGrant(
+            "ended", ofCustomer: "moving", of: Self.scope.bundleId, by: CustomerGrant.Author(name: "anna"), at: now)
         try await record(
             token("350") { payload in
                 (payload.bundleId, payload.environment) = (Self.other.bundleId, Open(.sandbox))

@@ -24,7 +24,7 @@ extension PostgresLedgerStorage {
     public func customers(after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord> {
         let search = PostgresStatement(
             """
-            SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids
+            SELECT DISTINCT ON (number) number, bundle_id, is_established, consented_at, ids, grants
             FROM quittance.customers JOIN quittance.apps ON apps.id = app WHERE number > $1 ORDER BY number LIMIT $2
             """, [.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0), .integer(Int64(max(1, limit)))])
         return try await translated {

@@ -8,7 +8,7 @@ import PurchaseLedger
 
 extension LoadPlan {
     private static let columns =
-        "SELECT home, version, number, is_established, consented_at, ids FROM quittance.customers"
+        "SELECT home, version, number, is_established, consented_at, ids, grants FROM quittance.customers"
 
     /// - Parameter ids: The customers' ids, all of the same app.
     mutating func load(_ ids: [CustomerID], of bundleId: String) {
@@ -42,6 +42,7 @@ extension PostgresRow {
         let consentedAt = try next(Timestamp?.self)
         var record = CustomerRecord(customer, ids: try texts(), isEstablished: isEstablished)
         record.consentedAt = consentedAt
+        record.storedGrants = try StoredGrants(try next([UInt8]?.self), of: customer)
         return record
     }
 }
@@ -51,7 +52,7 @@ extension CommitPlan {
         "customers", key: ["home", "app"],
         values: [
             ("number", "", "0"), ("is_established", "::bigint <> 0", "false"), ("consented_at", "", nil),
-            ("ids", "", "'{}'"),
+            ("ids", "", "'{}'"), ("grants", "", nil),
         ])
 
     private static let check = RowStatement(
@@ -87,7 +88,7 @@ extension CommitPlan {
     private func values(of record: CustomerRecord) -> [PostgresValue] {
         [
             .integer(stamp), .integer(record.customer.number), record.isEstablished.parameter,
-            record.consentedAt.parameter, .texts(record.ids),
+            record.consentedAt.parameter, .texts(record.ids), record.storedGrants.bytes.parameter,
         ]
     }
 }

@@ -14,10 +14,10 @@ extension LoadPlan {
     /// the requested environments. `OFFSET 0` keeps the planner from scanning all chains.
     private static func holders(_ homes: String) -> String {
         """
-        SELECT home, version, number, is_established, consented_at, ids, NULL::text, NULL::bytea
+        SELECT home, version, number, is_established, consented_at, ids, grants, NULL::text, NULL::bytea
         FROM quittance.customers WHERE app = $1 AND home \(homes)
         UNION ALL
-        SELECT found.home, found.version, holder.number, false, NULL, NULL, environment, found.state
+        SELECT found.home, found.version, holder.number, false, NULL, NULL, NULL, environment, found.state
         FROM (SELECT DISTINCT number FROM quittance.customers WHERE app = $1 AND home \(homes)) AS holder
         JOIN quittance.scopes ON scopes.app = $1 AND environment = ANY((SELECT $2::text[])::text[]),
         LATERAL (SELECT chain FROM quittance.holdings
@@ -90,6 +90,7 @@ extension PostgresRow {
         _ = (try row.next(Bool.self), try row.next(Int64?.self))
         // In this column a customer's own row has the customer's ids, and the row of a chain has NULL.
         guard row.isNextNull else { return nil }
+        _ = row.nextStored()
         _ = row.nextStored()
         let key = ChainKey(name, in: LedgerScope(bundleId: bundleId, environment: try row.next()))
         let record = try ChainCoding.decode(try row.next(), key)

@@ -7,13 +7,13 @@ import PurchaseLedger
 
 extension SQLiteLedgerSession {
     private static let customerByID = """
-        SELECT number, isEstablished, consentedAt, ids.id FROM customerIds AS named
+        SELECT number, isEstablished, consentedAt, grants, ids.id FROM customerIds AS named
         JOIN customers ON number = named.customer JOIN customerIds AS ids ON ids.customer = number
         WHERE named.id = ? AND named.app = ? ORDER BY ids.place
         """
 
     private static let customerByNumber = """
-        SELECT number, isEstablished, consentedAt, id FROM customers JOIN customerIds ON customer = number
+        SELECT number, isEstablished, consentedAt, grants, id FROM customers JOIN customerIds ON customer = number
         WHERE number = ? ORDER BY place
         """
 
@@ -35,13 +35,15 @@ extension SQLiteLedgerSession {
         let rows = try all(sql, parameters) { row in
             (
                 number: try row.next(Int64.self), isEstablished: try row.next(Bool.self),
-                consentedAt: try row.next(Timestamp?.self), id: try row.next(String.self)
+                consentedAt: try row.next(Timestamp?.self), grants: try row.next([UInt8]?.self),
+                id: try row.next(String.self)
             )
         }
         guard let first = rows.first else { return nil }
         let customer = Customer(number: first.number, bundleId: bundleId)
         var record = CustomerRecord(customer, ids: rows.map(\.id), isEstablished: first.isEstablished)
         record.consentedAt = first.consentedAt
+        record.storedGrants = try StoredGrants(first.grants, of: customer)
         customers[customer] = record
         return record
     }
@@ -134,13 +136,20 @@ extension SQLiteLedgerSession {
         let customer = record.customer
         let app = StoredValue.integer(try addedApp(customer.bundleId))
         let number = customer.number.stored
-        if old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt {
+        let isChanged =
+            old?.isEstablished != record.isEstablished || old?.consentedAt != record.consentedAt
+            || old?.storedGrants != record.storedGrants
+        if isChanged {
             try run(
                 """
-                INSERT INTO customers (number, app, isEstablished, consentedAt) VALUES (?, ?, ?, ?)
-                ON CONFLICT DO UPDATE
-                SET (isEstablished, consentedAt) = (excluded.isEstablished, excluded.consentedAt)
-                """, [number, app, record.isEstablished.stored, record.consentedAt.stored])
+                INSERT INTO customers (number, app, isEstablished, consentedAt, grants) VALUES (?, ?, ?, ?, ?)
+                ON CONFLICT DO UPDATE SET (isEstablished, consentedAt, grants)
+                    = (excluded.isEstablished, excluded.consentedAt, excluded.grants)
+                """,
+                [
+                    number, app, record.isEstablished.stored, record.consentedAt.stored,
+                    record.storedGrants.bytes.stored,
+                ])
         }
         let kept = try removeLostIDs(record)
         for (index, id) in record.ids.enumerated().dropFirst(kept) {

@@ -27,8 +27,8 @@ extension LedgerDraft {
         return true
     }
 
-    /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the chains of `other` get the
-    /// customer as an owner, and `other` is removed. If both own a chain, and `other` owns it by a claim or a
+    /// Merges `other` into a customer. The ids and grants of `other` follow the customer's own, the chains of `other` get
+    /// the customer as an owner, and `other` is removed. If both own a chain, and `other` owns it by a claim or a
     /// correction, this remains the reason for the ownership.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         // Purchases that a third customer owns now are not loaded, so their lists of claimants (``Claimants``) keep the
@@ -42,6 +42,7 @@ extension LedgerDraft {
         noteMerge(of: other, into: customer)
         remove(other)
         customer.ids += other.ids
+        take(other.storedGrants, into: &customer)
         put(customer)
         for var record in chains {
             let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
@@ -146,6 +147,7 @@ extension LedgerDraft {
         guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
         remove(customer)
+        eraseGrants(of: customer)
         var erased: Set<ChainKey> = []
         var accounts: Set<CustomerID> = []
         for var record in records {

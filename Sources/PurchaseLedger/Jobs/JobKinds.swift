@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kinds of jobs. Decisions create jobs of the kinds `subscriptionStatus` and `consumption`. The module
+// The kinds of jobs. Decisions create jobs of the kinds `subscriptionStatus`, `consumption` and `grantEnd`. The module
 // Reconciliation creates the jobs of the remaining kinds, and further jobs of the kind `subscriptionStatus`.
 
 extension Job {
     /// All kinds of jobs known to this version.
     public static let kinds: [Kind] = [
         .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument, .backfill,
+        .grantEnd,
     ]
 }
 
@@ -27,4 +28,6 @@ extension Job.Kind {
     /// Workers leave this job alone. Whatever the environments of the backfill, the job is in production. It has no
     /// name, and is due at the end of the lease.
     public static let backfill = Job.Kind(rawValue: "backfill")
+    /// End a grant (``CustomerGrant``) at its end. The name is the grant's id, the payload the end.
+    public static let grantEnd = Job.Kind(rawValue: "grantEnd")
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Verifies every stored document again, compares every purchase (see ``Chain``) with its documents, and reads all other
-// records.
+// Verifies every stored document again, compares every purchase (see ``Chain``) with its documents, and reads all
+// customers and all other records.
 
 import AppStoreModel
 public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Reads all records and events. The check changes no record, but reading
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all customers, records and events. The check changes no record, but reading
     /// events assigns numbers to events without a number, as each reading does.
     ///
     /// - Parameters:
@@ -38,6 +38,7 @@ extension Ledger {
             cursor = page.next
         } while cursor != nil
         faults += try await chainFaults(verifier)
+        faults += try await customerFaults()
         faults += try await recordFaults(verifier.roots)
         return (count, faults + (try await eventFaults()))
     }
@@ -75,6 +76,27 @@ extension Ledger {
                 guard limit == 0 else { continue }
                 let place = cursor.map { "after \($0.rawValue)" } ?? "that comes first"
                 return faults + [Fault(error: "The event of \(app) \(place) cannot be read: \(error.message)")]
+            }
+        }
+    }
+
+    /// The faults of unreadable customers and of unreadable grants (``CustomerGrant``). No document says anything about
+    /// grants, so they are compared with nothing.
+    private func customerFaults() async throws -> [Fault] {
+        var cursor: ScanCursor?
+        var limit = Self.page
+        var faults: [Fault] = []
+        while true {
+            do {
+                let page = try await storage.customers(after: cursor, limit: limit)
+                faults += page.damage.map { Fault(error: $0) }
+                faults += page.items.compactMap(\.grantFault)
+                guard let next = page.next else { return faults }
+                cursor = next
+            } catch let error as LedgerStorageError where error.code == .damaged {
+                // The page ends before the damaged customer. No reader of this storage can get past the customer.
+                limit /= 2
+                if limit == 0 { return faults + [Fault(error: error.message)] }
             }
         }
     }
@@ -144,6 +166,19 @@ extension Ledger {
 
     /// The number of documents, chains or events read at once: about 10 MB.
     private static let page = 500
+}
+
+extension CustomerRecord {
+    /// The fault of grants whose form this version does not know; `nil` if there are none.
+    fileprivate var grantFault: Ledger.Fault? {
+        let count = storedGrants.unreadable.count
+        guard count > 0 else { return nil }
+        return Ledger.Fault(
+            error: """
+                Customer \(customer.number) of \(customer.bundleId) has grants that this version cannot read: \(count). \
+                They entitle to nothing. If a newer version made them, run that version
+                """)
+    }
 }
 
 extension LedgerEvent {

@@ -10,8 +10,9 @@ extension RecordKind {
         var forms: [RecordKind: any RecordValue.Type] = [
             APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,
             DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
-            MergeNote.recordKind: MergeNote.self, MergedCustomers.recordKind: MergedCustomers.self,
-            RootsNote.recordKind: RootsNote.self, UnfinishedCopy.key.kind: UnfinishedCopy.self,
+            GrantNote.recordKind: GrantNote.self, MergeNote.recordKind: MergeNote.self,
+            MergedCustomers.recordKind: MergedCustomers.self, RootsNote.recordKind: RootsNote.self,
+            UnfinishedCopy.key.kind: UnfinishedCopy.self,
         ]
         for kind in Job.kinds { forms[kind] = Job.self }
         for kind in Notice.Kind.allCases { forms[kind.record] = StoredNotice.self }

@@ -25,7 +25,8 @@ extension Ledger {
         let record = try await storage.load(LedgerQuery([.chain(key)])).chains[key]
         guard let record, record.hasFacts else { return nil }
         let nobody = CustomerRecord(Customer(number: 0, bundleId: key.scope.bundleId), ids: [])
-        return CustomerAnswer(nobody, [record], rules.catalogue(key.scope), at: now)
+        return CustomerAnswer(
+            nobody, [record], in: key.scope.environment, rules.catalogue(key.scope), at: now)
     }
 
     /// The most recently signed documents about some chains, the newest first, at most `limit`.

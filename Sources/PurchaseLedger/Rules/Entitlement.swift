@@ -2,7 +2,7 @@
 
 public import AppStoreModel
 
-/// An entitlement of a customer: its name, the granting purchase and its end.
+/// An entitlement of a customer: its name, the purchase or grant that gives it, and its end.
 public struct Entitlement: Hashable, Sendable {
     /// The reason for an entitlement.
     public enum Reason: String, CaseIterable, Sendable {
@@ -14,18 +14,22 @@ public struct Entitlement: Hashable, Sendable {
         case stale
         /// A non-consumable, or a non-renewing subscription.
         case purchase
+        /// A grant by the app's operator (``CustomerGrant``).
+        case grant
     }
 
     /// The entitlement, as named in the catalogue.
     public var name: String
     /// The reason for the entitlement.
     public var reason: Reason
-    /// The granting product.
-    public var productId: String
-    /// The granting transaction.
-    public var transactionId: String
-    /// The original transaction id of the granting purchase.
-    public var originalTransactionId: String
+    /// The granting product; `nil` if the entitlement comes from a grant.
+    public var productId: String?
+    /// The granting transaction; `nil` if the entitlement comes from a grant.
+    public var transactionId: String?
+    /// The original transaction id of the granting purchase; `nil` if the entitlement comes from a grant.
+    public var originalTransactionId: String?
+    /// The id of the grant (``CustomerGrant/id``); `nil` if the entitlement comes from a purchase.
+    public var grantId: String?
     /// The end of the entitlement; `nil` for no end.
     public var until: Timestamp?
     /// Whether the customer bought the product or got it from a family member.

@@ -21,6 +21,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var detail: String?
     /// The facts about the transaction; `nil` if the event is about no transaction.
     public var details: EventDetails?
+    /// The id of the grant (``CustomerGrant/id``) that was made or ended; `nil` for other events.
+    public var grantId: String?
     /// The last published state; `nil` if there was none, or if the customer did not own the purchase (see ``Chain``).
     public var before: ChainState?
     /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated to a new chain, or the
@@ -39,12 +41,13 @@ public struct EventContent: Hashable, Sendable, Decodable {
 
     public init(
         effectiveAt: Timestamp, transactionId: String? = nil, productId: String? = nil, detail: String? = nil,
-        before: ChainState? = nil, after: ChainState? = nil
+        grantId: String? = nil, before: ChainState? = nil, after: ChainState? = nil
     ) {
         self.effectiveAt = effectiveAt
         self.transactionId = transactionId
         self.productId = productId
         self.detail = detail
+        self.grantId = grantId
         self.before = before
         self.after = after
     }
@@ -87,6 +90,7 @@ extension EventContent {
             writer.member("productId", productId)
             writer.member("detail", detail)
             details?.write(to: &writer)
+            writer.member("grantId", grantId)
             writer.name("before")
             writer.state(before)
             writer.name("after")
@@ -106,7 +110,7 @@ extension EventContent {
 extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
-        case mergedCustomer, correction
+        case mergedCustomer, correction, grantId
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -122,6 +126,7 @@ extension EventContent {
         after = try members.decodeIfPresent(ChainState.self, forKey: .after)
         entitlementsBefore = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsBefore)
         entitlementsAfter = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsAfter)
+        grantId = try members.decodeIfPresent(String.self, forKey: .grantId)
         mergedCustomer = try members.decodeIfPresent(Int64.self, forKey: .mergedCustomer)
         correction = try members.decodeIfPresent(Correction.self, forKey: .correction)
     }

@@ -24,14 +24,22 @@ public struct Holdings: Hashable, Sendable {
 }
 
 extension Holdings {
-    /// Computes the holdings at `now` from a customer's chains in one app and environment.
-    public init(_ chains: some Sequence<Chain>, catalogue: Catalogue, at now: Timestamp) {
+    /// Computes the holdings at `now` from a customer's chains and grants in one app and environment.
+    public init(
+        _ chains: some Sequence<Chain>, grants: some Sequence<CustomerGrant> = [], catalogue: Catalogue,
+        at now: Timestamp
+    ) {
         let chains = chains.sorted { $0.key.name < $1.key.name }
-        self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, catalogue, at: now)
+        self.init(chains.map { ($0, $0.history(catalogue, at: now)) }, grants, catalogue, at: now)
     }
 
-    /// - Parameter chains: The chains with their histories at `now`, ordered by name.
-    init(_ chains: [(Chain, PurchaseHistory)], _ catalogue: Catalogue, at now: Timestamp) {
+    /// - Parameters:
+    ///   - chains: The chains with their histories at `now`, ordered by name.
+    ///   - given: The grants of the environment.
+    init(
+        _ chains: [(Chain, PurchaseHistory)], _ given: some Sequence<CustomerGrant>, _ catalogue: Catalogue,
+        at now: Timestamp
+    ) {
         var grants = CountingGrants([], catalogue)
         for (chain, history) in chains {
             let state = history.subscription(chain.renewal, at: now)
@@ -45,7 +53,38 @@ extension Holdings {
             let change = history.nextChange(chain.renewal, catalogue, after: now)
             nextChange = earliest(nextChange, change)
         }
-        entitlements = grants.byName.map { Entitlement($0, $1) }
+        let active = given.filter { $0.isActive(at: now) }
+        entitlements = grants.byName.map { Entitlement($0, $1) }.adding(active)
+        nextChange = active.reduce(nextChange) { earliest($0, $1.until) }
+    }
+}
+
+extension [Entitlement] {
+    /// These entitlements, the best of each name, together with the entitlements of active grants. Of each name the
+    /// latest end counts. If the ends are equal, a purchase counts more than a grant.
+    fileprivate func adding(_ grants: [CustomerGrant]) -> [Entitlement] {
+        guard !grants.isEmpty else { return self }
+        var best = Dictionary(map { ($0.name, $0) }) { first, _ in first }
+        // In the order of the ids, so that the order of the grants does not matter.
+        for grant in grants.sorted(by: { $0.id < $1.id }) {
+            if let known = best[grant.entitlement],
+                known.until ?? .distantFuture >= grant.until ?? .distantFuture
+            {
+                continue
+            }
+            best[grant.entitlement] = Entitlement(grant)
+        }
+        return best.sorted { $0.key < $1.key }.map(\.value)
+    }
+}
+
+extension Entitlement {
+    /// The entitlement that a grant gives while it is active.
+    init(_ grant: CustomerGrant) {
+        name = grant.entitlement
+        reason = .grant
+        grantId = grant.id
+        until = grant.until
     }
 }
 

@@ -71,6 +71,10 @@ public struct LedgerEvent: Hashable, Sendable {
         /// A customer lost an id.
         case aliasRemoved = "customer.aliasRemoved"
         case customerDeleted = "customer.deleted"
+        /// A customer got an entitlement by a grant (``CustomerGrant``), whose id is in `grantId`.
+        case grantMade = "grant.made"
+        /// A grant ended, by time or by hand.
+        case grantEnded = "grant.ended"
         /// A notification without a purchase, such as TEST, or of an unknown type.
         case notificationReceived = "notification.received"
     }

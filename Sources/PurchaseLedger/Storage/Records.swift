@@ -65,18 +65,29 @@ public struct CustomerRecord: Hashable, Sendable {
     /// The app's ids for the customer, in the order of their addition, each normalized by
     /// `String.normalizedCustomerID`.
     public var ids: [String]
-    /// Whether the app itself has named the customer: in a claim, with an alias, or with a consent. Otherwise the
+    /// Whether the app itself has named the customer: in a claim, with an alias, a consent or a grant. Otherwise the
     /// customer exists only because a signed document has an `appAccountToken` that names it.
     public var isEstablished: Bool
     /// The time at which the customer consented to the sending of consumption information to Apple; `nil` if the app
     /// has recorded no consent, or has recorded that it was withdrawn.
     public var consentedAt: Timestamp?
+    /// The grants in the form in which storages keep them.
+    public var storedGrants = StoredGrants()
+
+    /// The entitlements that the app's operator gave to the customer, in the order of their making.
+    public var grants: [CustomerGrant] {
+        get { storedGrants.grants }
+        set { storedGrants.grants = newValue }
+    }
 
     public init(_ customer: Customer, ids: [String], isEstablished: Bool = false) {
         self.customer = customer
         self.ids = ids
         self.isEstablished = isEstablished
     }
+
+    /// The grants in an environment.
+    func grants(in environment: Environment) -> [CustomerGrant] { grants.filter { $0.environment == environment } }
 
     /// The ids with their app.
     var identifiers: Set<CustomerID> { Set(ids.map { CustomerID($0, of: customer.bundleId) }) }

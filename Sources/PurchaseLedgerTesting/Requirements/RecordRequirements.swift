@@ -194,6 +194,25 @@ extension LedgerStorageContract {
                 }
             }
         },
+        Requirement("A customer's grants are kept as they are, and are loaded with the customer's chains") { trial in
+            var anna = try await trial.customer("anna", "alias")
+            let bert = try await trial.customer("bert")
+            let chain = Sample.chain(owners: [anna])
+            try await trial.commit { $0.chains = [chain] }
+            for grants in Sample.grants {
+                anna.storedGrants = try StoredGrants(grants.map { Array($0.utf8) }, of: anna.customer)
+                try await trial.commit(trial.second) { [anna] in $0.customers = [anna] }
+                for id in ["anna", "alias"].map({ CustomerID($0, of: "com.example.one") }) {
+                    let found = try await trial.load([.customerID(id)], from: trial.first)
+                    try trial.expect(found.customer(id), is: anna, "By \(id.id), with \(grants ?? "no grants")")
+                    let held = try await trial.first.load(.holdings(of: [id], in: [.production]))
+                    try trial.expect(held.customer(id), is: anna, "With chains, with \(grants ?? "no grants")")
+                    try trial.expect(held.chains(of: anna.customer), is: [chain], "The chains")
+                }
+                let all = try await trial.first.customers(after: nil, limit: 10).items
+                try trial.expect(Set(all), is: [anna, bert], "All customers, with \(grants ?? "no grants")")
+            }
+        },
         Requirement("All chains of a customer in an environment are loaded") { trial in
             let anna = try await trial.customer("anna")
             let bert = try await trial.customer("bert")

@@ -91,14 +91,16 @@ struct EntitlementBody: Encodable, Sendable {
     var name: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// `subscription`, `billingGrace`, `stale` or `purchase`.
+    /// `subscription`, `billingGrace`, `stale`, `purchase` or `grant`.
     var reason: String
-    /// The product that grants the entitlement.
-    var productId: String
-    /// The transaction that grants the entitlement.
-    var transactionId: String
-    /// The transaction id of the first purchase.
-    var originalTransactionId: String
+    /// The product that gives the entitlement; absent if a grant does.
+    var productId: String?
+    /// The transaction that gives the entitlement; absent if a grant does.
+    var transactionId: String?
+    /// The transaction id of the first purchase; absent if a grant gives the entitlement.
+    var originalTransactionId: String?
+    /// The id of the grant that gives the entitlement; absent if a purchase does.
+    var grantId: String?
     /// The end, exclusive, in milliseconds since 1970; `null` for no end.
     @Nullable var until: Timestamp?
     /// `PURCHASED` or `FAMILY_SHARED`, as the App Store signed it.
@@ -111,6 +113,7 @@ struct EntitlementBody: Encodable, Sendable {
         productId = entitlement.productId
         transactionId = entitlement.transactionId
         originalTransactionId = entitlement.originalTransactionId
+        grantId = entitlement.grantId
         until = entitlement.until
         inAppOwnershipType = entitlement.ownership
     }

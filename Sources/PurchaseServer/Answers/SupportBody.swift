@@ -13,7 +13,7 @@ package struct SupportBody: Encodable, Sendable {
     var ids: [String]
     /// The environments that count for this customer if a request names no environment.
     var counted: [String]
-    /// The API's answer for each environment in which the customer has purchases.
+    /// The API's answer for each environment in which the customer has purchases or grants.
     var environments: [CustomerBody]
     /// The most recently signed documents, newest first, without their bytes.
     var documents: [EvidenceBody]
@@ -50,6 +50,12 @@ extension LedgerService {
     /// The configuration of an app; the defaults if the app is not configured.
     func app(_ bundleId: String) -> AppConfiguration {
         apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
+    }
+
+    /// The names of the entitlements in the configuration of an app: in its products, or in its list of entitlements.
+    package func entitlements(of bundleId: String) -> Set<String> {
+        let products = ledger.rules.catalogue(of: bundleId).products.values
+        return products.reduce(into: app(bundleId).entitlements) { $0.formUnion($1.entitlements) }
     }
 
     /// The rule for the environments that count in an answer about customers of an app.

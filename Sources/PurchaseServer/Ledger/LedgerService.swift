@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AppStoreModel
+public import AppStoreModel
 public import AppStoreTrust
 public import PurchaseLedger
 
@@ -78,6 +78,14 @@ public struct LedgerService: Sendable {
 extension LedgerService {
     /// Makes the ledger write each erasure into a journal before the commit.
     package mutating func keepErasures(in journal: any ErasureJournal) { ledger.keepErasures(in: journal) }
+
+    /// The kind of the jobs that end grants, in each app and environment of the configuration.
+    public func grantEnds(now: @escaping @Sendable () -> Timestamp) -> JobKind {
+        let scopes = apps.keys.flatMap { bundleId in
+            verifier.environments.map { LedgerScope(bundleId: bundleId, environment: $0) }
+        }
+        return ledger.grantEnds(in: scopes, now: now)
+    }
 
     /// The problems that need the operator's attention although the server works, as sentences; `nil` if there are
     /// none.

@@ -225,9 +225,7 @@ extension AuthenticatedRequest {
     /// Checks that the app's configuration has an entitlement, in a product or in the list of entitlements. Otherwise a
     /// misspelt name would look like an entitlement that the customer does not have.
     func requireEntitlement(_ name: String) throws(Refusal) {
-        let products = ledger.rules.catalogue(of: bundleId).products.values
-        let more = authentication.service.app(bundleId).entitlements
-        let known = products.reduce(into: more) { $0.formUnion($1.entitlements) }
+        let known = authentication.service.entitlements(of: bundleId)
         guard !known.contains(name) else { return }
         throw .unknownEntitlement(known: role == .server ? known : nil)
     }

@@ -30,6 +30,17 @@ struct BodyMembers {
         try json[name].read(as: \.bool, else: Refusal.invalid("\(name) is neither true nor false."))
     }
 
+    /// A time in milliseconds since 1970.
+    ///
+    /// - Returns: `nil` if the member is missing or `null`.
+    func time(_ name: String) throws(Refusal) -> Timestamp? {
+        guard let value = json[name], value != .null else { return nil }
+        guard let time = value.integer, time >= 0 else {
+            throw .invalid("\(name) is not a time in whole milliseconds since 1970.")
+        }
+        return Timestamp(milliseconds: time)
+    }
+
     /// A word from Apple's vocabulary.
     ///
     /// - Returns: `nil` if the member is missing.

@@ -57,7 +57,7 @@ struct Composition {
             service.signing = signing
             let reconcilers = composition.reconcilers(service, share: share)
             service.reconcilers = reconcilers
-            service.jobs = reconcilers.jobs(clock: clock, logger: logger)
+            service.jobs = reconcilers.jobs(clock: clock, logger: logger) + [service.grantEnds(now: composition.now)]
             try await composition.requireRoots(of: service, trustsOthers: trustsOtherRoots, logger)
             if isServer { try await service.eraseAgain(erasures, logger) }
             return try await body(service, composition)

@@ -10,7 +10,7 @@ struct SupportCard {
     let bundleId: String
     /// All ids of the customer; empty for a purchase that belongs to no customer.
     let ids: [String]
-    /// The answers by environment, for the environments with purchases.
+    /// The answers by environment, for the environments with purchases or grants.
     let answers: [Environment: Ledger.CustomerAnswer]
 
     /// The number of listed purchases without `--all`, so that the list fits on a screen.
@@ -67,7 +67,7 @@ extension SupportCard {
             answer.holdings.entitlements.map { entitlement in
                 [
                     entitlement.name, entitlement.until?.iso8601 ?? "no end", entitlement.reason.rawValue,
-                    entitlement.productId, environment,
+                    entitlement.productId ?? entitlement.grantId.map { "grant \($0)" } ?? "", environment,
                 ]
             }
         }

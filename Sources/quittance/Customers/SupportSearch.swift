@@ -96,8 +96,8 @@ struct SupportSearch {
             let answers = try await service.ledger.customer(id, of: bundleId, in: everywhere, at: now) ?? [:]
             let ids = answers.values.first?.ids ?? [id]
             guard shown.insert(CustomerID(ids[0], of: bundleId)).inserted else { return }
-            cards.append(
-                SupportCard(id: id, bundleId: bundleId, ids: ids, answers: answers.filter { !$1.purchases.isEmpty }))
+            let shownAnswers = answers.filter { !$1.purchases.isEmpty || !$1.holdings.entitlements.isEmpty }
+            cards.append(SupportCard(id: id, bundleId: bundleId, ids: ids, answers: shownAnswers))
         }
         for thing in found {
             switch thing {

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes and ends grants: entitlements that the app's operator gives to customers (``CustomerGrant``).
+//
+// A grant is in the record of its customer, so a merge, a copy and an entitlement read have it without a further load.
+// A note (``GrantNote``) finds the grant by its id, and a job ends it at its end.
+
+public import AppStoreModel
+import Crypto
+
+extension Ledger {
+    /// Makes a grant. An unknown id makes a new customer. From then on the customer exists in its own right; see
+    /// ``CustomerRecord/isEstablished``.
+    ///
+    /// - Parameters:
+    ///   - request: Its ``GrantRequest/fault`` must be `nil`. The caller checks that the configuration names the
+    ///     entitlement.
+    ///   - id: An id of the customer.
+    public func make(
+        _ request: GrantRequest, forCustomer id: String, of bundleId: String, at now: Timestamp
+    ) async throws -> GrantOutcome {
+        let id = CustomerID(id, of: bundleId)
+        let note = request.id.map { LedgerKey.record(GrantNote.key($0, of: bundleId)) }
+        let query = LedgerQuery([.customerID(id)] + [note].compactMap(\.self))
+        return try await commit(query, at: now) { $0.make(request, for: id) }
+    }
+
+    /// Ends a grant by hand. A grant that has ended stays as it is.
+    ///
+    /// - Returns: The ended grant; `nil` if the customer has no such grant.
+    public func endGrant(
+        _ grantId: String, ofCustomer id: String, of bundleId: String, by author: CustomerGrant.Author,
+        at now: Timestamp
+    ) async throws -> CustomerGrant? {
+        let id = CustomerID(id, of: bundleId)
+        return try await commit(LedgerQuery([.customerID(id)]), at: now) { $0.endGrant(grantId, of: id, by: author) }
+    }
+
+    /// The grants of a customer in all environments, in the order of their making: all that have not ended, and the
+    /// last ``CustomerGrant/maxEnded`` that have. Empty if the customer is unknown.
+    public func grants(ofCustomer id: String, of bundleId: String) async throws -> [CustomerGrant] {
+        let id = CustomerID(id, of: bundleId)
+        return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.grants ?? []
+    }
+
+    /// Ends a grant whose end is due, as of its end, and publishes the end once.
+    ///
+    /// - Returns: The end of the grant if it is ahead; `nil` if nothing is left to do.
+    func endDueGrant(_ id: String, in scope: LedgerScope, at now: Timestamp) async throws -> Timestamp? {
+        let note = GrantNote.key(id, of: scope.bundleId)
+        return try await commit(LedgerQuery([.record(note)]), at: now) { $0.endDueGrant(id, of: scope.bundleId) }
+    }
+}
+
+// MARK: - Decisions
+
+extension LedgerDraft {
+    mutating func make(_ request: GrantRequest, for id: CustomerID) -> GrantOutcome {
+        // A repeated request may arrive after the end of the grant, so the times are compared only afterwards.
+        if let grantId = request.id, record(GrantNote.key(grantId, of: id.bundleId)) != nil {
+            let grant = customer(id)?.grants.first { $0.id == grantId }
+            guard let grant, request.made(grant) else { return .refused(.otherGrant) }
+            return .known(grant)
+        }
+        if let from = request.from, now < from { return .refused(.beginIsAhead) }
+        if let until = request.until, until <= now { return .refused(.endIsPast) }
+        guard customer(id)?.grants.count(where: { $0.isActive(at: now) }) ?? 0 < CustomerGrant.maxActive else {
+            return .refused(.tooMany)
+        }
+        let grant = CustomerGrant(
+            id: request.id ?? freeGrantId(for: id), entitlement: request.entitlement,
+            environment: request.environment, from: request.from ?? now, until: request.until, why: request.why,
+            author: request.author, madeAt: now)
+        add(grant, to: id)
+        return .made(grant)
+    }
+
+    private mutating func add(_ grant: CustomerGrant, to id: CustomerID) {
+        // Without a customer the id was not loaded, and the decision is made again.
+        guard let customer = findOrAddCustomer(id), var record = self.customer(customer) else { return }
+        record.isEstablished = true
+        record.grants.append(grant)
+        put(record)
+        put(GrantNote(grant.id, of: id))
+        if let until = grant.until { put(Job(endOf: grant, of: id.bundleId, at: until)) }
+        publish(.grantMade, grant, of: customer, effectiveAt: grant.from)
+    }
+
+    /// An id that no grant of the app has. It follows from the decision's input, so that a decision that runs again
+    /// chooses the same id.
+    private mutating func freeGrantId(for id: CustomerID) -> String {
+        var attempt = 0
+        while true {
+            let name = "\(id.bundleId)\n\(id.id)\n\(now.milliseconds)\n\(attempt)"
+            let hash = SHA256.hash(data: Array(name.utf8)).prefix(CustomerGrant.chosenIdBytes)
+            let grantId = hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            // Ends, because each attempt has a different id.
+            guard record(GrantNote.key(grantId, of: id.bundleId)) != nil else { return grantId }
+            attempt += 1
+        }
+    }
+
+    mutating func endGrant(_ grantId: String, of id: CustomerID, by author: CustomerGrant.Author) -> CustomerGrant? {
+        guard var record = customer(id), let index = record.grants.firstIndex(where: { $0.id == grantId }) else {
+            return nil
+        }
+        let grant = record.grants[index]
+        guard grant.end == nil else { return grant }
+        let isOver = !grant.isActive(at: now)
+        erase(grant.endJob(of: id.bundleId).key)
+        return end(&record, index, isOver ? .init(grant.until ?? now) : .init(now, by: author))
+    }
+
+    mutating func endDueGrant(_ grantId: String, of bundleId: String) -> Timestamp? {
+        // The customer was erased, or has so many later grants that this grant was forgotten.
+        guard let note = GrantNote(readable: record(GrantNote.key(grantId, of: bundleId))),
+            var record = customer(note.customer), let index = record.grants.firstIndex(where: { $0.id == grantId }),
+            case let grant = record.grants[index], grant.end == nil, let until = grant.until
+        else { return nil }
+        // The clock was set back after the job was leased.
+        guard until <= now else { return until }
+        _ = end(&record, index, .init(until))
+        return nil
+    }
+
+    private mutating func end(
+        _ record: inout CustomerRecord, _ index: Int, _ end: CustomerGrant.End
+    ) -> CustomerGrant {
+        record.grants[index].end = end
+        let grant = record.grants[index]
+        forgetOldGrants(of: &record)
+        put(record)
+        publish(.grantEnded, grant, of: record.customer, effectiveAt: end.date)
+        return grant
+    }
+
+    /// Forgets the ended grants of a customer beyond ``CustomerGrant/maxEnded``, the earliest ends first.
+    mutating func forgetOldGrants(of record: inout CustomerRecord) {
+        let ended = record.grants.filter { $0.end != nil }
+        guard ended.count > CustomerGrant.maxEnded else { return }
+        let old = ended.sorted { ($0.end?.date ?? now, $0.id) < ($1.end?.date ?? now, $1.id) }
+            .dropLast(CustomerGrant.maxEnded)
+        let ids = Set(old.map(\.id))
+        record.grants.removeAll { ids.contains($0.id) }
+        for id in ids { erase(GrantNote.key(id, of: record.customer.bundleId)) }
+    }
+
+    /// Adds the grants of a customer who is merged into `record`. Their notes still name an id of the customer.
+    mutating func take(_ grants: StoredGrants, into record: inout CustomerRecord) {
+        record.grants += grants.grants
+        record.grants.sort { ($0.madeAt, $0.id) < ($1.madeAt, $1.id) }
+        record.storedGrants.unreadable += grants.unreadable
+        forgetOldGrants(of: &record)
+    }
+
+    /// Erases the notes and jobs of a customer's grants.
+    mutating func eraseGrants(of record: CustomerRecord) {
+        let bundleId = record.customer.bundleId
+        for grant in record.grants {
+            erase(GrantNote.key(grant.id, of: bundleId))
+            erase(grant.endJob(of: bundleId).key)
+        }
+    }
+
+    /// Makes the notes of a customer's grants name an id that the customer has. Call this if the customer has lost an
+    /// id, or has got grants from a customer without its ids.
+    mutating func renewGrantNotes(of record: CustomerRecord) {
+        guard let id = record.ids.first else { return }
+        let customer = CustomerID(id, of: record.customer.bundleId)
+        for grant in record.grants { put(GrantNote(grant.id, of: customer)) }
+    }
+
+    private mutating func publish(
+        _ kind: LedgerEvent.Kind, _ grant: CustomerGrant, of customer: Customer, effectiveAt: Timestamp
+    ) {
+        let content = EventContent(effectiveAt: effectiveAt, detail: grant.why, grantId: grant.id)
+        let scope = LedgerScope(bundleId: customer.bundleId, environment: grant.environment)
+        changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
+    }
+}
+
+extension CustomerGrant {
+    /// The number of bytes in an id that the ledger chooses, in hexadecimal. Collisions are infeasible to find by
+    /// accident, and would only lead to a further attempt.
+    fileprivate static let chosenIdBytes = 10
+
+    /// The id of the job that ends the grant.
+    fileprivate func endJob(of bundleId: String) -> Job.ID {
+        Job.ID(.grantEnd, id, in: LedgerScope(bundleId: bundleId, environment: environment))
+    }
+}
+
+extension Job {
+    fileprivate init(endOf grant: CustomerGrant, of bundleId: String, at end: Timestamp) {
+        self.init(grant.endJob(of: bundleId), dueAt: end, payload: Array("\(end.milliseconds)".utf8))
+    }
+}

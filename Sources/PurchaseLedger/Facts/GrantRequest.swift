@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// A request to make a grant (``CustomerGrant``).
+public struct GrantRequest: Hashable, Sendable {
+    /// The id of the grant; `nil` if the ledger chooses the id. A request with an id makes the grant only once.
+    public var id: String?
+    /// The name of the entitlement.
+    public var entitlement: String
+    /// The environment of the grant.
+    public var environment: Environment
+    /// The begin of the grant, not in the future; `nil` for the present time.
+    public var from: Timestamp?
+    /// The end of the grant, in the future; `nil` for no end.
+    public var until: Timestamp?
+    /// The reason for the grant.
+    public var why: String
+    /// The author of the grant.
+    public var author: CustomerGrant.Author
+
+    public init(
+        id: String? = nil, entitlement: String, environment: Environment = .production, from: Timestamp? = nil,
+        until: Timestamp? = nil, why: String, author: CustomerGrant.Author = CustomerGrant.Author()
+    ) {
+        self.id = id
+        self.entitlement = entitlement
+        self.environment = environment
+        self.from = from
+        self.until = until
+        self.why = why
+        self.author = author
+    }
+
+    /// The fault of the texts in the request, as a sentence; `nil` without a fault. The times are compared with the
+    /// present time only when the grant is made.
+    public var fault: String? {
+        if let id, !Self.isValidId(id) {
+            return """
+                The id of a grant has 1 to \(CustomerGrant.maxIdBytes) letters (A to Z, a to z), digits, periods, \
+                hyphens and underscores.
+                """
+        }
+        guard (1...CustomerGrant.maxWhyBytes).contains(why.utf8.count), !why.allSatisfy(\.isWhitespace) else {
+            return "why is a reason of 1 to \(CustomerGrant.maxWhyBytes) bytes."
+        }
+        if let until, until > CustomerGrant.latestEnd { return "until is not after the end of the year 9999." }
+        return author.fault
+    }
+
+    private static func isValidId(_ id: String) -> Bool {
+        // A path segment of periods would be another path.
+        (1...CustomerGrant.maxIdBytes).contains(id.utf8.count) && !id.allSatisfy { $0 == "." }
+            && id.utf8.allSatisfy(letters.contains)
+    }
+
+    private static let letters = Set(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._".utf8)
+
+    /// Whether the request is a repetition of the request that made a grant. A repetition may come with a newer key.
+    func made(_ grant: CustomerGrant) -> Bool {
+        entitlement.utf8.elementsEqual(grant.entitlement.utf8) && environment == grant.environment
+            && from ?? grant.madeAt == grant.from && until == grant.until
+            && why.utf8.elementsEqual(grant.why.utf8) && author.name == grant.author.name
+    }
+}
+
+extension CustomerGrant.Author {
+    /// The fault of the name, as a sentence; `nil` without a fault.
+    public var fault: String? {
+        guard let name else { return nil }
+        let isControl = name.unicodeScalars.contains { $0.properties.generalCategory == .control }
+        guard (1...CustomerGrant.maxNameBytes).contains(name.utf8.count), !isControl else {
+            return "The name of an author has 1 to \(CustomerGrant.maxNameBytes) bytes without control characters."
+        }
+        return nil
+    }
+}
+
+/// The outcome of a ``GrantRequest``.
+public enum GrantOutcome: Hashable, Sendable {
+    /// The grant was made.
+    case made(CustomerGrant)
+    /// An earlier request had made the grant, which may have ended since.
+    case known(CustomerGrant)
+    /// No grant was made.
+    case refused(GrantRefusal)
+}
+
+/// The reason why a grant was not made.
+public enum GrantRefusal: Hashable, Sendable, CaseIterable {
+    /// The id belongs to a grant with different content, or of a different customer.
+    case otherGrant
+    /// The customer has ``CustomerGrant/maxActive`` grants that have not ended.
+    case tooMany
+    /// The begin is in the future.
+    case beginIsAhead
+    /// The end is not in the future.
+    case endIsPast
+
+    /// The refusal as a sentence.
+    public var message: String {
+        switch self {
+        case .otherGrant:
+            "The app has a different grant with this id: choose a new id for a new grant."
+        case .tooMany:
+            """
+            The customer has \(CustomerGrant.maxActive) grants that have not ended: end a grant before you make a \
+            further grant.
+            """
+        case .beginIsAhead: "from is in the future: a grant counts at once. Omit from, or make the grant later."
+        case .endIsPast: "until is not in the future: the grant would have ended already."
+        }
+    }
+}
