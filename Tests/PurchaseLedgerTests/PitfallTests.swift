@@ -517,7 +517,7 @@ extension SignedHistory {
             }
             let found = try await ledger.holdings(of: "anna", in: Facts.scope, at: Facts.day(story.day))
             #expect(found?.subscriptions.mapValues(\.status) == story.statuses)
-            #expect(found?.entitlements.map { "\($0.name) \($0.productId)" } == story.entitled)
+            #expect(found?.entitlements.map { "\($0.name) \($0.productId ?? "")" } == story.entitled)
             // Every document is kept.
             let sources = evidence.map(\.provenance)
             let kept = try await ledger.documents(sources)

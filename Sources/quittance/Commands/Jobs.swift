@@ -13,7 +13,8 @@ struct Jobs: AsyncParsableCommand {
         discussion: """
             A job waits until it is due. Then a running server does the job, and tries again after a failure. Kinds: \
             notificationHistory, customerHistory, consumption, subscriptionStatus, parkedDocument for a notification \
-            that is not valid, and backfill during quittance backfill (docs/reconciliation.md).
+            that is not valid, grantEnd for the end of a grant, and backfill during quittance backfill \
+            (docs/reconciliation.md).
 
               quittance jobs --failed --config quittance.json
               quittance jobs retry --kind parkedDocument --config quittance.json
