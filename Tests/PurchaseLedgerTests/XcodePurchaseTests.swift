@@ -32,7 +32,7 @@ import Testing
 
     private static func entitlements(_ id: String, in ledger: Ledger) async throws -> [String] {
         let holdings = try await ledger.holdings(of: id, in: scope, at: Facts.day(3))
-        return (holdings?.entitlements ?? []).map { "\($0.name) by \($0.productId)" }
+        return (holdings?.entitlements ?? []).map { "\($0.name) by \($0.productId ?? "")" }
     }
 
     @Test(arguments: TestStorage.allCases)

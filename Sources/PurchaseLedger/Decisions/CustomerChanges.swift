@@ -27,9 +27,9 @@ extension LedgerDraft {
         return true
     }
 
-    /// Merges `other` into a customer. The ids and grants of `other` follow the customer's own, the chains of `other` get
-    /// the customer as an owner, and `other` is removed. If both own a chain, and `other` owns it by a claim or a
-    /// correction, this remains the reason for the ownership.
+    /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the customer gets the grants of
+    /// `other`, the chains of `other` get the customer as an owner, and `other` is removed. If both own a chain, and
+    /// `other` owns it by a claim or a correction, this remains the reason for the ownership.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         // Purchases that a third customer owns now are not loaded, so their lists of claimants (``Claimants``) keep the
         // number of `other`. If `other` was the first claimant of such a purchase, the merged customer is not

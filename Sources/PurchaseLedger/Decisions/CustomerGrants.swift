@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes and ends grants: entitlements that the app's operator gives to customers (``CustomerGrant``).
+// Makes and ends grants: entitlements given to customers by the app's operator (``CustomerGrant``).
 //
 // A grant is in the record of its customer, so a merge, a copy and an entitlement read have it without a further load.
 // A note (``GrantNote``) finds the grant by its id, and a job ends it at its end.
@@ -13,8 +13,7 @@ extension Ledger {
     /// ``CustomerRecord/isEstablished``.
     ///
     /// - Parameters:
-    ///   - request: Its ``GrantRequest/fault`` must be `nil`. The caller checks that the configuration names the
-    ///     entitlement.
+    ///   - request: Its ``GrantRequest/fault`` must be `nil`, and the app's configuration must name the entitlement.
     ///   - id: An id of the customer.
     public func make(
         _ request: GrantRequest, forCustomer id: String, of bundleId: String, at now: Timestamp
@@ -36,8 +35,8 @@ extension Ledger {
         return try await commit(LedgerQuery([.customerID(id)]), at: now) { $0.endGrant(grantId, of: id, by: author) }
     }
 
-    /// The grants of a customer in all environments, in the order of their making: all that have not ended, and the
-    /// last ``CustomerGrant/maxEnded`` that have. Empty if the customer is unknown.
+    /// The grants of a customer in all environments, in the order of their making: all grants without a published end,
+    /// and the last ``CustomerGrant/maxEnded`` ended grants. Empty if the customer is unknown.
     public func grants(ofCustomer id: String, of bundleId: String) async throws -> [CustomerGrant] {
         let id = CustomerID(id, of: bundleId)
         return try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.grants ?? []
@@ -86,8 +85,7 @@ extension LedgerDraft {
         publish(.grantMade, grant, of: customer, effectiveAt: grant.from)
     }
 
-    /// An id that no grant of the app has. It follows from the decision's input, so that a decision that runs again
-    /// chooses the same id.
+    /// An unused id for a grant. The id follows from the decision's input, so a repeated decision chooses the same id.
     private mutating func freeGrantId(for id: CustomerID) -> String {
         var attempt = 0
         while true {
@@ -112,7 +110,7 @@ extension LedgerDraft {
     }
 
     mutating func endDueGrant(_ grantId: String, of bundleId: String) -> Timestamp? {
-        // The customer was erased, or has so many later grants that this grant was forgotten.
+        // The customer was erased, or the grant was forgotten after many later grants.
         guard let note = GrantNote(readable: record(GrantNote.key(grantId, of: bundleId))),
             var record = customer(note.customer), let index = record.grants.firstIndex(where: { $0.id == grantId }),
             case let grant = record.grants[index], grant.end == nil, let until = grant.until
@@ -162,8 +160,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Makes the notes of a customer's grants name an id that the customer has. Call this if the customer has lost an
-    /// id, or has got grants from a customer without its ids.
+    /// Makes the notes of a customer's grants name the customer's first id. Call this method if the customer has lost an
+    /// id, or has got grants of a second customer without its ids.
     mutating func renewGrantNotes(of record: CustomerRecord) {
         guard let id = record.ids.first else { return }
         let customer = CustomerID(id, of: record.customer.bundleId)
@@ -180,8 +178,7 @@ extension LedgerDraft {
 }
 
 extension CustomerGrant {
-    /// The number of bytes in an id that the ledger chooses, in hexadecimal. Collisions are infeasible to find by
-    /// accident, and would only lead to a further attempt.
+    /// The number of bytes of a chosen id, written in hexadecimal. A collision would only cost a further attempt.
     fileprivate static let chosenIdBytes = 10
 
     /// The id of the job that ends the grant.

@@ -2,10 +2,10 @@
 
 public import AppStoreModel
 
-/// An entitlement that the app's operator gave to a customer. The App Store knows nothing of it: a grant is no fact of
-/// a purchase, and is never derived from documents.
+/// An entitlement given to a customer by the app's operator. The App Store knows nothing of grants: a grant is no fact
+/// of a purchase, and is never derived from documents.
 public struct CustomerGrant: Hashable, Sendable {
-    /// The person or program that made or ended a grant.
+    /// The author of a grant or of its end: a person or a program.
     public struct Author: Hashable, Sendable {
         /// The public part of the API key in the request (``APIKey/id``); `nil` for the command line.
         public var keyId: String?
@@ -37,7 +37,7 @@ public struct CustomerGrant: Hashable, Sendable {
     public var entitlement: String
     /// The environment in which the customer has the entitlement.
     public var environment: Environment
-    /// The begin of the grant. Never later than ``madeAt``, so a grant counts from the commit that makes it.
+    /// The begin of the grant, never later than ``madeAt``. The grant counts from its commit on.
     public var from: Timestamp
     /// The end of the grant, exclusive; `nil` for no end.
     public var until: Timestamp?
@@ -49,7 +49,7 @@ public struct CustomerGrant: Hashable, Sendable {
     public var madeAt: Timestamp
     /// The published end of the grant; `nil` until it is published.
     public var end: End?
-    /// The members that a newer version stored, in their order. This version keeps them.
+    /// The members of a newer version, in their order. This version keeps these members.
     var otherMembers: [JSONValue.Member] = []
 
     public init(
@@ -67,13 +67,13 @@ public struct CustomerGrant: Hashable, Sendable {
         self.end = end
     }
 
-    /// Whether the grant entitles its customer at `now`. An end that was published stays an end if the clock goes back,
-    /// so that answers agree with the events.
+    /// Whether the grant entitles its customer at `now`. A published end stays an end even if the clock goes back, so
+    /// that answers agree with the events.
     public func isActive(at now: Timestamp) -> Bool { end == nil && now < until ?? .distantFuture }
 }
 
 extension CustomerGrant {
-    /// The maximum number of grants of a customer that have not ended. An entitlement read loads all grants of the
+    /// The maximum number of a customer's grants without an end in the past. An entitlement read loads all grants of the
     /// customer.
     public static let maxActive = 20
 
@@ -84,7 +84,7 @@ extension CustomerGrant {
     /// The maximum length of an id in bytes: longer than any usual id, such as a UUID.
     public static let maxIdBytes = 64
 
-    /// The maximum length of ``why`` in bytes: some sentences. Each read of the customer loads them.
+    /// The maximum length of ``why`` in bytes: some sentences. Each read of the customer loads the reasons.
     public static let maxWhyBytes = 500
 
     /// The maximum length of an author's name in bytes, as of the name of an API key.
@@ -172,12 +172,12 @@ extension CustomerGrant {
     }
 }
 
-/// All grants of a customer, in the form in which storages keep them.
+/// All grants of a customer in their stored form.
 public struct StoredGrants: Hashable, Sendable {
     /// The grants, in the order of their making.
     public var grants: [CustomerGrant] = []
-    /// The stored grants whose form this version does not know. They entitle to nothing here, and are kept for a newer
-    /// version.
+    /// The stored grants in a form unknown to this version. These grants entitle to nothing here, and are kept for a
+    /// newer version.
     public var unreadable: [JSONValue] = []
 
     /// No grants.

@@ -57,7 +57,7 @@ public struct GrantRequest: Hashable, Sendable {
     private static let letters = Set(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._".utf8)
 
-    /// Whether the request is a repetition of the request that made a grant. A repetition may come with a newer key.
+    /// Whether a grant was made by the same request. A repetition may come with a newer key.
     func made(_ grant: CustomerGrant) -> Bool {
         entitlement.utf8.elementsEqual(grant.entitlement.utf8) && environment == grant.environment
             && from ?? grant.madeAt == grant.from && until == grant.until

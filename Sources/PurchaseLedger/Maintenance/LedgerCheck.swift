@@ -8,8 +8,8 @@ public import AppStoreTrust
 
 extension Ledger {
     /// Verifies every document again, and derives every purchase from its documents again, as
-    /// ``rebuild(by:at:onDocuments:)`` does. Reads all customers, records and events. The check changes no record, but reading
-    /// events assigns numbers to events without a number, as each reading does.
+    /// ``rebuild(by:at:onDocuments:)`` does. Reads all customers, records and events. The check changes no record, but
+    /// reading events assigns numbers to events without a number, as each reading does.
     ///
     /// - Parameters:
     ///   - verifier: A verifier with the same root certificates, apps and environments as when the documents arrived.
@@ -175,8 +175,8 @@ extension CustomerRecord {
         guard count > 0 else { return nil }
         return Ledger.Fault(
             error: """
-                Customer \(customer.number) of \(customer.bundleId) has grants that this version cannot read: \(count). \
-                They entitle to nothing. If a newer version made them, run that version
+                The customer \(customer.number) of \(customer.bundleId) has \(count) grants in a form unknown to this \
+                version. They entitle to nothing here. If a newer version made them, run the newer version
                 """)
     }
 }

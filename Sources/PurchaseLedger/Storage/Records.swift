@@ -71,10 +71,10 @@ public struct CustomerRecord: Hashable, Sendable {
     /// The time at which the customer consented to the sending of consumption information to Apple; `nil` if the app
     /// has recorded no consent, or has recorded that it was withdrawn.
     public var consentedAt: Timestamp?
-    /// The grants in the form in which storages keep them.
+    /// The grants in their stored form.
     public var storedGrants = StoredGrants()
 
-    /// The entitlements that the app's operator gave to the customer, in the order of their making.
+    /// The entitlements given to the customer by the app's operator, in the order of their making.
     public var grants: [CustomerGrant] {
         get { storedGrants.grants }
         set { storedGrants.grants = newValue }

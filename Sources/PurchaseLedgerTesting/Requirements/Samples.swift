@@ -55,7 +55,7 @@ extension Sample {
     /// The grants of a customer in their stored form: with all members, with members and grants of a newer version, and
     /// with awkward texts.
     static let grants: [String?] = [
-        #"[{"id":"1","entitlement":"pro","environment":"Production","from":1,"why":"é\u0000\ud83d\ude00","madeAt":2}]"#,
+        #"[{"id":"1","entitlement":"pro","environment":"Xcode","from":1,"why":"é\u0000\ud83d\ude00","madeAt":2}]"#,
         """
         [{"id":"1","entitlement":"pro","environment":"Sandbox","from":1,"until":9,"why":"w","key":"k","name":"n",\
         "madeAt":2,"endedAt":5,"isEndedByHand":true,"endedByKey":"e","endedByName":"f","gift":{"of":[1.50]}},\
