@@ -85,7 +85,8 @@ extension Ledger {
     ///   - limitsClaims: Whether customers, by presenting a purchase, may change its owner only a few times a day; see
     ///     ``RecordResult/tooManyClaims``.
     ///   - now: The time at which the documents arrived.
-    /// - Returns: The result. Receipts without purchases are not recorded, and count neither as new nor as known.
+    /// - Returns: The result. Documents without purchases are not recorded, and count neither as new nor as known. A
+    ///   document of the app's own purchase is recorded if a customer presents it.
     /// - Throws: ``LedgerStorageError``: `otherRoots` if the ledger would then have documents whose roots must not be
     ///   mixed, such as Apple's roots and a simulator's.
     public func record(
@@ -94,8 +95,9 @@ extension Ledger {
         onDocuments(evidence)
         let claimant = evidence.first.flatMap { first in claimant.map { CustomerID($0, of: first.scope.bundleId) } }
         // Any user of the app can get any number of documents without purchases from the App Store, and could fill the
-        // ledger with them. They belong to no purchase, so no answer would ever need them.
-        let evidence = evidence.filter { !$0.isWithoutPurchases }
+        // ledger with them. They belong to no purchase, so no answer would ever need them. Of the documents about a
+        // customer's purchase of the app, those with the same content displace each other.
+        let evidence = evidence.filter { !$0.isWithoutPurchases || claimant != nil && $0.provesAppPurchase }
         guard !evidence.isEmpty || claimant != nil else { return RecordResult() }
         let recording = Recording(
             documents: evidence, claimant: claimant, limitsClaims: limitsClaims,
@@ -162,6 +164,9 @@ extension Ledger {
         public var holdings: Holdings
         /// All transactions, chain by chain. In each chain, the earliest purchase is first.
         public var purchases: [TransactionStatement]
+        /// The purchase of the app itself. If there are several, the earliest, and of the same purchase in several
+        /// documents that with an id. `nil` if none is known.
+        public var app: TransactionStatement?
         /// The transaction ids of consumables that may have been credited to a different customer before. Either a
         /// claim moved them from that customer, or that customer was erased.
         public var transferred: Set<String>
@@ -305,6 +310,7 @@ extension Ledger.CustomerAnswer {
         ids = customer.ids
         holdings = Holdings(histories, customer.grants(in: environment), catalogue, at: now)
         purchases = histories.flatMap(\.1.purchases)
+        app = TransactionStatement(earliestOf: histories.compactMap(\.1.app))
         transferred = zip(records, histories).reduce(into: []) { transferred, chain in
             transferred.formUnion(chain.0.transferred(of: chain.1.1.purchases))
         }
@@ -352,8 +358,10 @@ extension Ledger {
         return try await newestChain(of: TransactionKey(key.name, in: key.scope))
     }
 
-    /// The facts of the chain with a transaction; `nil` if the transaction is unknown.
+    /// The facts of the chain with a transaction; `nil` if the transaction is unknown. A purchase of the app itself is no
+    /// transaction.
     public func chain(of key: TransactionKey) async throws -> Chain? {
+        guard !ChainName.isAppPurchase(key.transactionId) else { return nil }
         guard !key.scope.environment.hasAppStore else { return try await newestChain(of: key) }
         let first = try await chain(ChainKey(key.transactionId, in: key.scope))
         if let first, first.transactions[key.transactionId] != nil { return first }

@@ -186,8 +186,16 @@ public struct ServerApplication: Sendable {
                 every: .seconds(86_400), "With sandboxAccess none App Review reads isActive false for what it bought",
                 ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
         }
+        let versioned = ledger.apps.filter { $0.value.catalogue.appPurchase.contains { $0.beforeVersion != nil } }
+        let sandboxVersions = versioned.mapValues { app in
+            ThrottledWarning(
+                every: .seconds(86_400), level: .notice,
+                "In the sandbox the original version of every app is 1.0: appPurchase with beforeVersion takes it for that",
+                ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
+        }
         let authentication = Authentication(
-            service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut)
+            service: ledger, bodies: bodies, now: now, wall: wall ?? now, leftOut: leftOut,
+            sandboxVersions: sandboxVersions)
         return [
             verifyReceipt,
             NotificationRoutes(service: ledger, bodies: bodies, now: now).routes,

@@ -156,10 +156,11 @@ extension ChainRecord {
 }
 
 extension TransactionStatement {
-    /// The values of ``PeopleViews/transactionColumns``.
+    /// The values of ``PeopleViews/transactionColumns``. The view has no row without a product: a purchase of the app
+    /// itself is no transaction.
     fileprivate var periodValues: [PostgresValue] {
         [
-            .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
+            isAppPurchase ? .null : .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
             offerType.parameter, isUpgraded.parameter, (revocation?.date).parameter, price.parameter,
             currency.parameter,
         ]

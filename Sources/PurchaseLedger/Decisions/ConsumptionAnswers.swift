@@ -57,6 +57,7 @@ extension Ledger {
     public func consent(
         about key: TransactionKey
     ) async throws -> (transaction: TransactionStatement, isGiven: Bool)? {
+        guard !ChainName.isAppPurchase(key.transactionId) else { return nil }
         let snapshot = try await storage.load(LedgerQuery([.transaction(key)], owners: true))
         guard let record = snapshot.transactions[key].flatMap({ snapshot.chains[$0] }),
             let statement = record.chain.transactions[key.transactionId].flatMap(record.chain.current)

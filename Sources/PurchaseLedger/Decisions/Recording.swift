@@ -13,7 +13,7 @@ struct Recording: Sendable {
     /// none are left.
     var unnoted: UnnotedRoots?
     /// The wordings of the documents (their content without the signing date), by the names of the documents. Only
-    /// signed transactions and renewal infos have a wording.
+    /// signed transactions, renewal infos and documents about the app's purchase alone have a wording.
     let wordings: [Provenance: Wording]
 
     init(
@@ -33,11 +33,12 @@ struct Recording: Sendable {
         query.keys.formUnion(query.arriving.map { .document($0.provenance) })
         for document in documents {
             let predecessors = document.predecessors.values.map { ChainKey($0, in: document.scope) }
-            let chains = document.chains + document.chains.compactMap(\.pointer) + predecessors
+            let own = document.chains(isClaimed: claimant != nil)
+            let chains = own + own.compactMap(\.pointer) + predecessors
             query.keys.formUnion(chains.map(LedgerKey.chain))
             query.keys.formUnion(document.accounts.map(LedgerKey.customerID))
             if let wording = wordings[document.provenance] {
-                query.keys.formUnion(document.chains.map { .wording(WordingKey(wording, about: $0)) })
+                query.keys.formUnion(own.map { .wording(WordingKey(wording, about: $0)) })
             }
             let notices = Notice.unknownProducts(in: document, rules, at: now)
             query.keys.formUnion(notices.map { .record($0.key) })
@@ -69,8 +70,12 @@ public struct RecordResult: Hashable, Sendable {
 }
 
 extension Evidence {
-    /// The wording of a token; `nil` for other documents.
-    package var wording: Wording? { jws.flatMap { Wording(kind, payload: $0.payload) } }
+    /// The wording of a signed transaction, of renewal info, or of a document about the app's purchase alone; `nil` for
+    /// other documents.
+    package var wording: Wording? {
+        if isWithoutPurchases, let app = statements.first { return Wording(app, kind) }
+        return jws.flatMap { Wording(kind, payload: $0.payload) }
+    }
 
     /// Merges the document's facts about a chain.
     func merge(into chain: inout Chain) {
@@ -95,9 +100,10 @@ extension LedgerDraft {
         if let claimant { establish(claimant) }
         for document in recording.documents {
             let migrated = migrate(document)
-            let keys = applicable(document, isClaimed: recording.claimant != nil)
+            let isClaimed = recording.claimant != nil
+            let keys = applicable(document, isClaimed: isClaimed)
             // If all chains of a document were erased since its signing, the document applies to no chain.
-            let isErased = keys.isEmpty && !document.chains.isEmpty
+            let isErased = keys.isEmpty && !document.chains(isClaimed: isClaimed).isEmpty
             let wasStored = isStored(document)
             let wording = recording.wordings[document.provenance]
             let displaced = isErased ? nil : documentsDisplaced(by: document, about: keys, wording)
@@ -128,7 +134,7 @@ extension LedgerDraft {
     private mutating func applicable(_ document: Evidence, isClaimed: Bool) -> [ChainKey] {
         var keys: [ChainKey] = []
         var known: Set<ChainKey> = []
-        for named in document.chains {
+        for named in document.chains(isClaimed: isClaimed) {
             var present = record(named)
             let key = resolved(present)
             let earlier = document.predecessors[named.name].map {
@@ -200,7 +206,7 @@ extension LedgerDraft {
     /// notification.
     private mutating func publish(_ document: Evidence) {
         guard let notification = document.notification,
-            document.statements.isEmpty || NotificationTypeV2(rawValue: notification.type) == nil
+            document.statements.allSatisfy(\.isAppPurchase) || NotificationTypeV2(rawValue: notification.type) == nil
         else { return }
         let name = [notification.type, notification.subtype].compactMap { $0 }.joined(separator: "/")
         let content = EventContent(effectiveAt: min(document.signedDate ?? now, now), detail: name)

@@ -40,9 +40,12 @@ public struct Evidence: Hashable, Sendable {
     /// The UUID, type and subtype of a notification; `nil` for other documents.
     public let notification: Notification?
 
-    /// Whether the document contains no purchase: an app transaction, or a receipt without purchases. False for a
-    /// receipt whose purchases this version cannot read.
+    /// Whether the document contains no purchase in the app: an app transaction, or a receipt without purchases. False
+    /// for a receipt whose purchases this version cannot read.
     let isWithoutPurchases: Bool
+
+    /// Whether the document proves a purchase of the app itself.
+    var provesAppPurchase: Bool { chains.contains(where: \.isAppPurchase) }
 
     /// The name under which the document is stored. The document's facts refer to the document by this name.
     public var provenance: Provenance { Provenance(id, signed: signedDate) }
@@ -56,6 +59,13 @@ public struct Evidence: Hashable, Sendable {
 
     /// The accounts named in the document by an `appAccountToken`, without duplicates, ordered by id.
     let accounts: [CustomerID]
+
+    /// The chains about which a recording of the document records facts. A purchase of the app is a fact about the
+    /// customer that presents it. Without a customer nothing asks for it, and it would only be a purchase of nobody
+    /// beside each receipt.
+    ///
+    /// - Parameter isClaimed: Whether a customer presents the document.
+    func chains(isClaimed: Bool) -> [ChainKey] { isClaimed ? chains : chains.filter { !$0.isAppPurchase } }
 
     /// The UUID, type and subtype of a notification. The type may be unknown to this version.
     public struct Notification: Hashable, Sendable {
@@ -169,13 +179,17 @@ extension Evidence {
         }
     }
 
-    /// An app transaction. Its evidence contains no facts about purchases.
+    /// An app transaction. Its only fact is the purchase of the app itself.
     public init?(_ appTransaction: Verified<AppTransaction>) {
         guard let scope = appTransaction.scope else { return nil }
         self.init(
             .appTransaction, appTransaction.document, token: appTransaction.token, scope, appTransaction.signedDate,
             anchor: appTransaction.anchor, isWithoutPurchases: true
-        ) { _ in ([], []) }
+        ) { provenance in
+            let statement = TransactionStatement(
+                appTransaction.payload, provenance: provenance, in: scope.environment)
+            return (statement.map { [$0] } ?? [], [])
+        }
     }
 
     /// A notification with its parts. Facts have the signing date of the part that states them, not of the
@@ -199,7 +213,8 @@ extension Evidence {
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
-    /// An app receipt, with a statement per purchase as of the receipt's creation.
+    /// An app receipt, with a statement per purchase as of the receipt's creation. A statement about the purchase of the
+    /// app itself is the last.
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions
@@ -210,7 +225,8 @@ extension Evidence {
             let statements = purchases.compactMap {
                 TransactionStatement($0, source: .receipt, provenance: provenance, in: scope.environment)
             }
-            return (statements, [])
+            let app = TransactionStatement(receipt.payload, provenance: provenance, in: scope.environment)
+            return (statements + [app].compactMap(\.self), [])
         }
     }
 }

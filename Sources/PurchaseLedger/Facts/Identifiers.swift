@@ -45,7 +45,8 @@ public struct ChainKey: Hashable, Sendable {
     /// The app and environment.
     public var scope: LedgerScope
     /// The name of the chain in its scope: the original transaction id. In environments without an App Store ids
-    /// repeat, so there the name also contains the time of the first purchase; see `ChainName`.
+    /// repeat, so there the name also contains the time of the first purchase; see `ChainName`. The name of a purchase
+    /// of the app itself is `app:` and the `appTransactionId`; see ``isAppPurchase``.
     public var name: String
 
     public init(_ name: String, in scope: LedgerScope) {
@@ -55,6 +56,9 @@ public struct ChainKey: Hashable, Sendable {
 
     /// The original transaction id, the id of the chain's first purchase: a string of digits.
     public var originalTransactionId: String { ChainName.originalTransactionId(in: name) }
+
+    /// Whether the chain is a purchase of the app itself, which has no product and no transactions in the App Store.
+    public var isAppPurchase: Bool { ChainName.isAppPurchase(name) }
 }
 
 /// The names of chains.
@@ -64,9 +68,20 @@ public struct ChainKey: Hashable, Sendable {
 /// environments Xcode and LocalTesting a name is therefore `0@1697679936`: the original transaction id, `@`, and the
 /// time of the first purchase in seconds since 1970. The time is left out if the document does not contain it. The name
 /// depends on the document alone, so a rebuild of the ledger gives each chain the same name.
+///
+/// The purchase of the app itself has a name that no original transaction id can have: `app:700000000000000042`, with
+/// the `appTransactionId`. Receipts have no such id, so their purchase of the app has the name `app:bought:1472558405`,
+/// with the time of the purchase in seconds since 1970. Signed app transactions from before 2025 have no id either, and
+/// get the same name as the receipts of the same purchase.
 enum ChainName {
     /// No id contains this character.
     private static let separator = "@"
+
+    /// The beginning of the name of each purchase of the app.
+    private static let app = "app:"
+
+    /// The beginning of the name of a purchase of the app without an id.
+    private static let appByDate = app + "bought:"
 
     /// The name of the chain to which a document's transaction belongs.
     ///
@@ -77,6 +92,28 @@ enum ChainName {
         guard !environment.hasAppStore else { return original }
         let date = payload.originalPurchaseDate ?? (original == id ? payload.purchaseDate : nil)
         return "\(original)\(separator)\(date.map { "\($0.second)" } ?? "")"
+    }
+
+    /// The name of a purchase of the app; `nil` if the document does not tell the purchase from others.
+    ///
+    /// StoreKit Testing in Xcode gives every purchase of the app the id `0` and a date in the year 0. In the sandbox all
+    /// receipts have the same date (2013-08-01T07:00:00Z), so there only an id counts.
+    ///
+    /// - Parameter date: The time of the purchase, as the document states it.
+    static func app(_ appTransactionId: String?, bought date: Timestamp?, in environment: Environment) -> String? {
+        guard environment.hasAppStore else { return nil }
+        if let id = appTransactionId.orNone { return app + id }
+        guard environment == .production, let date, date.milliseconds > 0 else { return nil }
+        return "\(appByDate)\(date.second)"
+    }
+
+    /// Whether a name belongs to a purchase of the app.
+    static func isAppPurchase(_ name: String) -> Bool { name.utf8.starts(with: app.utf8) }
+
+    /// The `appTransactionId` in the name of a purchase of the app; `nil` if the name has none.
+    static func appTransactionId(in name: String) -> String? {
+        guard isAppPurchase(name), !name.utf8.starts(with: appByDate.utf8) else { return nil }
+        return String(name.dropFirst(app.count))
     }
 
     /// The original transaction id in a name.

@@ -186,6 +186,15 @@ public struct TransactionStatement: Hashable, Sendable {
     /// The number of revoked seats of a multi-seat subscription; `nil` for all other purchases.
     public var revokedSeats: Int?
 
+    /// The version of the app that the customer bought, in Apple's text; only for a purchase of the app itself
+    /// (``isAppPurchase``), as are the next two members.
+    public var originalApplicationVersion: String?
+    /// The platform of the app's first purchase; `nil` in a receipt.
+    public var originalPlatform: Open<PurchasePlatform>?
+    /// The kind of receipt in Apple's word, such as `Production` or `ProductionVPP`. A signed app transaction states
+    /// only the environment.
+    public var receiptType: String?
+
     /// The transaction id of the chain's first purchase: a string of digits.
     public var originalTransactionId: String { ChainName.originalTransactionId(in: chainName) }
 
@@ -290,6 +299,9 @@ extension TransactionStatement: StoredFields {
         try coder.field("storefront", &storefront)
         try coder.group(&commitment)
         try coder.field("revokedSeats", &revokedSeats)
+        try coder.field("originalApplicationVersion", &originalApplicationVersion)
+        try coder.field("originalPlatform", &originalPlatform)
+        try coder.field("receiptType", &receiptType)
     }
 }
 
@@ -396,6 +408,9 @@ extension TransactionStatement {
         statement.storefront = storefront ?? signed.storefront
         statement.commitment = commitment ?? signed.commitment
         statement.revokedSeats = revokedSeats ?? signed.revokedSeats
+        statement.originalApplicationVersion = originalApplicationVersion ?? signed.originalApplicationVersion
+        statement.originalPlatform = originalPlatform ?? signed.originalPlatform
+        statement.receiptType = receiptType ?? signed.receiptType
         statement.isUpgraded = signed.isUpgraded
         // A receipt gives an upgraded period a cancellation date, as if the period had been refunded.
         if signed.isUpgraded, signed.revocation == nil { statement.revocation = nil }

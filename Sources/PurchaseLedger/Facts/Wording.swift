@@ -4,7 +4,8 @@ import AppStoreModel
 import Crypto
 
 /// The content of a signed transaction or renewal info, except its signing date. Two documents with the same wording
-/// differ only in `signedDate`, header and signature, and perhaps in the order and spacing of the JSON members.
+/// differ only in `signedDate`, header and signature, and perhaps in the order and spacing of the JSON members. The
+/// wording of a document with no other purchase than that of the app is its statement about this purchase.
 ///
 /// The App Store signs each response anew, so each request about the same purchase brings a new document, usually with
 /// the same wording.
@@ -26,7 +27,21 @@ public struct Wording: Hashable, Sendable {
             case .object(let members) = json
         else { return nil }
         let said = JSONValue.object(members.filter { $0.name != "signedDate" }).inOrder
-        let text = "\(kind.rawValue) \(said.compactText)"
+        self.init(of: "\(kind.rawValue) \(said.compactText)")
+    }
+
+    /// The wording of a document about the app's purchase alone: its statement. The App Store signs such a document anew
+    /// for each device and each installed version, so a customer can get any number of them.
+    init(_ app: TransactionStatement, _ kind: Evidence.Kind) {
+        let said = [
+            app.chainName, app.purchaseDate.map { "\($0.milliseconds)" }, app.originalApplicationVersion,
+            app.originalPlatform?.rawValue, app.receiptType,
+        ]
+        let values = said.map { $0.map(JSONValue.string) ?? .null }
+        self.init(of: "\(kind.rawValue) \(JSONValue.array(values).compactText)")
+    }
+
+    private init(of text: String) {
         digest = SHA256.hash(data: Array(text.utf8)).prefix(8).reduce(0) { $0 << 8 | Int64($1) }
     }
 }

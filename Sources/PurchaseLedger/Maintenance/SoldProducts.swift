@@ -37,6 +37,8 @@ package struct SoldProducts: Sendable {
     package fileprivate(set) var damage: [String] = []
 
     fileprivate mutating func add(_ chain: Chain) {
+        // A purchase of the app itself has no product.
+        guard !chain.key.isAppPurchase else { return }
         for statement in chain.transactions.values.compactMap(chain.current) {
             let id = statement.productId
             guard products[chain.key.scope]?[id] == nil else {

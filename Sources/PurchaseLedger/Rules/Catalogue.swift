@@ -11,6 +11,9 @@ public struct Catalogue: Hashable, Sendable {
     /// this delay and grants little unpaid access.
     public var staleLeeway: Duration
 
+    /// The rules by which a purchase of the app itself grants entitlements. Each rule that a purchase meets counts.
+    public var appPurchase: [AppPurchaseRule] = []
+
     /// The transaction ids of purchases that grant nothing, whatever the App Store signs; see ``refuses(_:)``.
     public var refusedPurchases: Set<String>
 

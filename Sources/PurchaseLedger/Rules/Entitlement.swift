@@ -16,17 +16,20 @@ public struct Entitlement: Hashable, Sendable {
         case purchase
         /// A grant by the app's operator (``CustomerGrant``).
         case grant
+        /// The purchase of the app itself; see ``Catalogue/appPurchase``.
+        case appPurchase
     }
 
     /// The entitlement, as named in the catalogue.
     public var name: String
     /// The reason for the entitlement.
     public var reason: Reason
-    /// The granting product; `nil` if the entitlement comes from a grant.
+    /// The granting product; `nil` if the entitlement comes from a grant or from the purchase of the app itself, as are
+    /// the next two members.
     public var productId: String?
-    /// The granting transaction; `nil` if the entitlement comes from a grant.
+    /// The granting transaction.
     public var transactionId: String?
-    /// The original transaction id of the granting purchase; `nil` if the entitlement comes from a grant.
+    /// The original transaction id of the granting purchase.
     public var originalTransactionId: String?
     /// The id of the grant (``CustomerGrant/id``); `nil` if the entitlement comes from a purchase.
     public var grantId: String?

@@ -2,7 +2,8 @@
 
 import AppStoreModel
 
-/// The grant of one purchase at one instant: all entitlements of its product.
+/// The grant of one purchase at one instant: all entitlements of its product, or of the catalogue's rules for the app's
+/// own purchase.
 struct Grant {
     var statement: TransactionStatement
     var reason: Entitlement.Reason
@@ -43,7 +44,8 @@ extension Chain {
 }
 
 extension PurchaseHistory {
-    /// All grants of the chain at `now`; empty if the operator refuses the chain.
+    /// All grants of the chain at `now`; empty if the operator refuses the chain. A purchase of the app is a grant even
+    /// if the catalogue gives nothing for it, because it is in force.
     ///
     /// - Parameter state: The subscription's state at `now`; `nil` if the chain is not a subscription.
     func grants(_ state: SubscriptionState?, _ catalogue: Catalogue, at now: Timestamp) -> [Grant] {
@@ -55,6 +57,7 @@ extension PurchaseHistory {
         if let nonConsumable, nonConsumable.revocation == nil {
             grants.append(Grant(statement: nonConsumable, reason: .purchase))
         }
+        if let app { grants.append(Grant(statement: app, reason: .appPurchase)) }
         // Receipts do not name the group. All subscription periods of a chain are in the same group, so the group is
         // taken from any statement that names it.
         let group = purchases.indices.lazy.compactMap { purchases[$0].subscriptionGroup }.first

@@ -128,7 +128,7 @@ struct CountingGrants {
     var byName: [(String, Grant)] {
         var best: [String: Grant] = [:]
         for grant in others + groups.values {
-            for name in catalogue.products[grant.statement.productId]?.entitlements ?? [] {
+            for name in catalogue.entitlements(of: grant.statement) {
                 var named = grant
                 named.until = grant.end(of: name, catalogue)
                 if let known = best[name], !isLater(named, named.until, known, known.until) { continue }
@@ -143,9 +143,11 @@ extension Entitlement {
     fileprivate init(_ name: String, _ grant: Grant) {
         self.name = name
         reason = grant.reason
-        productId = grant.statement.productId
-        transactionId = grant.statement.transactionId
-        originalTransactionId = grant.statement.originalTransactionId
+        if !grant.statement.isAppPurchase {
+            productId = grant.statement.productId
+            transactionId = grant.statement.transactionId
+            originalTransactionId = grant.statement.originalTransactionId
+        }
         until = grant.until
         ownership = grant.statement.ownership
     }

@@ -23,6 +23,8 @@ struct PurchaseHistory {
     /// The non-consumable; `nil` if there is none. All non-consumable transactions of a chain count as the same
     /// purchase.
     let nonConsumable: TransactionStatement?
+    /// The purchase of the app itself; `nil` in all other chains. Such a chain has neither purchases nor periods.
+    let app: TransactionStatement?
     /// The start of each transaction, in order, including residue. At each start a further period may be superseded.
     let starts: [Timestamp]
     /// Whether any period was upgraded or superseded, including periods of which only residue (``Chain/residue``) is
@@ -36,8 +38,14 @@ struct PurchaseHistory {
     fileprivate init(_ chain: Chain, isRefused: Bool, at now: Timestamp) {
         self.isRefused = isRefused
         var statements = chain.statements
-        statements.all.sort { $0.isBought(before: $1) }
         let erased = statements.erased
+        if chain.key.isAppPurchase {
+            app = statements.all.first { !erased.contains($0.transactionId) }
+            statements.all = []
+        } else {
+            app = nil
+        }
+        statements.all.sort { $0.isBought(before: $1) }
         var purchases = statements.all
         let timeline = Timeline(purchases, cancelledByReceipt: statements.cancelledByReceiptAlone, at: now)
         for index in purchases.indices where timeline.upgraded.contains(purchases[index].transactionId) {

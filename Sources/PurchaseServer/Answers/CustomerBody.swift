@@ -30,6 +30,8 @@ struct CustomerBody: Encodable, Sendable {
     var subscriptions: [SubscriptionBody] = []
     /// All transactions, including the transactions of subscriptions.
     var purchases: [PurchaseBody] = []
+    /// The purchase of the app itself; absent if no document proves it.
+    var app: AppPurchaseBody?
     /// The consumables, to be credited once for each `transactionId`.
     var consumables: [ConsumableBody] = []
     /// The customer's products that are missing from the configuration, in order.
@@ -78,6 +80,8 @@ struct CustomerBody: Encodable, Sendable {
         purchases += (answer?.purchases ?? []).map {
             PurchaseBody($0, standing($0.chainName), showsEvidence: role == .server)
         }
+        // Production is the first environment that counts.
+        app = app ?? answer?.app.map { AppPurchaseBody($0, standing($0.chainName), showsEvidence: role == .server) }
         consumables += holdings.consumables.map {
             let isTransferred = answer?.transferred.contains($0.transactionId) ?? false
             return ConsumableBody($0, standing($0.chainName), isTransferred: isTransferred)
@@ -91,13 +95,13 @@ struct EntitlementBody: Encodable, Sendable {
     var name: String
     /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
     var environment: String
-    /// `subscription`, `billingGrace`, `stale`, `purchase` or `grant`.
+    /// `subscription`, `billingGrace`, `stale`, `purchase`, `appPurchase` or `grant`.
     var reason: String
-    /// The product that gives the entitlement; absent if a grant does.
+    /// The product that gives the entitlement; absent for `appPurchase` and `grant`, as are the next two members.
     var productId: String?
-    /// The transaction that gives the entitlement; absent if a grant does.
+    /// The transaction that gives the entitlement.
     var transactionId: String?
-    /// The transaction id of the first purchase; absent if a grant gives the entitlement.
+    /// The transaction id of the first purchase.
     var originalTransactionId: String?
     /// The id of the grant that gives the entitlement; absent if a purchase does.
     var grantId: String?

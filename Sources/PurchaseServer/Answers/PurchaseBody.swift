@@ -216,7 +216,8 @@ struct PurchaseBody: Encodable, Sendable {
 
     /// A transaction of a chain (a purchase with all its renewals); `nil` if the chain has no transaction with this id.
     init?(_ transactionId: String, of chain: Chain, _ catalogue: Catalogue) {
-        guard let statement = chain.transactions[transactionId].flatMap(chain.current) else { return nil }
+        guard let statement = chain.transactions[transactionId].flatMap(chain.current), !statement.isAppPurchase
+        else { return nil }
         self.init(
             statement, PurchaseStanding(isRefused: catalogue.refuses(chain), in: chain.key.scope.environment))
     }
@@ -254,11 +255,48 @@ struct PurchaseBody: Encodable, Sendable {
     }
 }
 
+/// The JSON of a customer's purchase of the app itself.
+struct AppPurchaseBody: Encodable, Sendable {
+    /// Apple's id of the purchase; absent if only documents without an id prove the purchase.
+    var appTransactionId: String?
+    /// `Production` or `Sandbox`.
+    var environment: String
+    /// The version that the customer bought, in Apple's text: the build number on iOS.
+    var originalApplicationVersion: String?
+    /// The time of the purchase, in milliseconds since 1970.
+    @Nullable var originalPurchaseDate: Timestamp?
+    /// The platform of the first purchase: `iOS`, `macOS`, `tvOS` or `visionOS`; absent in receipts.
+    var originalPlatform: Open<PurchasePlatform>?
+    /// Apple's word for the kind of receipt, such as `Production`; `ProductionVPP` is a volume purchase.
+    var receiptType: String?
+    /// True if the configuration refuses the purchase, otherwise absent.
+    var refused: Bool?
+    /// The number of customers that presented the purchase, if greater than one; for a server key only. See
+    /// ``PurchaseStanding/claimants``.
+    var claimants: Int?
+    /// The name of the document that proves the purchase; for a server key only.
+    var evidence: SourceBody?
+
+    init(_ statement: TransactionStatement, _ standing: PurchaseStanding, showsEvidence: Bool) {
+        appTransactionId = statement.appTransactionId
+        environment = standing.environment.rawValue
+        originalApplicationVersion = statement.originalApplicationVersion
+        originalPurchaseDate = statement.purchaseDate
+        originalPlatform = statement.originalPlatform
+        receiptType = statement.receiptType
+        refused = standing.refused
+        claimants = standing.claimants
+        guard showsEvidence else { return }
+        evidence = SourceBody(
+            statement.provenance, kind: statement.source == .receipt ? "receipt" : "appTransaction")
+    }
+}
+
 /// The JSON of a stored document's name and signing date.
 struct SourceBody: Encodable, Sendable {
     /// The name of the document, as in `GET /v1/evidence/{id}`.
     var id: String
-    /// `receipt` or `signedTransaction`; absent for renewal info.
+    /// `receipt`, `signedTransaction` or `appTransaction`; absent for renewal info.
     var kind: String?
     /// The time at which the App Store signed the document, in milliseconds since 1970.
     @Nullable var signedDate: Timestamp?

@@ -21,7 +21,7 @@ public enum SandboxAccess: String, CaseIterable, Sendable {
 public struct AppConfiguration: Sendable {
     /// The bundle id and the Apple ID of the app. The verifier compares both with documents that contain them.
     public var identity: AppIdentity
-    /// The app's products and their entitlements.
+    /// The app's products and their entitlements, and the rules for the purchase of the app itself.
     public var catalogue = Catalogue()
     /// Names of further entitlements, which no product in ``catalogue`` grants. The server refuses to check an
     /// entitlement that is neither here nor in the catalogue.

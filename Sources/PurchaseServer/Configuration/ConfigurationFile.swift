@@ -49,7 +49,8 @@ extension AppConfiguration {
     fileprivate init(_ app: ConfigurationMember, others: [AppConfiguration]) throws(ConfigurationError) {
         try app.requireMembers(in: [
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "entitlements",
-            "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey", "retention",
+            "appPurchase", "refusedPurchases", "sandboxAccess", "sandboxCustomers", "customerProof", "inAppPurchaseKey",
+            "retention",
         ])
         guard let bundleId = try app.string("bundleId") else { throw app.error("bundleId is missing.") }
         guard Self.isValidBundleId(bundleId) else {
@@ -67,6 +68,7 @@ extension AppConfiguration {
             clientOffers[product.name] = try product.strings("clientOffers", "Expected the name of an offer.")
             consumption[product.name] = try product.object("consumption").map(ConsumptionInformation.init)
         }
+        for rule in try app.array("appPurchase") { catalogue.appPurchase.append(try AppPurchaseRule(rule)) }
         sharedSecret = try app.string("sharedSecret")
         entitlements = try app.strings("entitlements", "Expected the name of an entitlement.")
         sandboxAccess = try SandboxAccess(app)
@@ -123,6 +125,27 @@ extension Catalogue.Product {
         self.init(
             entitlements: names, level: try product.number("level", in: 1...10_000).map(Int.init),
             duration: days.map { .seconds($0 * 86_400) })
+    }
+}
+
+extension AppPurchaseRule {
+    fileprivate init(_ rule: ConfigurationMember) throws(ConfigurationError) {
+        try rule.requireMembers(in: ["beforeVersion", "beforeDate", "platform", "entitlements"])
+        let names = try rule.strings("entitlements", "Expected the name of an entitlement.")
+        let version = try rule.string("beforeVersion").read(
+            as: { AppVersion($0) },
+            else: rule.member("beforeVersion").error("Expected numbers with dots between them, such as 2.0."))
+        let date = try rule.string("beforeDate").read(
+            as: { Timestamp(iso8601: $0) ?? Timestamp(iso8601: $0 + "T00:00:00Z") },
+            else: rule.member("beforeDate").error("Expected a date such as 2026-05-01, or 2026-05-01T12:00:00Z."))
+        let platform = try rule.word("platform", of: PurchasePlatform.self)
+        // Every customer has bought or downloaded the app, so a rule without a condition would give the entitlement to
+        // all.
+        guard version != nil || date != nil || platform != nil else {
+            throw rule.error("Expected a condition: beforeVersion, beforeDate or platform.")
+        }
+        guard !names.isEmpty else { throw rule.error("entitlements needs a name.") }
+        self.init(beforeVersion: version, beforeDate: date, platform: platform, entitlements: names)
     }
 }
 

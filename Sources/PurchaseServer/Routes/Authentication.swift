@@ -21,6 +21,9 @@ struct Authentication: Sendable {
     /// Warnings, by bundle id, for the apps whose `sandboxAccess` is `none`. A warning is logged if an answer omits
     /// sandbox entitlements, which App Review may need.
     let leftOut: [String: ThrottledWarning]
+    /// Notices, by bundle id, for the apps with a rule about the version in which a customer bought the app. A notice is
+    /// logged if an answer has such a purchase of the sandbox, which has no true version.
+    let sandboxVersions: [String: ThrottledWarning]
 
     /// Checks the key, the query and the customer token of a request.
     func admit(
@@ -198,6 +201,12 @@ extension AuthenticatedRequest {
         authentication.leftOut[bundleId]?.log()
     }
 
+    /// Logs a notice if an answer has a purchase of the app in the sandbox, and a rule reads its version.
+    func note(_ app: AppPurchaseBody?) {
+        guard app?.environment == AppStoreModel.Environment.sandbox.rawValue else { return }
+        authentication.sandboxVersions[bundleId]?.log()
+    }
+
     /// Adds an answer's notices to the board for the operator.
     func note(_ notices: [Notice: Int]) {
         if !notices.isEmpty { authentication.service.board.note(notices) }
@@ -222,8 +231,9 @@ extension AuthenticatedRequest {
         return explained
     }
 
-    /// Checks that the app's configuration has an entitlement, in a product or in the list of entitlements. Otherwise a
-    /// misspelt name would look like an entitlement that the customer does not have.
+    /// Checks that the app's configuration has an entitlement: in a product, in a rule for the app's own purchase, or in
+    /// the list of entitlements. Otherwise a misspelt name would look like an entitlement that the customer does not
+    /// have.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let known = authentication.service.entitlements(of: bundleId)
         guard !known.contains(name) else { return }

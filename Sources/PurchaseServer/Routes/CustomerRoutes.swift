@@ -74,6 +74,7 @@ struct CustomerRoutes: Sendable {
         let body = CustomerBody(
             id, answers, rule, of: request.scope.bundleId, at: request.now, for: request.role)
         request.noteLeftOut(body.activeIn)
+        request.note(body.app)
         return body
     }
 

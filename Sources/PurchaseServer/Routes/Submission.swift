@@ -5,8 +5,8 @@ import AppStoreTrust
 import InputForms
 import PurchaseLedger
 
-/// The documents of a submission: `{"documents": [signed transaction or base64 app receipt, …]}`, or a single
-/// `{"document": …}`. A string may have any form that ``InputForm`` accepts, and may contain several documents.
+/// The documents of a submission: `{"documents": [signed transaction, app transaction or base64 app receipt, …]}`, or a
+/// single `{"document": …}`. A string may have any form that ``InputForm`` accepts, and may contain several documents.
 struct Submission: Sendable {
     /// The maximum length of a body in bytes: one receipt of the largest size as base64, as for verifyReceipt.
     static let bodyLimit = Limits.verifyReceiptRequest
@@ -100,7 +100,7 @@ private struct PresentedDocuments {
     /// which names the app.
     private var renewals: [(reference: String, renewal: Verified<JWSRenewalInfoDecodedPayload>)] = []
 
-    /// Verifies a document: a signed transaction, renewal info, or an app receipt.
+    /// Verifies a document: a signed transaction, renewal info, an app transaction, or an app receipt.
     mutating func add(
         _ document: InputDocument, at reference: String, by verifier: AppStoreVerifier, at now: Timestamp
     ) async throws(VerificationError) {
@@ -124,11 +124,24 @@ private struct PresentedDocuments {
             add(Evidence(transaction))
         } catch {
             guard error.code == .otherKind else { throw error }
-            // The token may be renewal info: Apple's answers about subscriptions have it beside each transaction. For
-            // any other kind of document, the first error is thrown, because it names the expected kind.
-            let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now)
-            guard let renewal else { throw error }
-            renewals.append((reference, renewal))
+            // The token may be renewal info: Apple's answers about subscriptions have it beside each transaction.
+            if let renewal = try? await verifier.verify(token, as: JWSRenewalInfoDecodedPayload.self, at: now) {
+                renewals.append((reference, renewal))
+            } else {
+                try await add(appTransaction: token, by: verifier, at: now, orThrow: error)
+            }
+        }
+    }
+
+    /// - Parameter otherKind: The error for a document of any other kind. It names the expected kind.
+    private mutating func add(
+        appTransaction token: [UInt8], by verifier: AppStoreVerifier, at now: Timestamp,
+        orThrow otherKind: VerificationError
+    ) async throws(VerificationError) {
+        do throws(VerificationError) {
+            add(Evidence(try await verifier.verify(token, as: AppTransaction.self, at: now)))
+        } catch {
+            throw error.code == .otherKind ? otherKind : error
         }
     }
 

@@ -20,7 +20,8 @@ struct SupportCard {
     var chains: Set<ChainKey> {
         answers.reduce(into: []) { chains, answer in
             let scope = LedgerScope(bundleId: bundleId, environment: answer.key)
-            chains.formUnion(answer.value.purchases.map { ChainKey($0.chainName, in: scope) })
+            let purchases = answer.value.purchases + [answer.value.app].compactMap(\.self)
+            chains.formUnion(purchases.map { ChainKey($0.chainName, in: scope) })
         }
     }
 
@@ -33,7 +34,7 @@ struct SupportCard {
             ("ids", ids.joined(separator: ", ")), ("as of", now.iso8601),
             ("environments that count", counted.map(\.rawValue).joined(separator: ", ")),
         ])
-        let sections = [
+        var sections = [
             section("entitlements", ["entitlement", "until", "reason", "product", "environment"], entitlements),
             section(
                 "subscriptions", ["subscription", "status", "product", "access until", "renews", "environment"],
@@ -43,6 +44,10 @@ struct SupportCard {
                 purchases(at: now), limit: all ? .max : Self.listed),
             section("last documents", ["signed", "received", "document", "name"], documents.map(Self.row)),
         ]
+        if !apps.isEmpty {
+            let columns = ["id", "version", "bought", "platform", "receipt type", "environment"]
+            sections.insert(section("purchase of the app", columns, apps), at: 3)
+        }
         return title.printable.styled(.bold) + "\n" + head + "\n" + sections.joined(separator: "\n")
     }
 
@@ -68,6 +73,18 @@ extension SupportCard {
                 [
                     entitlement.name, entitlement.until?.iso8601 ?? "no end", entitlement.reason.rawValue,
                     entitlement.productId ?? entitlement.grantId.map { "grant \($0)" } ?? "", environment,
+                ]
+            }
+        }
+    }
+
+    private var apps: [[String]] {
+        ordered.compactMap { environment, answer in
+            answer.app.map { app in
+                [
+                    app.appTransactionId ?? "no id", app.originalApplicationVersion ?? "",
+                    app.purchaseDate?.iso8601 ?? "", app.originalPlatform?.rawValue ?? "", app.receiptType ?? "",
+                    environment,
                 ]
             }
         }

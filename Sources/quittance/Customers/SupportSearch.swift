@@ -96,8 +96,8 @@ struct SupportSearch {
             let answers = try await service.ledger.customer(id, of: bundleId, in: everywhere, at: now) ?? [:]
             let ids = answers.values.first?.ids ?? [id]
             guard shown.insert(CustomerID(ids[0], of: bundleId)).inserted else { return }
-            let shownAnswers = answers.filter { !$1.purchases.isEmpty || !$1.holdings.entitlements.isEmpty }
-            cards.append(SupportCard(id: id, bundleId: bundleId, ids: ids, answers: shownAnswers))
+            cards.append(
+                SupportCard(id: id, bundleId: bundleId, ids: ids, answers: answers.filter { !$1.isEmpty }))
         }
         for thing in found {
             switch thing {
@@ -116,4 +116,9 @@ struct SupportSearch {
         }
         return cards
     }
+}
+
+extension Ledger.CustomerAnswer {
+    /// Whether the customer has no purchase, not even of the app.
+    fileprivate var isEmpty: Bool { purchases.isEmpty && app == nil && holdings.entitlements.isEmpty }
 }
