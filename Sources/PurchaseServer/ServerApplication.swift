@@ -190,7 +190,7 @@ public struct ServerApplication: Sendable {
         let sandboxVersions = versioned.mapValues { app in
             ThrottledWarning(
                 every: .seconds(86_400), level: .notice,
-                "In the sandbox the original version of every app is 1.0: appPurchase with beforeVersion takes it for that",
+                "In the sandbox the original version of each app is 1.0, which beforeVersion of appPurchase compares",
                 ["bundleId": .string(app.identity.bundleId)], clock: clock, logger)
         }
         let authentication = Authentication(

@@ -58,7 +58,7 @@ import Testing
         let filled = try await Filled()
         var expected: Set<String> = []
         for (id, environment, answer) in try await filled.answers() {
-            for chain in Set(answer.purchases.map(\.chainName)) {
+            for chain in answer.chainNames {
                 expected.insert(Self.line(id, answer.ids[0], environment.rawValue, chain))
             }
         }
@@ -75,7 +75,7 @@ import Testing
         let filled = try await Filled()
         var (subscriptions, owners) = ([String: String](), [String: Set<String>]())
         for (_, environment, answer) in try await filled.answers() {
-            for chain in answer.purchases.map(\.chainName) { owners[chain, default: []].insert(answer.ids[0]) }
+            for chain in answer.chainNames { owners[chain, default: []].insert(answer.ids[0]) }
             for (chain, state) in answer.holdings.subscriptions {
                 subscriptions[chain] = Self.line(
                     environment.rawValue, chain, state.status.rawValue, state.governing.productId,
@@ -258,4 +258,9 @@ import Testing
         }
         while try database.psql(vacuumed + " 0") != "3" { try await Task.sleep(for: .milliseconds(50)) }
     }
+}
+
+extension Ledger.CustomerAnswer {
+    /// The names of the customer's chains.
+    fileprivate var chainNames: Set<String> { Set((purchases + [app].compactMap(\.self)).map(\.chainName)) }
 }

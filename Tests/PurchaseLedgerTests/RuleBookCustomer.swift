@@ -135,8 +135,7 @@ extension RuleBookCustomer.Answer {
                 next: $0.nextProductId)
         }
         entitlements = holdings.entitlements.map {
-            Entitlement(
-                name: $0.name, reason: $0.reason.rawValue, productId: $0.productId ?? "", until: $0.until)
+            Entitlement(name: $0.name, reason: $0.reason.rawValue, productId: $0.productId ?? "", until: $0.until)
         }
         consumables = holdings.consumables.map {
             Consumable(

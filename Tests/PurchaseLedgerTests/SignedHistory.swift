@@ -86,7 +86,11 @@ struct SignedHistory {
     }
 
     func receipt(_ purchases: [InAppPurchase], created: Double) throws -> [UInt8] {
-        var receipt = TestStore.receipt(purchases, created: created)
+        try sign(TestStore.receipt(purchases, created: created))
+    }
+
+    func sign(_ receipt: AppReceipt) throws -> [UInt8] {
+        var receipt = receipt
         receipt.bundleIdBytes = DEREncoding.utf8String(Facts.scope.bundleId)[...]
         return try store.sign(receipt)
     }

@@ -32,6 +32,39 @@ import Testing
         #expect(catalogue?.products["season"]?.duration == .seconds(90 * 86_400))
     }
 
+    @Test func `a file configures rules for the purchase of the app`() throws {
+        let text = """
+            {"apps": [{"bundleId": "com.example", "appPurchase": [
+                {"beforeVersion": "2.0.1", "platform": "macOS", "entitlements": ["a", "b"]},
+                {"beforeDate": "2026-05-01", "entitlements": ["c"]},
+                {"beforeDate": "2026-05-01T02:00:00+02:00", "entitlements": ["c"]}]}]}
+            """
+        let date = Timestamp(milliseconds: 1_777_593_600_000)
+        #expect(
+            try Self.read(text).apps.first?.catalogue.appPurchase == [
+                AppPurchaseRule(
+                    beforeVersion: AppVersion("2.0.1"), platform: Open(.macOS), entitlements: ["a", "b"]),
+                AppPurchaseRule(beforeDate: date, entitlements: ["c"]),
+                AppPurchaseRule(beforeDate: date, entitlements: ["c"]),
+            ])
+    }
+
+    @Test(arguments: [
+        (#"{"beforeVersion": "2b", "entitlements": ["a"]}"#, "beforeVersion: Expected numbers"),
+        (#"{"beforeVersion": 2, "entitlements": ["a"]}"#, "beforeVersion: Expected a string"),
+        (#"{"beforeDate": "2026-02-30", "entitlements": ["a"]}"#, "beforeDate: Expected a date"),
+        (#"{"platform": "watchOS", "entitlements": ["a"]}"#, "platform: Expected one of iOS, macOS, tvOS, visionOS"),
+        (#"{"entitlements": ["a"]}"#, "appPurchase[0]: Expected a condition"),
+        (#"{"platform": "iOS"}"#, "appPurchase[0]: entitlements needs a name"),
+        (#"{"platform": "iOS", "entitlements": [""]}"#, "entitlements[0]: Expected the name"),
+        (#"{"version": "1", "entitlements": ["a"]}"#, "version: Unknown setting"), ("1", "Expected an object"),
+    ])
+    func `an invalid rule for the purchase of the app is refused`(rule: String, message: String) {
+        let text = #"{"apps": [{"bundleId": "x", "appPurchase": [\#(rule)]}]}"#
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(text) }
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
     @Test(arguments: [
         ("{", 1, "not JSON"), ("[]", 1, "Expected an object"),
         ("{\n\"prot\": 1}", 2, "prot: Unknown setting"),
@@ -437,7 +470,7 @@ import Testing
         }
         for name in [
             "bundleId", "appAppleId", "sharedSecret", "staleLeewaySeconds", "products", "refusedPurchases",
-            "customerProof", "inAppPurchaseKey", "retention", "clientOffers",
+            "customerProof", "inAppPurchaseKey", "retention", "clientOffers", "appPurchase",
         ] {
             #expect(text.contains("| `\(name)` |"), "\(name)")
         }

@@ -32,6 +32,7 @@ package struct FilledLedger {
         try await filling.migrate()
         try await filling.presentReceipt()
         try await filling.restoreWithRenewal()
+        try await filling.presentAppTransactions()
         try await filling.erase()
         try await filling.addRest()
         return filling.now
@@ -94,6 +95,17 @@ package struct FilledLedger {
             as: JWSRenewalInfoDecodedPayload.self, at: now)
         let documents = [Evidence(transaction), Evidence(renewal, boundBy: transaction)].compactMap(\.self)
         _ = try await ledger.record(documents, claimedBy: "restored", at: now)
+    }
+
+    /// Purchases of the app itself, of which one is erased.
+    private mutating func presentAppTransactions() async throws {
+        for (id, customer) in [("700", "restored"), ("701", "guest")] {
+            let token = try store.signer.sign(TestStore.appTransaction(id), at: now)
+            let document = try await store.verifier().evidence(appTransaction: token, at: now)
+            _ = try await ledger.record([document], claimedBy: customer, at: now)
+        }
+        wait()
+        _ = try await ledger.delete("guest", in: Self.scope, at: now)
     }
 
     /// A customer with a refund, of which facts without names stay, and one of whom only tombstones stay.

@@ -90,6 +90,23 @@ extension TestStore {
         return purchase
     }
 
+    /// An app transaction of the app's purchase on day `bought`.
+    package static func appTransaction(
+        _ id: String? = "700", version: String? = "41", bought: Double = -100, signed: Double = 0,
+        in environment: Environment = .production, _ change: (inout AppTransaction) -> Void = { _ in }
+    ) -> AppTransaction {
+        var app = AppTransaction()
+        app.receiptType = Open(environment)
+        app.bundleId = bundleId
+        app.receiptCreationDate = day(signed)
+        app.originalPurchaseDate = day(bought)
+        app.originalApplicationVersion = version
+        app.originalPlatform = Open(.iOS)
+        app.appTransactionId = id
+        change(&app)
+        return app
+    }
+
     package static func receipt(_ purchases: [InAppPurchase] = [], created: Double = 0) -> AppReceipt {
         var receipt = AppReceipt()
         receipt.receiptType = Open(.production)

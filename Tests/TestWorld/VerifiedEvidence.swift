@@ -13,6 +13,11 @@ extension AppStoreVerifier {
         return try Self.require(Evidence(verified))
     }
 
+    /// The evidence in a signed app transaction.
+    package func evidence(appTransaction token: String, at now: Timestamp) async throws -> Evidence {
+        try Self.require(Evidence(try await verify(Array(token.utf8), as: AppTransaction.self, at: now)))
+    }
+
     /// The evidence in a notification of the App Store, version 2.
     package func evidence(notification token: String, at now: Timestamp) async throws -> Evidence {
         try Self.require(Evidence(try await verify(notification: Array(token.utf8), at: now)))

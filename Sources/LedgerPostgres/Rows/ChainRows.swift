@@ -156,11 +156,10 @@ extension ChainRecord {
 }
 
 extension TransactionStatement {
-    /// The values of ``PeopleViews/transactionColumns``. The view has no row without a product: a purchase of the app
-    /// itself is no transaction.
+    /// The values of ``PeopleViews/transactionColumns``.
     fileprivate var periodValues: [PostgresValue] {
         [
-            isAppPurchase ? .null : .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
+            .text(productId), type.parameter, purchaseDate.parameter, expiresDate.parameter, quantity.parameter,
             offerType.parameter, isUpgraded.parameter, (revocation?.date).parameter, price.parameter,
             currency.parameter,
         ]

@@ -56,7 +56,7 @@ extension TransactionStatement {
 
 extension TransactionStatement {
     /// The earliest of a customer's purchases of the app. A receipt and an app transaction of the same purchase have
-    /// different chains, if only the app transaction has an id. Of purchases in the same second, the purchase with an id
+    /// different chains if the app transaction has an id. Of purchases in the same second, the purchase with an id
     /// counts, with the receipt type of the receipt, because only a receipt tells a volume purchase.
     ///
     /// - Returns: `nil` without purchases.

@@ -50,7 +50,8 @@ public struct AppVersion: Hashable, Sendable {
     /// - Returns: `nil` unless `text` is one or more numbers with dots between them.
     public init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } })
+        guard
+            parts.allSatisfy({ !$0.isEmpty && $0.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } })
         else { return nil }
         var numbers = parts.map { String(decoding: $0.drop { $0 == UInt8(ascii: "0") }, as: UTF8.self) }
         while numbers.last?.isEmpty == true { numbers.removeLast() }

@@ -148,6 +148,9 @@ extension Sample {
         statement.offerDiscountType = Open(rawValue: text)
         statement.commitment = commitment
         statement.revokedSeats = .max
+        statement.originalApplicationVersion = text
+        statement.originalPlatform = Open(rawValue: text)
+        statement.receiptType = text
         return statement
     }
 

@@ -52,10 +52,10 @@ extension LedgerService {
         apps[bundleId] ?? AppConfiguration(AppIdentity(bundleId: bundleId))
     }
 
-    /// The names of the entitlements in the configuration of an app: in its products, or in its list of entitlements.
+    /// The names of the entitlements in the configuration of an app: in its products, in its rules for the purchase of
+    /// the app itself, or in its list of entitlements.
     package func entitlements(of bundleId: String) -> Set<String> {
-        let products = ledger.rules.catalogue(of: bundleId).products.values
-        return products.reduce(into: app(bundleId).entitlements) { $0.formUnion($1.entitlements) }
+        ledger.rules.catalogue(of: bundleId).entitlements.union(app(bundleId).entitlements)
     }
 
     /// The rule for the environments that count in an answer about customers of an app.
