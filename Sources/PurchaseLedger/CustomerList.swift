@@ -11,8 +11,8 @@ extension Ledger {
         try await storage.endOfEvents(of: bundleId)
     }
 
-    /// The customers of an app after a cursor, at most `limit`, see ``LedgerStorage/customers(of:after:limit:)``. A page
-    /// may have fewer customers, or none, although more pages follow.
+    /// The customers of an app after a cursor, at most `limit`, see ``LedgerStorage/customers(of:after:limit:)``. A
+    /// page may have fewer customers, or none, although more pages follow.
     public func customers(
         of bundleId: String, after cursor: ScanCursor? = nil, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {

@@ -203,6 +203,7 @@ public struct ServerApplication: Sendable {
             CustomerRoutes(authentication: authentication).routes,
             CustomerListRoutes(authentication: authentication).routes,
             GrantRoutes(authentication: authentication).routes,
+            AttributeRoutes(authentication: authentication).routes,
             PurchaseRoutes(authentication: authentication).routes,
             EventRoutes(
                 authentication: authentication, followers: ledger.followers, bounds: bounds, clock: clock

@@ -59,6 +59,7 @@ import Testing
         #expect(content.apiKeys.map(\.name).sorted() == ["one", "three", "two"])
         #expect(content.apiKeys.contains { $0.revokedAt != nil })
         #expect(content.records.contains { $0.key == CatalogueDigest.key(FilledLedger.scope.bundleId) })
+        #expect(content.records.contains { $0.key.kind == CustomerAttributes.recordKind && !$0.entries.isEmpty })
         #expect(content.events.count == 2)
         #expect(content.erasedEvents.values.contains { $0 > 0 })
     }

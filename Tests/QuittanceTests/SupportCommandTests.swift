@@ -132,6 +132,37 @@ import Testing
         #expect(outcome.status == 0 && !outcome.output.contains("not in the configuration"), "\(outcome)")
     }
 
+    // MARK: - customer set and find
+
+    @Test func `attributes are set and removed, customers are found by their address, and the card has the attributes`()
+        async throws
+    {
+        let shop = try Shop()
+        try await shop.fill()
+        let app = ["--bundle-id", "com.example"]
+        let set = try shop.run(["customer", "set", "anna", "$email=anna@example.com", "plan=a=b"] + app)
+        #expect(set.status == 0 && set.error.isEmpty, "\(set)")
+        #expect(
+            set.output.split(separator: "\n").map { $0.split(separator: " ")[0] } == [
+                "$email=anna@example.com", "plan=a=b",
+            ])
+        let found = try shop.run(["customer", "find", "anna@example.com"] + app)
+        #expect(found.status == 0 && found.output == "anna\n", "\(found)")
+        let unknown = try shop.run(["customer", "find", "Anna@example.com"] + app)
+        #expect(unknown.status == 1 && unknown.output.isEmpty && unknown.error.contains("Anna@example.com"))
+        let card = try shop.run(["customer", "show", "anna"] + app)
+        #expect(card.output.contains(/\n  plan +a=b +\S+\n/), "\(card)")
+        let json = try shop.run(["customer", "show", "anna", "--json"] + app).json
+        #expect(json[0]["attributes"]?["$email"]?["value"]?.string == "anna@example.com")
+        let removed = try shop.run(["customer", "set", "anna", "$email="] + app)
+        #expect(removed.status == 0 && !removed.output.contains("$email"), "\(removed)")
+        #expect(try shop.run(["customer", "find", "anna@example.com"] + app).status == 1)
+        for wrong in [["anna", "plan"], ["anna", "a b=c"], ["", "a=b"], ["anna"]] {
+            let outcome = try shop.run(["customer", "set"] + wrong + app)
+            #expect(outcome.status == 2 && outcome.output.isEmpty, "\(wrong): \(outcome)")
+        }
+    }
+
     // MARK: - customer show
 
     @Test func `a customer is shown with ids, entitlements, subscriptions, purchases and documents`() async throws {

@@ -148,6 +148,9 @@ package struct FilledLedger {
         }
         _ = try await ledger.endGrant(
             "ended", ofCustomer: "moving", of: Self.scope.bundleId, by: CustomerGrant.Author(name: "anna"), at: now)
+        try await ledger.setAttributes(
+            [.init("$email", "moving@example.com"), .init("plan", "é"), .init("gone", nil)], of: "moving",
+            in: Self.scope.bundleId, at: now)
         try await record(
             token("350") { payload in
                 (payload.bundleId, payload.environment) = (Self.other.bundleId, Open(.sandbox))

@@ -100,8 +100,8 @@ extension SQLiteLedgerSession {
         }
     }
 
-    /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of an
-    /// app in the order of their numbers. Reading so many rows takes some milliseconds.
+    /// The maximum number of rows, of any app, that a page of an app's customers reads. No index has the customers of
+    /// an app in the order of their numbers. Reading so many rows takes some milliseconds.
     private static let rowsOfPage = 10_000
 
     private static let nextCustomers = "SELECT number, app FROM customers WHERE number > ? ORDER BY number LIMIT ?"

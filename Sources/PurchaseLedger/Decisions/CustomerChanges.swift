@@ -44,6 +44,7 @@ extension LedgerDraft {
         customer.ids += other.ids
         take(other.storedGrants, into: &customer)
         put(customer)
+        mergeAttributes(of: other.customer, into: customer.customer)
         for var record in chains {
             let reason = record.owners.first { $0.customer == other.customer }?.reason ?? Open(.claim)
             record.owners.removeAll { $0.customer == other.customer }
@@ -148,6 +149,7 @@ extension LedgerDraft {
         let records = chains(of: customer.customer)
         remove(customer)
         eraseGrants(of: customer)
+        eraseAttributes(of: customer.customer)
         var erased: Set<ChainKey> = []
         var accounts: Set<CustomerID> = []
         for var record in records {
@@ -185,7 +187,8 @@ extension LedgerDraft {
             purchases: purchases, erasedDocuments: count, keptDocuments: documents.count - count)
     }
 
-    /// Removes the customer of an account if it existed only because an erased purchase named the account.
+    /// Removes the customer of an account if it existed only because an erased purchase named the account. Such a
+    /// customer has no attributes, because an attribute establishes its customer.
     private mutating func removeIfUnused(_ account: CustomerID) {
         guard let customer = customer(account), !customer.isEstablished, customer.identifiers == [account],
             chains(of: customer.customer).isEmpty

@@ -9,6 +9,7 @@ extension RecordKind {
     package static let forms: [RecordKind: any RecordValue.Type] = {
         var forms: [RecordKind: any RecordValue.Type] = [
             APIKey.recordKind: APIKey.self, CatalogueDigest.recordKind: CatalogueDigest.self,
+            CustomerAttributes.recordKind: CustomerAttributes.self,
             DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
             GrantNote.recordKind: GrantNote.self, MergeNote.recordKind: MergeNote.self,
             MergedCustomers.recordKind: MergedCustomers.self, RootsNote.recordKind: RootsNote.self,

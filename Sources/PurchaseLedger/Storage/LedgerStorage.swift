@@ -78,12 +78,12 @@ public protocol LedgerStorage: Sendable {
 
     // The following requirements have defaults.
 
-    /// The customers of an app after a cursor, at most `limit`, preferably in the order of their numbers. The cost of a
-    /// page is bounded, however many customers other apps have: a page may therefore have fewer customers than `limit`,
-    /// or none, although more pages follow. The pages together have each customer exactly once, if the customer is
-    /// stored during the whole scan. The cursors are whole numbers, such as the numbers of customers.
+    /// The customers of an app with numbers after a cursor, at most `limit`, in the order of their numbers. The cost of
+    /// a page is bounded, however many customers other apps have: a page may therefore have fewer customers than
+    /// `limit`, or none, although more pages follow. The pages together have each customer exactly once, if the
+    /// customer is stored during the whole scan.
     ///
-    /// - Parameter cursor: `nil` for the beginning.
+    /// - Parameter cursor: The number of a customer, stored or not; `nil` for the beginning.
     func customers(of bundleId: String, after cursor: ScanCursor?, limit: Int) async throws -> ScanPage<CustomerRecord>
 
     /// The cursor after the last event of an app. A commit of events is visible to each load after this call, or its
@@ -162,7 +162,8 @@ extension LedgerStorage {
         return work
     }
 
-    /// Scans the customers of all apps.
+    /// Reads a page of the customers of all apps, for storages with customers in the order of their numbers, and with
+    /// these numbers as cursors.
     public func customers(
         of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {

@@ -232,21 +232,26 @@ extension LedgerStorageContract {
             let after = try await trial.scan(trial.second.allDocuments, limit: 3) { _ in }
             try trial.expect(after.count, is: left.count, "Documents in a scan after the erasure")
         },
-        Requirement("A scan of an app's customers finds each of them once, and no customer of a different app") {
+        Requirement("A scan of an app's customers finds each once, by number, and no customer of a different app") {
             trial in
-            var stored: [String: Set<CustomerRecord>] = [:]
+            var stored: [String: [CustomerRecord]] = [:]
             for number in 0..<20 {
                 let app = number.isMultiple(of: 3) ? Sample.otherApp.bundleId : Sample.production.bundleId
                 let record = try await trial.customer("\(number)", "\(number) alias", of: app)
-                stored[app, default: []].insert(record)
+                stored[app, default: []].append(record)
             }
-            for (app, expected) in stored {
+            for (app, records) in stored {
+                let expected = records.sorted { $0.customer.number < $1.customer.number }
                 for limit in [1, 3, 6, 100] {
                     let found = try await trial.scan(
                         { try await trial.second.customers(of: app, after: $0, limit: $1) }, limit: limit
                     ) { _ in }
-                    try trial.expect(found.count, is: expected.count, "Customers of \(app) on pages of \(limit)")
-                    try trial.expect(Set(found), is: expected, "Customers of \(app)")
+                    try trial.expect(found, is: expected, "Customers of \(app) on pages of \(limit)")
+                }
+                for record in expected {
+                    let before = ScanCursor(rawValue: "\(record.customer.number - 1)")
+                    let found = try await trial.first.customers(of: app, after: before, limit: 1).items
+                    try trial.expect(found, is: [record], "The customer with the number")
                 }
             }
             let none = try await trial.first.customers(of: "com.example.three", after: nil, limit: 5)

@@ -10,7 +10,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case badRequest, invalidRequest, methodNotAllowed, refused, tooLarge, timeout, overloaded, `internal`
     case unauthorized, forbidden, customerTokenRequired, customerTokenInvalid, otherCustomer, offerNotAllowed
     case notFound, unknownEntitlement, noRetentionMessage, invalidCursor, cursorExpired, consumptionClosed
-    case correctionRefused, otherGrant, tooManyGrants
+    case correctionRefused, otherGrant, tooManyGrants, tooManyAttributes
     case storageUnavailable, otherRoots
     case noSigningKey, appStoreRefused, appStoreCredentials, appStoreUnavailable
     case malformed, unsupportedAlgorithm, untrustedChain, certificateExpired, invalidSignature, certificateRevoked
@@ -26,7 +26,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
         case .notFound, .unknownEntitlement, .noRetentionMessage, .noSigningKey: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .timeout: .requestTimeout
-        case .consumptionClosed, .correctionRefused, .otherGrant, .tooManyGrants: .conflict
+        case .consumptionClosed, .correctionRefused, .otherGrant, .tooManyGrants, .tooManyAttributes: .conflict
         case .cursorExpired: .gone
         case .tooLarge: .contentTooLarge
         case .internal: .internalServerError

@@ -13,6 +13,8 @@ package struct SupportBody: Encodable, Sendable {
     var ids: [String]
     /// The environments that count for this customer if a request names no environment.
     var counted: [String]
+    /// The attributes of the customer, as in the API.
+    var attributes: AttributeList
     /// The API's answer for each environment in which the customer has purchases or grants.
     var environments: [CustomerBody]
     /// The most recently signed documents, newest first, without their bytes.
@@ -21,15 +23,17 @@ package struct SupportBody: Encodable, Sendable {
     /// - Parameters:
     ///   - answers: The customer by environment.
     ///   - counted: See ``LedgerService/countedEnvironments(for:of:)``.
+    ///   - attributes: `nil` for a purchase without a customer.
     package init(
         _ id: String, _ answers: [Environment: Ledger.CustomerAnswer], of bundleId: String,
-        counted: [Environment], documents: [StoredDocument], at now: Timestamp
+        counted: [Environment], _ attributes: CustomerAttributes?, documents: [StoredDocument], at now: Timestamp
     ) {
         let ids = answers.values.first?.ids ?? []
         self.id = id
         self.bundleId = bundleId
         self.ids = ids
         self.counted = counted.map(\.rawValue)
+        self.attributes = AttributeList(attributes)
         environments = answers.sorted { $0.key.rawValue < $1.key.rawValue }.map { environment, answer in
             let rule = EnvironmentRule(
                 requested: .one(environment), configured: [], sandboxAccess: .none, sandboxCustomers: [])

@@ -12,6 +12,9 @@ struct CustomerListRoutes: Sendable {
     /// The maximum number of customers on a page.
     private static let pageLimit = 500
 
+    /// The maximum number of customers with the same `$email` in an answer. An address belongs to few customers.
+    private static let emailLimit = 100
+
     /// The number of transaction statements up to which a page has several customers: some tenths of a second of work,
     /// and 10 MB of ``ServerBounds/bodyBytesInFlight``. A page with more is cut in half, up to a single customer.
     private static let maxStatements = 5000
@@ -23,6 +26,7 @@ struct CustomerListRoutes: Sendable {
                 parameters: [
                     .init("after", "the `nextCursor` of the last page of customers; the first customer without it"),
                     .environments,
+                    .init("email", "only the customers whose `$email` is exactly this text, at most 100"),
                 ],
                 errors: [.invalidCursor]
             ) { try await page($0) }
@@ -30,35 +34,55 @@ struct CustomerListRoutes: Sendable {
     }
 
     private func page(_ request: AuthenticatedRequest) async throws -> Answer<CustomerListBody>? {
+        if let email = request.query["email"] { return try await customers(request, withEmail: email) }
         let app = request.scope.bundleId
         let start = try request.query["after"].map { (text) throws(Refusal) in try CustomerCursor(text, of: app) }
         // The cursor is taken before the first customer is read. A change meanwhile is then on the page or in an event.
         let events = start == nil ? try await request.ledger.endOfEvents(of: app) : nil
         let (page, statements) = try await customers(request, of: app, after: start?.position)
-        return try await request.withAnswer(of: statements + page.items.reduce(0) { $0 + $1.ids.count }) {
-            let rule = request.environmentRule
-            let found = try await request.ledger.holdings(
-                of: page.items, in: environments(of: page.items, rule), at: request.now)
-            let items = page.items.compactMap { found[$0.customer] }.map { ListedCustomerBody($0, rule) }
-            return try Answer(
-                CustomerListBody(
-                    asOf: request.now, items: items, nextCursor: page.next.map { CustomerCursor($0, of: app).text },
-                    eventsCursor: events?.rawValue))
+        let next = page.next.map { CustomerCursor($0, of: app).text }
+        return try await answer(request, page.items, statements, nextCursor: next, eventsCursor: events?.rawValue)
+    }
+
+    /// The customers with an e-mail address.
+    private func customers(
+        _ request: AuthenticatedRequest, withEmail email: String
+    ) async throws -> Answer<CustomerListBody>? {
+        guard !email.isEmpty, request.query["after"] == nil else {
+            throw Refusal.invalid("email is an e-mail address, and a request with email has no after.")
         }
+        let found = try await request.ledger.customers(
+            withEmail: email, of: request.scope.bundleId, limit: Self.emailLimit)
+        let statements = try await request.ledger.statementCount(
+            of: found, in: environments(of: found, request.environmentRule))
+        return try await answer(request, found, statements)
     }
 
     /// The customers of a page, and the number of statements of their purchases.
     private func customers(
         _ request: AuthenticatedRequest, of app: String, after cursor: ScanCursor?
     ) async throws -> (page: ScanPage<CustomerRecord>, statements: Int) {
-        let rule = request.environmentRule
         var limit = Self.pageLimit
         while true {
             let page = try await request.ledger.customers(of: app, after: cursor, limit: limit)
-            let environments = environments(of: page.items, rule)
-            let statements = try await request.ledger.statementCount(of: page.items, in: environments)
+            let statements = try await request.ledger.statementCount(
+                of: page.items, in: environments(of: page.items, request.environmentRule))
             guard statements > Self.maxStatements, page.items.count > 1 else { return (page, statements) }
             limit = page.items.count / 2
+        }
+    }
+
+    private func answer(
+        _ request: AuthenticatedRequest, _ customers: [CustomerRecord], _ statements: Int, nextCursor: String? = nil,
+        eventsCursor: String? = nil
+    ) async throws -> Answer<CustomerListBody>? {
+        try await request.withAnswer(of: statements + customers.reduce(0) { $0 + $1.ids.count }) {
+            let rule = request.environmentRule
+            let found = try await request.ledger.holdings(
+                of: customers, in: environments(of: customers, rule), at: request.now)
+            let items = customers.compactMap { found[$0.customer] }.map { ListedCustomerBody($0, rule) }
+            return try Answer(
+                CustomerListBody(asOf: request.now, items: items, nextCursor: nextCursor, eventsCursor: eventsCursor))
         }
     }
 

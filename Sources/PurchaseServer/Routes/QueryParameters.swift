@@ -35,8 +35,7 @@ struct QueryParameters: Sendable {
     private static let shown = 40
 
     private static func refusal(_ name: String, _ fault: String, _ allowed: [String]) -> Refusal {
-        .invalid(
-            "The query parameter “\(name.prefix(shown))” \(fault). "
-                + "This route accepts \(allowed.joined(separator: " and ")).")
+        let accepted = allowed.isEmpty ? "none" : allowed.joined(separator: " and ")
+        return .invalid("The query parameter “\(name.prefix(shown))” \(fault). This route accepts \(accepted).")
     }
 }

@@ -11,12 +11,12 @@ import Reconciliation
 struct CustomerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "customer",
-        abstract: "Show what a customer has, by an id, a transaction id or an order id, or correct it.",
-        subcommands: [Show.self, Move.self, Unlink.self, Unmerge.self])
+        abstract: "Show, find, describe and correct customers.",
+        subcommands: [Show.self, SetAttributes.self, FindCustomers.self, Move.self, Unlink.self, Unmerge.self])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show a customer's ids, entitlements, subscriptions, purchases and last documents.",
+            abstract: "Show a customer's ids, attributes, entitlements, subscriptions, purchases and last documents.",
             usage: "quittance customer show <id> [options]",
             discussion: """
                 The id is your app's id of the customer, a transaction id, or the order id in an e-mail of Apple's. \
@@ -81,7 +81,8 @@ struct CustomerCommand: AsyncParsableCommand {
             let counted = search.service.countedEnvironments(for: card.ids, of: card.bundleId)
             guard json else { return try Terminal.print(card.text(counted, documents, at: search.now, all: all)) }
             let body = SupportBody(
-                id, card.answers, of: card.bundleId, counted: counted, documents: documents, at: search.now)
+                id, card.answers, of: card.bundleId, counted: counted, card.attributes, documents: documents,
+                at: search.now)
             try Terminal.print(json: body)
         }
 

@@ -12,6 +12,8 @@ struct SupportCard {
     let ids: [String]
     /// The answers by environment, for the environments with purchases or grants.
     let answers: [Environment: Ledger.CustomerAnswer]
+    /// The attributes of the customer; `nil` for a purchase that belongs to no customer.
+    var attributes: CustomerAttributes?
 
     /// The number of listed purchases without `--all`, so that the list fits on a screen.
     private static let listed = 20
@@ -47,6 +49,10 @@ struct SupportCard {
         if !apps.isEmpty {
             let columns = ["id", "version", "bought", "platform", "receipt type", "environment"]
             sections.insert(section("purchase of the app", columns, apps), at: 3)
+        }
+        let attributes = (self.attributes?.present ?? []).map { [$0.name, $0.text, $0.updatedAt.iso8601] }
+        if !attributes.isEmpty {
+            sections.insert(section("attributes", ["attribute", "value", "as of"], attributes), at: 0)
         }
         return title.printable.styled(.bold) + "\n" + head + "\n" + sections.joined(separator: "\n")
     }

@@ -96,8 +96,9 @@ struct SupportSearch {
             let answers = try await service.ledger.customer(id, of: bundleId, in: everywhere, at: now) ?? [:]
             let ids = answers.values.first?.ids ?? [id]
             guard shown.insert(CustomerID(ids[0], of: bundleId)).inserted else { return }
-            cards.append(
-                SupportCard(id: id, bundleId: bundleId, ids: ids, answers: answers.filter { !$1.isEmpty }))
+            var card = SupportCard(id: id, bundleId: bundleId, ids: ids, answers: answers.filter { !$1.isEmpty })
+            card.attributes = try await service.ledger.attributes(of: id, in: bundleId)
+            cards.append(card)
         }
         for thing in found {
             switch thing {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sets, reads and finds the attributes of customers (``CustomerAttributes``). They are merged and erased with the
+// customers, and no answer about entitlements loads them.
+
+public import AppStoreModel
+
+extension Ledger {
+    /// Sets or removes attributes of a customer. An unknown id makes a new customer, who exists in its own right from
+    /// then on; see ``CustomerRecord/isEstablished``.
+    ///
+    /// - Returns: All attributes of the customer after the change.
+    /// - Throws: ``AttributeError`` if a name, a value or the number of attributes is not allowed: then nothing was
+    ///   changed; ``LedgerStorageError``.
+    @discardableResult
+    public func setAttributes(
+        _ changes: [CustomerAttributes.Change], of id: String, in bundleId: String, at now: Timestamp
+    ) async throws -> CustomerAttributes? {
+        let id = CustomerID(id, of: bundleId)
+        return try await commit(LedgerQuery([.customerID(id)]), at: now) { draft in
+            let isNew = draft.customer(id) == nil
+            guard let customer = draft.findOrAddCustomer(id) else { return nil }
+            draft.establish(customer)
+            // A new customer has no record. Its number may be a different number in the next run of this decision.
+            var attributes = isNew ? CustomerAttributes(of: customer) : draft.attributes(of: customer)
+            do { try attributes.apply(changes, at: now) } catch { draft.refusal = error }
+            draft.put(attributes)
+            return attributes
+        }
+    }
+
+    /// The attributes of a customer; `nil` if the customer is unknown.
+    public func attributes(of id: String, in bundleId: String) async throws -> CustomerAttributes? {
+        let id = CustomerID(id, of: bundleId)
+        var customer = try await storage.load(LedgerQuery([.customerID(id)])).customer(id)?.customer
+        for _ in 0..<Self.maxLookups {
+            guard let known = customer else { return nil }
+            let key = CustomerAttributes.key(known)
+            let snapshot = try await storage.load(LedgerQuery([.customerID(id), .record(key)]))
+            customer = snapshot.customer(id)?.customer
+            if customer == known { return try snapshot.value(key) ?? CustomerAttributes(of: known) }
+        }
+        throw LedgerStorageError(.unavailable, "The customer was merged again and again during the lookup")
+    }
+
+    /// The maximum number of lookups of a customer that is merged into a different customer meanwhile.
+    private static let maxLookups = 4
+
+    /// The customers whose `$email` is exactly this text, byte for byte, at most `limit`, in any order.
+    public func customers(
+        withEmail email: String, of bundleId: String, limit: Int
+    ) async throws -> [CustomerRecord] {
+        let selection = RecordSelection(
+            CustomerAttributes.recordKind, of: .app(bundleId), entry: CustomerAttributes.entry(email: email))
+        var found: [CustomerRecord] = []
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await storage.records(selection, after: cursor, limit: limit)
+            for customer in Self.customers(page.items, withEmail: email).prefix(limit - found.count) {
+                if let record = try await self.customer(customer) { found.append(record) }
+            }
+            cursor = page.next
+        } while cursor != nil && found.count < limit
+        return found
+    }
+
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result. Unreadable
+    /// attributes have no address.
+    @inline(never)
+    private static func customers(_ records: [LedgerRecord], withEmail email: String) -> [Customer] {
+        records.compactMap { CustomerAttributes(readable: $0) }
+            .filter { $0[CustomerAttributes.email]?.utf8.elementsEqual(email.utf8) ?? false }.map(\.customer)
+    }
+
+    /// The customer with a number; `nil` if the customer was erased or merged into a different customer.
+    private func customer(_ customer: Customer) async throws -> CustomerRecord? {
+        let before = ScanCursor(rawValue: "\(customer.number &- 1)")
+        let page = try await storage.customers(of: customer.bundleId, after: before, limit: 1)
+        return page.items.first { $0.customer == customer }
+    }
+}
+
+extension LedgerDraft {
+    /// The attributes of a customer, with the changes decided so far. Unreadable attributes refuse the decision,
+    /// because it would replace them.
+    mutating func attributes(of customer: Customer) -> CustomerAttributes {
+        do {
+            return try value(CustomerAttributes.key(customer)) ?? CustomerAttributes(of: customer)
+        } catch {
+            refusal = error
+            return CustomerAttributes(of: customer)
+        }
+    }
+
+    /// Moves the attributes of a merged customer to the customer that stays.
+    mutating func mergeAttributes(of other: Customer, into customer: Customer) {
+        // Both records are looked up at once, so that the decision asks for them together.
+        _ = record(CustomerAttributes.key(customer))
+        guard record(CustomerAttributes.key(other)) != nil else { return }
+        var attributes = attributes(of: customer)
+        attributes.merge(self.attributes(of: other))
+        put(attributes)
+        erase(CustomerAttributes.key(other))
+    }
+
+    /// Erases the attributes of an erased customer.
+    mutating func eraseAttributes(of customer: Customer) {
+        let key = CustomerAttributes.key(customer)
+        if record(key) != nil { erase(key) }
+    }
+}
