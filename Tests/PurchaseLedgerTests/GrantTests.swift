@@ -167,7 +167,7 @@ import Testing
         #expect(try await make(from: 1) == .refused(.beginIsAhead))
         #expect(try await make(until: 0) == .refused(.endIsPast))
         #expect(try await make(until: -1) == .refused(.endIsPast))
-        #expect(try await ledger.storage.customers(after: nil, limit: 5).items.isEmpty)
+        #expect(try await ledger.ids(ofCustomer: "anna", of: Self.bundleId).isEmpty)
         #expect(try await make(from: -3, until: 1) != .refused(.beginIsAhead))
         #expect(try await grants().first?.from == Facts.day(-3))
     }

@@ -27,8 +27,8 @@ extension LedgerDraft {
         return true
     }
 
-    /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the customer gets the grants of
-    /// `other`, the chains of `other` get the customer as an owner, and `other` is removed. If both own a chain, and
+    /// Merges `other` into a customer. The ids of `other` follow the customer's own ids, the customer gets the grants
+    /// of `other`, the chains of `other` get the customer as an owner, and `other` is removed. If both own a chain, and
     /// `other` owns it by a claim or a correction, this remains the reason for the ownership.
     private mutating func merge(_ other: CustomerRecord, into customer: inout CustomerRecord, _ scope: LedgerScope) {
         // Purchases that a third customer owns now are not loaded, so their lists of claimants (``Claimants``) keep the

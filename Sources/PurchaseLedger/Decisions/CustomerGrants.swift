@@ -160,8 +160,8 @@ extension LedgerDraft {
         }
     }
 
-    /// Makes the notes of a customer's grants name the customer's first id. Call this method if the customer has lost an
-    /// id, or has got grants of a second customer without its ids.
+    /// Makes the notes of a customer's grants name the customer's first id. Call this method if the customer has lost
+    /// an id, or has got grants of a second customer without its ids.
     mutating func renewGrantNotes(of record: CustomerRecord) {
         guard let id = record.ids.first else { return }
         let customer = CustomerID(id, of: record.customer.bundleId)

@@ -73,8 +73,8 @@ public struct CustomerGrant: Hashable, Sendable {
 }
 
 extension CustomerGrant {
-    /// The maximum number of a customer's grants without an end in the past. An entitlement read loads all grants of the
-    /// customer.
+    /// The maximum number of a customer's grants without an end in the past. An entitlement read loads all grants of
+    /// the customer.
     public static let maxActive = 20
 
     /// The number of ended grants that a customer keeps. Support staff can see some years of grants, and the customer's

@@ -42,10 +42,10 @@ struct Grants: AsyncParsableCommand {
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Give a customer an entitlement.",
-            usage: "quittance grants make <customer> --entitlement <name> --why <reason> [options]",
+            usage: "quittance grants make <customer> [options]",
             discussion: """
-                Prints the id of the grant. A customer that the ledger does not know is created. With --id, the same \
-                command again makes no second grant.
+                Needs --entitlement and --why. Prints the id of the grant. An unknown customer is created. With --id, \
+                the same command again makes no second grant.
 
                 Exit status: 0 the customer has the grant; 1 the grant was refused, or the ledger cannot be written; 2 \
                 wrong usage.
