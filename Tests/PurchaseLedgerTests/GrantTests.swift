@@ -125,7 +125,13 @@ import Testing
         let events = try await events
         #expect(events.map(\.kind.known) == [.grantMade] && events.first?.customer == customers.first?.customer)
         #expect(events.first?.chainName == nil && events.first?.scope == Facts.scope)
-        #expect(events.first?.content?.grantId == grant.id && events.first?.content?.detail == "a gift")
+        let content = try #require(events.first?.content)
+        #expect(content.grantId == grant.id && content.detail == "a gift")
+        #expect(content.entitlementsBefore == .empty)
+        #expect(
+            content.entitlementsAfter?.list == [
+                GivenEntitlement("pro", .grant, in: .production, until: Facts.day(10))
+            ])
     }
 
     @Test func `a grant with a chosen id is made once, also if it has ended since`() async throws {
@@ -226,6 +232,8 @@ import Testing
         #expect(events.map(\.kind.known) == [.grantMade, .grantEnded])
         #expect(events.last?.content?.effectiveAt == Facts.day(10) && events.last?.recordedAt == Facts.day(15))
         #expect(events.last?.content?.grantId == grant.id)
+        #expect(events.last?.content?.entitlementsBefore == events.first?.content?.entitlementsAfter)
+        #expect(events.last?.content?.entitlementsAfter == .empty)
         #expect(try await records(of: .grantEnd).isEmpty)
     }
 
@@ -291,6 +299,26 @@ import Testing
         #expect(try await grants().allSatisfy { $0.end != nil })
         let ended = try await events.filter { $0.kind == .grantEnded }
         #expect(ended.count == 30 && Set(ended.map(\.customer)).count == 1)
+    }
+
+    @Test func `a grant ends once and is repeated after its customer has lost an id or a merge was undone`()
+        async throws
+    {
+        let correction = try #require(Correction(by: "a test", reason: "a test"))
+        try await made("a", until: 10, to: "bert")
+        try await made("b", until: 10, to: "anna")
+        #expect(try await ledger.addAlias("bert", to: "anna", in: Facts.scope, at: Facts.day(1)))
+        try await made("c", until: 10, to: "bert", at: 2)
+        let undone = try await ledger.undoMerge(of: "bert", in: Facts.scope, correction, at: Facts.day(3))
+        #expect(undone == .undone(ids: ["bert"], purchases: 0))
+        #expect(try await grants().map(\.id) == ["a", "b", "c"])
+        #expect(try await ledger.addAlias("anne", to: "anna", in: Facts.scope, at: Facts.day(4)))
+        try await made("d", until: 10, to: "anne", at: 5)
+        let removal = try await ledger.removeAlias("anne", from: "anna", in: Facts.scope, correction, at: Facts.day(6))
+        #expect(removal == .removed)
+        #expect(try await make("d", until: 10, to: "anna", at: 7) != .refused(.otherGrant))
+        try await work(at: 11)
+        #expect(try await events.filter { $0.kind == .grantEnded }.count == 4)
     }
 
     @Test func `an erasure erases the grants with their notes and jobs`() async throws {

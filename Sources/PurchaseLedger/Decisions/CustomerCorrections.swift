@@ -42,6 +42,7 @@ extension Ledger {
 
     /// Undoes a merge. A customer of its own gets the ids and purchases that the merge brought along, except those that
     /// the customer has lost since. Purchases that both customers owned before the merge then belong to both again.
+    /// Grants stay with the remaining customer.
     ///
     /// - Parameter id: An id of the merged customer. If several merges brought the id, the earliest is undone.
     public func undoMerge(
@@ -64,6 +65,7 @@ extension LedgerDraft {
         guard index > 0 else { return .firstId }
         customer.ids.remove(at: index)
         put(customer)
+        renewGrantNotes(of: customer)
         append(.aliasRemoved, about: customer.customer, in: scope)
         return .removed
     }
@@ -81,6 +83,7 @@ extension LedgerDraft {
         guard !ids.isEmpty else { return .notMerged }
         survivor.ids.removeAll { kept in ids.contains { $0.isSameID(as: kept) } }
         put(survivor)
+        renewGrantNotes(of: survivor)
         // The customer gets its number back, so that its events from before the merge name it again.
         let restored = CustomerRecord(note.customer, ids: ids, isEstablished: true)
         put(restored)

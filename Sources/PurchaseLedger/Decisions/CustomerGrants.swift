@@ -171,7 +171,12 @@ extension LedgerDraft {
     private mutating func publish(
         _ kind: LedgerEvent.Kind, _ grant: CustomerGrant, of customer: Customer, effectiveAt: Timestamp
     ) {
-        let content = EventContent(effectiveAt: effectiveAt, detail: grant.why, grantId: grant.id)
+        var content = EventContent(effectiveAt: effectiveAt, detail: grant.why, grantId: grant.id)
+        let given = GivenEntitlements([
+            GivenEntitlement(grant.entitlement, .grant, in: grant.environment, until: grant.until)
+        ])
+        content.entitlementsBefore = kind == .grantMade ? .empty : given
+        content.entitlementsAfter = kind == .grantMade ? given : .empty
         let scope = LedgerScope(bundleId: customer.bundleId, environment: grant.environment)
         changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
     }
