@@ -19,30 +19,70 @@ extension Ledger {
         try await storage.customers(of: bundleId, after: cursor, limit: limit)
     }
 
-    /// The holdings at `now` of some customers in several environments, from a single load. A customer that was erased
-    /// or merged into a different customer meanwhile is left out: an event says so.
-    public func holdings(
-        of customers: [CustomerRecord], in environments: Set<Environment>, at now: Timestamp
-    ) async throws -> [Customer: CustomerHoldings] {
+    /// A customer in a list.
+    public struct ListedCustomer: Hashable, Sendable {
+        /// The customer's holdings.
+        public var holdings: CustomerHoldings
+        /// The entitlements that each purchase and each grant gives the customer, as events name them. Purchases and
+        /// grants that give nothing are left out.
+        public var given: [Source]
+
+        /// The entitlements of a purchase or a grant.
+        public struct Source: Hashable, Sendable {
+            /// The original transaction id of the purchase; `nil` for a grant.
+            public var originalTransactionId: String?
+            /// The id of the grant; `nil` for a purchase.
+            public var grantId: String?
+            /// The entitlements.
+            public var entitlements: GivenEntitlements
+        }
+    }
+
+    /// Some customers with their holdings at `now` in several environments, from a single load. A customer that was
+    /// erased or merged into a different customer meanwhile is left out: an event says so.
+    public func listed(
+        _ customers: [CustomerRecord], in environments: Set<Environment>, at now: Timestamp
+    ) async throws -> [Customer: ListedCustomer] {
         let snapshot = try await storage.load(.holdings(of: customers, in: environments))
         return Dictionary(
             uniqueKeysWithValues: Set(customers.map(\.customer)).compactMap { customer in
                 guard let record = snapshot.customers[customer] else { return nil }
-                let chains = Dictionary(grouping: snapshot.chains(of: customer), by: \.key.scope.environment)
+                let chains = snapshot.chains(of: customer).map(\.chain)
                 let catalogue = rules.catalogue(of: customer.bundleId)
-                let holdings = environments.map { environment in
-                    (environment, Holdings((chains[environment] ?? []).map(\.chain), catalogue: catalogue, at: now))
-                }
-                return (
-                    customer,
-                    CustomerHoldings(ids: record.ids, environments: Dictionary(uniqueKeysWithValues: holdings))
-                )
+                return (customer, ListedCustomer(record, chains, in: environments, catalogue, at: now))
             })
     }
 
-    /// The approximate number of statements that ``holdings(of:in:at:)`` loads.
+    /// The approximate number of statements that ``listed(_:in:at:)`` loads.
     package func statementCount(of customers: [CustomerRecord], in environments: Set<Environment>) async throws -> Int {
         customers.isEmpty ? 0 : try await statementCount(.holdings(of: customers, in: environments))
+    }
+}
+
+extension Ledger.ListedCustomer {
+    fileprivate init(
+        _ record: CustomerRecord, _ chains: [Chain], in environments: Set<Environment>, _ catalogue: Catalogue,
+        at now: Timestamp
+    ) {
+        let byEnvironment = Dictionary(grouping: chains, by: \.key.scope.environment)
+        let holdings = environments.map { environment in
+            (
+                environment,
+                Holdings(
+                    byEnvironment[environment] ?? [], grants: record.grants(in: environment), catalogue: catalogue,
+                    at: now)
+            )
+        }
+        self.holdings = Ledger.CustomerHoldings(
+            ids: record.ids, environments: Dictionary(uniqueKeysWithValues: holdings))
+        given = chains.map { chain in
+            Source(
+                originalTransactionId: ChainName.originalTransactionId(in: chain.key.name),
+                entitlements: chain.given(catalogue, at: now))
+        }
+        given += record.grants.filter { $0.isActive(at: now) && environments.contains($0.environment) }
+            .map { Source(grantId: $0.id, entitlements: $0.given) }
+        given.removeAll { $0.entitlements == GivenEntitlements.empty }
     }
 }
 

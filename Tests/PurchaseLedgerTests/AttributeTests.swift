@@ -167,7 +167,7 @@ import Testing
         _ = try await watched.customer("anna", in: Facts.scope, at: Facts.day(2))
         _ = try await watched.holdings(of: "anna", in: Facts.scope, at: Facts.day(2))
         let page = try await watched.customers(of: Self.app, limit: 9)
-        _ = try await watched.holdings(of: page.items, in: [.production], at: Facts.day(2))
+        _ = try await watched.listed(page.items, in: [.production], at: Facts.day(2))
         await #expect(throws: (any Error).self) { try await watched.attributes(of: "anna", in: Self.app) }
     }
 

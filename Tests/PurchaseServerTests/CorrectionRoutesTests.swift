@@ -4,6 +4,7 @@ import AppStoreModel
 import HTTPTypes
 import PurchaseLedger
 import PurchaseServer
+import ReceiptCoding
 import TestWorld
 import Testing
 

@@ -151,8 +151,8 @@ import Testing
         let page = try await world.ledger.customers(of: "com.example", limit: 3)
         _ = try await world.ledger.addAlias("bert", to: "anna", in: scope, at: LedgerRoutesTests.now)
         _ = try await world.ledger.delete("cora", in: scope, at: LedgerRoutesTests.now)
-        let found = try await world.ledger.holdings(of: page.items, in: [.production], at: LedgerRoutesTests.now)
-        #expect(found.values.map(\.ids) == [["anna", "bert"]])
+        let found = try await world.ledger.listed(page.items, in: [.production], at: LedgerRoutesTests.now)
+        #expect(found.values.map(\.holdings.ids) == [["anna", "bert"]])
     }
 
     // MARK: - The customers of a purchase

@@ -12,11 +12,11 @@ import PurchaseServer
 import Synchronization
 import TestWorld
 
-/// A simulated time in which customers buy, upgrade and ask for refunds, their backend claims purchases, merges and
-/// deletes customers, and a follower reads the events. It writes what the follower read, and what the API answered at
-/// the same time, for ``FollowerTests``.
+/// A simulated time in which customers buy, upgrade and ask for refunds; their backend claims purchases, makes grants,
+/// merges and deletes customers, and corrects the ledger; and a follower reads the events. ``FollowerTests`` compare the
+/// pages that the follower read with the answers of the API at the same time.
 struct FollowedYear {
-    /// Lines of JSON: pages of events, and tables.
+    /// Lines of JSON: pages of events, pages of customers with which the follower begins again, and tables.
     private(set) var lines: [String] = []
     /// The events, by kind.
     private(set) var kinds: [String: [JSONValue]] = [:]
@@ -31,12 +31,22 @@ struct FollowedYear {
     private let clock = SetClock(RandomWorld.start)
     private let server: ServerApplication
     private let key: String
+    private let jobs: JobRunner
     private let end: Timestamp
     private let hours: Int64
     private var cursor: String?
     private var unchecked = 0
+    private var hasLostCursor = false
+    private var grants = 0
 
     private static let scope = LedgerScope(bundleId: RandomHistory.bundleId, environment: .production)
+
+    /// The catalogue of the histories, with an entitlement for those who bought the app early.
+    private static let catalogue: Catalogue = {
+        var catalogue = RandomHistory.catalogue
+        catalogue.appPurchase = [AppPurchaseRule(beforeVersion: AppVersion("20"), entitlements: ["pioneer"])]
+        return catalogue
+    }()
 
     /// A clock that the test sets.
     private final class SetClock: Sendable {
@@ -58,12 +68,13 @@ struct FollowedYear {
         hours = max(1, 2 * 24 * days / steps)
         ledger = Ledger(
             storage: MemoryLedgerStorage(),
-            rules: LedgerRules(catalogues: [RandomHistory.bundleId: RandomHistory.catalogue], claimPolicy: .transfer))
+            rules: LedgerRules(catalogues: [RandomHistory.bundleId: Self.catalogue], claimPolicy: .transfer))
         var service = LedgerService(ledger: ledger, verifier: verifier)
         service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let clock = clock
+        jobs = JobRunner(ledger, [ledger.grantEnds(in: [Self.scope], now: { clock.now })], now: { clock.now })
         server = ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: logger)
         let (key, text) = APIKey.make(
             name: "follower", role: .server, bundleId: RandomHistory.bundleId, at: clock.now, using: &random)
@@ -79,6 +90,7 @@ struct FollowedYear {
             try await pass(to: events.world.now)
             if happens(oneOf: 3) { try await actAsBackend() }
             try await follow(atLeast: 100)
+            if !hasLostCursor, clock.now > end.advanced(by: .seconds(-30 * 86_400)) { try await beginAgain() }
         }
         try await follow(atLeast: 1)
     }
@@ -90,6 +102,7 @@ struct FollowedYear {
     private func pass(to instant: Timestamp) async throws {
         clock.now = instant
         while try await ledger.publishDueChanges(at: instant) >= 500 {}
+        while try await jobs.workOnce() {}
     }
 
     /// Records most notifications. Of some purchases only the receipt arrives, and of others nothing.
@@ -113,7 +126,11 @@ struct FollowedYear {
     }
 
     private mutating func actAsBackend() async throws {
-        switch Int.random(in: 0..<12, using: &random) {
+        switch Int.random(in: 0..<22, using: &random) {
+        case 12..<15: try await grant()
+        case 15: try await endGrant()
+        case 16..<18: try await presentApp(by: user())
+        case 18..<22: try await correct()
         case 0..<6: try await claim(by: user())
         case 10: try await recordReceipt(at: clock.now, claimedBy: user())
         case 11: try await migrate()
@@ -129,6 +146,48 @@ struct FollowedYear {
         let token = try store.signer.sign(payload, at: clock.now)
         let evidence = try await verifier.evidence(transaction: token, at: clock.now)
         _ = try await ledger.record([evidence], claimedBy: user, at: clock.now)
+    }
+
+    private mutating func grant() async throws {
+        grants += 1
+        let days = [1, 10, 40, nil].randomElement(using: &random) ?? nil
+        let name = ["pro", "plus", "book", "friend"].randomElement(using: &random) ?? ""
+        let request = GrantRequest(
+            id: "grant-\(grants)", entitlement: name,
+            until: days.map { clock.now.advanced(by: .seconds($0 * 86_400)) }, why: "a present")
+        _ = try await ledger.make(request, forCustomer: user(), of: RandomHistory.bundleId, at: clock.now)
+    }
+
+    private mutating func endGrant() async throws {
+        let user = user()
+        let known = try await ledger.grants(ofCustomer: user, of: RandomHistory.bundleId)
+        guard let grant = known.randomElement(using: &random) else { return }
+        _ = try await ledger.endGrant(
+            grant.id, ofCustomer: user, of: RandomHistory.bundleId, by: CustomerGrant.Author(name: "anna"),
+            at: clock.now)
+    }
+
+    private mutating func presentApp(by user: String) async throws {
+        let number = Int.random(in: 1...60, using: &random)
+        let token = try store.signer.sign(
+            TestStore.appTransaction("\(7000 + number)", version: "\(number)"), at: clock.now)
+        let evidence = try await verifier.evidence(appTransaction: token, at: clock.now)
+        _ = try await ledger.record([evidence], claimedBy: user, at: clock.now)
+    }
+
+    private mutating func correct() async throws {
+        guard let correction = Correction(by: "backend", reason: "a mistake") else { return }
+        let transaction = TransactionKey(payload()?.transactionId ?? "", in: Self.scope)
+        switch Int.random(in: 0..<6, using: &random) {
+        case 0: _ = try await ledger.move(transaction, to: [user()], correction, at: clock.now)
+        case 1: _ = try await ledger.move(transaction, to: [user(), account()], correction, at: clock.now)
+        case 2: _ = try await ledger.deny(transaction, correction, at: clock.now)
+        case 3: _ = try await ledger.allow(transaction, correction, at: clock.now)
+        case 4: _ = try await ledger.undoMerge(of: user(), in: Self.scope, correction, at: clock.now)
+        default:
+            _ = try await ledger.removeAlias(
+                user(), from: user(), in: Self.scope, correction, at: clock.now)
+        }
     }
 
     private mutating func payload() -> JWSTransactionDecodedPayload? {
@@ -174,20 +233,40 @@ struct FollowedYear {
 
     /// The entitlements of all customers, by the first id and the name.
     private func table() async throws -> JSONValue {
-        var customers: [String: JSONValue] = [:]
-        let accounts = events.world.customers.values.compactMap(\.appAccountToken)
-        for id in accounts + (0..<40).map({ "user \($0)" }) {
-            let answer = try await get("/v1/customers/\(id.replacing(" ", with: "%20"))")
-            guard let first = answer["ids"]?.array?.first?.string, customers[first] == nil else { continue }
-            let entitlements = (answer["entitlements"]?.array ?? []).map { entitlement in
+        var customers: [JSONValue.Member] = []
+        for customer in try await customerPages().flatMap({ $0["items"]?.array ?? [] }) {
+            let entitlements = (customer["entitlements"]?.array ?? []).map { entitlement in
                 JSONValue.Member(entitlement["name"]?.string ?? "", entitlement["until"] ?? .null)
             }
-            if !entitlements.isEmpty { customers[first] = .object(entitlements) }
+            let id = customer["ids"]?.array?.first?.string ?? ""
+            if !entitlements.isEmpty { customers.append(.init(id, .object(entitlements))) }
         }
-        let members = customers.sorted { $0.key < $1.key }.map { JSONValue.Member($0, $1) }
         return .object([
-            .init("now", .number("\(clock.now.milliseconds)")), .init("table", .object(members)),
+            .init("now", .number("\(clock.now.milliseconds)")), .init("table", .object(customers)),
         ])
+    }
+
+    private func customerPages() async throws -> [JSONValue] {
+        var pages = [try await get("/v1/customers")]
+        while let next = pages.last?["nextCursor"]?.string {
+            pages.append(try await get("/v1/customers?after=\(next)"))
+        }
+        return pages
+    }
+
+    /// Loses the cursor after some events that the follower does not read, and begins again with the customers. Further
+    /// events occur between the pages of customers and the first page of events.
+    private mutating func beginAgain() async throws {
+        hasLostCursor = true
+        for _ in 0..<20 {
+            events.step(hours: hours)
+            try await pass(to: max(clock.now, events.world.now))
+            try await actAsBackend()
+        }
+        let pages = try await customerPages()
+        lines.append(JSONValue.object([.init("begin", .array(pages))]).compactText)
+        cursor = pages.first?["eventsCursor"]?.string
+        for _ in 0..<5 { try await actAsBackend() }
     }
 
     private func get(_ path: String) async throws -> JSONValue {

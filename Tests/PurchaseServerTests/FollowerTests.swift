@@ -19,6 +19,10 @@ import Testing
             line = json.loads(line)
             for event in line.get("items", []):
                 follower.apply(event)
+            if "begin" in line:
+                follower = Follower()
+                for page in line["begin"]:
+                    follower.begin(page)
             if "table" in line:
                 found, tables = {}, tables + 1
                 for (customer, name), until in follower.table(line["now"]).items():

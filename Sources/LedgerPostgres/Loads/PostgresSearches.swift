@@ -41,11 +41,15 @@ extension PostgresLedgerStorage {
     /// in the SQL: PostgreSQL would plan a parameter as a tenth of the table.
     private static let rowsOfPage = 10_000
 
+    /// The maximum number of customers on a page if Citus distributes the tables. The holdings of each customer then
+    /// need SQL statements of their own, of up to 25 milliseconds each.
+    private static let distributedPage = 25
+
     /// The customers of an app among the next rows in the order of the numbers. A customer has a row for each id.
     public func customers(
         of bundleId: String, after cursor: ScanCursor?, limit: Int
     ) async throws -> ScanPage<CustomerRecord> {
-        let limit = max(1, limit)
+        let limit = max(1, isDistributed ? min(limit, Self.distributedPage) : limit)
         let start = PostgresValue.integer(cursor.flatMap { Int64($0.rawValue) } ?? 0)
         let end = PostgresStatement(
             """
@@ -61,7 +65,7 @@ extension PostgresLedgerStorage {
             guard let end = ends.first, let last = end.last else { return ScanPage(items: [], next: nil) }
             let search = PostgresStatement(
                 """
-                SELECT DISTINCT ON (number) number, is_established, consented_at, ids FROM quittance.customers
+                SELECT DISTINCT ON (number) number, is_established, consented_at, ids, grants FROM quittance.customers
                 WHERE number > $1 AND number <= $2 AND app = $3 ORDER BY number LIMIT $4
                 """, [start, .integer(last), .integer(app), .integer(Int64(limit))])
             let found = try await self.requests.read(search).map { row in

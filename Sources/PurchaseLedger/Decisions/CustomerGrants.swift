@@ -172,11 +172,8 @@ extension LedgerDraft {
         _ kind: LedgerEvent.Kind, _ grant: CustomerGrant, of customer: Customer, effectiveAt: Timestamp
     ) {
         var content = EventContent(effectiveAt: effectiveAt, detail: grant.why, grantId: grant.id)
-        let given = GivenEntitlements([
-            GivenEntitlement(grant.entitlement, .grant, in: grant.environment, until: grant.until)
-        ])
-        content.entitlementsBefore = kind == .grantMade ? .empty : given
-        content.entitlementsAfter = kind == .grantMade ? given : .empty
+        content.entitlementsBefore = kind == .grantMade ? .empty : grant.given
+        content.entitlementsAfter = kind == .grantMade ? grant.given : .empty
         let scope = LedgerScope(bundleId: customer.bundleId, environment: grant.environment)
         changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
     }

@@ -66,6 +66,22 @@ public struct GivenEntitlements: Hashable, Sendable, Decodable {
     }
 }
 
+extension Chain {
+    /// The entitlements that the purchase gives its owners at `now`.
+    func given(_ catalogue: Catalogue, at now: Timestamp) -> GivenEntitlements {
+        let history = history(catalogue, at: now)
+        let grants = history.grants(history.subscription(renewal, at: now), catalogue, at: now)
+        return GivenEntitlements(grants, catalogue, in: key.scope.environment)
+    }
+}
+
+extension CustomerGrant {
+    /// The entitlement that the grant gives until it ends.
+    var given: GivenEntitlements {
+        GivenEntitlements([GivenEntitlement(entitlement, .grant, in: environment, until: until)])
+    }
+}
+
 extension GivenEntitlements: Storable {
     @usableFromInline
     package init?(_ stored: StoredValue) {

@@ -21,10 +21,54 @@ struct ListedCustomerBody: Encodable, Sendable {
     var ids: [String]
     /// The active entitlements, as in ``CustomerBody/entitlements``.
     var entitlements: [EntitlementBody]
+    /// What each purchase and each grant gives the customer: the rows with which a follower of the events begins.
+    var given: [SourceBody]
 
-    init(_ customer: Ledger.CustomerHoldings, _ rule: EnvironmentRule) {
-        ids = customer.ids
-        entitlements = CountedHoldings(customer.environments, rule, ids: customer.ids).entitlements
+    init(_ customer: Ledger.ListedCustomer, _ rule: EnvironmentRule) {
+        ids = customer.holdings.ids
+        entitlements = CountedHoldings(customer.holdings.environments, rule, ids: ids).entitlements
             .map { EntitlementBody($0.entitlement, in: $0.environment) }
+        given = customer.given.map(SourceBody.init)
+    }
+
+    /// The JSON of the entitlements that a purchase or a grant gives.
+    struct SourceBody: Encodable, Sendable {
+        /// The original transaction id of the purchase; absent for a grant.
+        var originalTransactionId: String?
+        /// The id of the grant; absent for a purchase.
+        var grantId: String?
+        /// The entitlements, as in `entitlementsAfter` of an event.
+        var entitlements: [GivenBody]
+
+        init(_ source: Ledger.ListedCustomer.Source) {
+            originalTransactionId = source.originalTransactionId
+            grantId = source.grantId
+            entitlements = (source.entitlements.list ?? []).map(GivenBody.init)
+        }
+    }
+
+    /// The JSON of an entitlement that a purchase or a grant gives.
+    struct GivenBody: Encodable, Sendable {
+        /// The name in the configuration.
+        var name: String
+        /// As in ``EntitlementBody/reason``.
+        var reason: String
+        /// `Production`, `Sandbox`, `Xcode` or `LocalTesting`.
+        var environment: String
+        /// The end, exclusive, in milliseconds since 1970; `null` for no end.
+        @Nullable var until: Timestamp?
+        /// The subscription group; absent outside groups.
+        var subscriptionGroup: String?
+        /// The level in the group: 1 is the highest; absent without a level.
+        var level: Int?
+
+        init(_ given: GivenEntitlement) {
+            name = given.name
+            reason = given.reason.rawValue
+            environment = given.environment.rawValue
+            until = given.until
+            subscriptionGroup = given.subscriptionGroup
+            level = given.level
+        }
     }
 }

@@ -78,8 +78,8 @@ struct CustomerListRoutes: Sendable {
     ) async throws -> Answer<CustomerListBody>? {
         try await request.withAnswer(of: statements + customers.reduce(0) { $0 + $1.ids.count }) {
             let rule = request.environmentRule
-            let found = try await request.ledger.holdings(
-                of: customers, in: environments(of: customers, rule), at: request.now)
+            let found = try await request.ledger.listed(
+                customers, in: environments(of: customers, rule), at: request.now)
             let items = customers.compactMap { found[$0.customer] }.map { ListedCustomerBody($0, rule) }
             return try Answer(
                 CustomerListBody(asOf: request.now, items: items, nextCursor: nextCursor, eventsCursor: eventsCursor))
