@@ -358,8 +358,8 @@ extension Ledger {
         return try await newestChain(of: TransactionKey(key.name, in: key.scope))
     }
 
-    /// The facts of the chain with a transaction; `nil` if the transaction is unknown. A purchase of the app itself is no
-    /// transaction.
+    /// The facts of the chain with a transaction; `nil` if the transaction is unknown. A purchase of the app itself is
+    /// no transaction.
     public func chain(of key: TransactionKey) async throws -> Chain? {
         guard !ChainName.isAppPurchase(key.transactionId) else { return nil }
         guard !key.scope.environment.hasAppStore else { return try await newestChain(of: key) }

@@ -123,7 +123,7 @@ import Testing
             switch self {
             case .ofAnotherApp, .ofAnUnknownApp: "otherApp"
             case .ofAnotherEnvironment: "otherEnvironment"
-            case .changed: "badSignature"
+            case .changed: "invalidSignature"
             case .bySomeone: "untrustedChain"
             }
         }

@@ -152,6 +152,6 @@ import Testing
         let (_, wrong) = try await world.send(
             .post, "/v1/customers/anna/purchases",
             Self.body(world.store.sign(#"{"receiptType":"Production","receiptCreationDate":1700000000000}"#)))
-        #expect(wrong["error"]?["message"]?.string == "document: Expected a transaction, found an appTransaction.")
+        #expect(wrong["error"]?["code"]?.string == "otherApp")
     }
 }

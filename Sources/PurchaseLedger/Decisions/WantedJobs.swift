@@ -41,7 +41,8 @@ extension LedgerDraft {
     /// request, and publishes an event. For a refund decision, notes the decision, because a request after it is a new
     /// one and not a repetition of an earlier request.
     mutating func wantConsumptionAnswer(to document: Evidence) {
-        guard asksAppStore(about: document.scope), let statement = document.statements.first(where: { !$0.isAppPurchase }),
+        guard asksAppStore(about: document.scope),
+            let statement = document.statements.first(where: { !$0.isAppPurchase }),
             let type = document.notification.flatMap({ NotificationTypeV2(rawValue: $0.type) })
         else { return }
         let date = document.signedDate ?? now

@@ -213,8 +213,8 @@ extension Evidence {
         ) { _ in (parts.flatMap(\.statements), parts.flatMap(\.renewals)) }
     }
 
-    /// An app receipt, with a statement per purchase as of the receipt's creation. A statement about the purchase of the
-    /// app itself is the last.
+    /// An app receipt, with a statement per purchase as of the receipt's creation. A statement about the app's own
+    /// purchase is the last.
     public init?(_ receipt: Verified<AppReceipt>) {
         guard let scope = receipt.scope else { return nil }
         let purchases = receipt.payload.modern().value.transactions

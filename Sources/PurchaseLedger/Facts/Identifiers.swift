@@ -96,8 +96,8 @@ enum ChainName {
 
     /// The name of a purchase of the app; `nil` if the document does not tell the purchase from others.
     ///
-    /// StoreKit Testing in Xcode gives every purchase of the app the id `0` and a date in the year 0. In the sandbox all
-    /// receipts have the same date (2013-08-01T07:00:00Z), so there only an id counts.
+    /// StoreKit Testing in Xcode gives every purchase of the app the id `0` and a date in the year 0. In the sandbox,
+    /// all receipts have the same date (2013-08-01T07:00:00Z), so there only an id counts.
     ///
     /// - Parameter date: The time of the purchase, as the document states it.
     static func app(_ appTransactionId: String?, bought date: Timestamp?, in environment: Environment) -> String? {

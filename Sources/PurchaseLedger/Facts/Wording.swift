@@ -30,8 +30,8 @@ public struct Wording: Hashable, Sendable {
         self.init(of: "\(kind.rawValue) \(said.compactText)")
     }
 
-    /// The wording of a document about the app's purchase alone: its statement. The App Store signs such a document anew
-    /// for each device and each installed version, so a customer can get any number of them.
+    /// The wording of a document about the app's purchase alone: its statement. The App Store signs such a document
+    /// anew for each device and each installed version, so a customer can get any number of them.
     init(_ app: TransactionStatement, _ kind: Evidence.Kind) {
         let said = [
             app.chainName, app.purchaseDate.map { "\($0.milliseconds)" }, app.originalApplicationVersion,

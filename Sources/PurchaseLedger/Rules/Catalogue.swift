@@ -45,3 +45,17 @@ public struct Catalogue: Hashable, Sendable {
     /// The rank of a product in its group. A lower rank is better.
     func rank(_ productId: String) -> Int { products[productId]?.level ?? .max }
 }
+
+extension Catalogue {
+    /// The names of the entitlements that a purchase grants: those of its product, or of the rules for the app's own
+    /// purchase.
+    func entitlements(of purchase: TransactionStatement) -> Set<String> {
+        guard purchase.isAppPurchase else { return products[purchase.productId]?.entitlements ?? [] }
+        return appPurchase.reduce(into: []) { if $1.holds(for: purchase) { $0.formUnion($1.entitlements) } }
+    }
+
+    /// The names of all entitlements that the catalogue grants.
+    package var entitlements: Set<String> {
+        products.values.map(\.entitlements).reduce(into: Set(appPurchase.flatMap(\.entitlements))) { $0.formUnion($1) }
+    }
+}

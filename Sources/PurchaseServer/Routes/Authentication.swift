@@ -21,8 +21,8 @@ struct Authentication: Sendable {
     /// Warnings, by bundle id, for the apps whose `sandboxAccess` is `none`. A warning is logged if an answer omits
     /// sandbox entitlements, which App Review may need.
     let leftOut: [String: ThrottledWarning]
-    /// Notices, by bundle id, for the apps with a rule about the version in which a customer bought the app. A notice is
-    /// logged if an answer has such a purchase of the sandbox, which has no true version.
+    /// Notices, by bundle id, for the apps with a rule about the version in which a customer bought the app. A notice
+    /// is logged if an answer has such a purchase of the sandbox, which has no true version.
     let sandboxVersions: [String: ThrottledWarning]
 
     /// Checks the key, the query and the customer token of a request.
@@ -231,8 +231,8 @@ extension AuthenticatedRequest {
         return explained
     }
 
-    /// Checks that the app's configuration has an entitlement: in a product, in a rule for the app's own purchase, or in
-    /// the list of entitlements. Otherwise a misspelt name would look like an entitlement that the customer does not
+    /// Checks that the app's configuration has an entitlement: in a product, in a rule for the app's own purchase, or
+    /// in the list of entitlements. Otherwise a misspelt name would look like an entitlement that the customer does not
     /// have.
     func requireEntitlement(_ name: String) throws(Refusal) {
         let known = authentication.service.entitlements(of: bundleId)
