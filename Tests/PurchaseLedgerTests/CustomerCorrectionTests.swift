@@ -166,6 +166,7 @@ import Testing
         async throws
     {
         let shop = try await Self.shop()
+        try await shop.claim("cora", Self.book(shop, 5))
         try await Self.merge(shop, "cora", into: "anna")
         #expect(try await Self.records(shop) == ["merge", "merge", "merges"])
         _ = try await shop.ledger.delete("robert", in: Facts.scope, at: Facts.day(2))

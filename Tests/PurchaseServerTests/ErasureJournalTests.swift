@@ -118,7 +118,8 @@ import Testing
         }
         let records = try #require(file.journal).records()
         #expect(records.map(\.number) == Array(1...40))
-        let notes = try await ledger.storage.records(RecordSelection(), limit: 9)
+        let notes = try await ledger.storage.records(
+            RecordSelection(RecordKind(rawValue: "erasures")), limit: 9)
         #expect(notes.map { String(decoding: $0.payload, as: UTF8.self) } == ["40"])
     }
 

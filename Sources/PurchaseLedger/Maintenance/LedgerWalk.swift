@@ -19,12 +19,15 @@ public struct LedgerCounts: Hashable, Sendable {
     /// Events that were not erased.
     public var events = 0
 
-    /// Adds records to the counts. Notices are no jobs: their due time is only the end of the notice.
+    /// Adds records to the counts. Notices and the ids of deleted customers are no jobs: their due time is only the end
+    /// of their life.
     mutating func add(_ found: [LedgerRecord]) {
         for record in found {
             if record.key.kind == APIKey.recordKind {
                 apiKeys += 1
-            } else if record.dueAt != nil, !Notice.isKind(record.key.kind) {
+            } else if record.dueAt != nil, !Notice.isKind(record.key.kind),
+                record.key.kind != DeletedCustomer.recordKind
+            {
                 jobs += 1
             } else {
                 records += 1

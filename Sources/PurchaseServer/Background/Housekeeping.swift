@@ -7,8 +7,8 @@ import ServiceLifecycle
 
 /// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
 /// fast clock caused. The service erases events older than the configured retention and the ids of customers deleted 30
-/// days ago, shows notices, and lets the storage prepare for the coming months. At the start the service publishes the changes that a changed catalogue
-/// causes.
+/// days ago, shows notices, and lets the storage prepare for the coming months. At the start the service publishes the
+/// changes that a changed catalogue causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
     private static let interval = Duration.seconds(1)

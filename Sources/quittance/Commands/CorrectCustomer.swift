@@ -68,98 +68,103 @@ extension CorrectedPurchase {
     }
 }
 
-extension CustomerCommand {
-    struct Move: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Make customers the only owners of a purchase, whatever the claim policy.",
-            usage: "quittance customer move <transaction-id> --to <customer> --reason <reason> [options]",
-            discussion: """
-                An unknown customer is created. No document changes the owners afterwards. A later claim does if the \
-                claimPolicy accepts it. A server may run meanwhile.
+/// `quittance customer move`: makes customers the owners of a purchase.
+struct MoveCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "move",
+        abstract: "Make customers the only owners of a purchase, whatever the claim policy.",
+        usage: "quittance customer move <purchase> --to <to> --reason <reason> [options]",
+        discussion: """
+            An unknown customer is created. No document changes the owners afterwards. A later claim does if the \
+            claimPolicy accepts it. A server may run meanwhile.
 
-                  quittance customer move 410000000000001 --to anna \\
-                      --reason 'bought for a second account' --config quittance.json
+              quittance customer move 410000000000001 --to anna \\
+                  --reason 'bought for a second account' --config quittance.json
 
-                \(ConfigTopic.ledgerOptions)
-                """)
+            \(ConfigTopic.ledgerOptions)
+            """)
 
-        @Argument(help: "Any transaction id of the purchase.")
-        var transactionId: String
+    @Argument(help: ArgumentHelp("Any transaction id of the purchase.", valueName: "purchase"))
+    var transactionId: String
 
-        @Option(help: "Your app's id of the new owner. May be repeated, up to \(Ledger.maxOwners) times.")
-        var to: [String]
+    @Option(help: "Your app's id of the new owner. May be repeated, up to \(Ledger.maxOwners) times.")
+    var to: [String]
 
-        @OptionGroup var correction: CorrectionOptions
+    @OptionGroup var correction: CorrectionOptions
 
-        func validate() throws {
-            guard (1...Ledger.maxOwners).contains(to.count), to.allSatisfy(\.isCustomerID) else {
-                throw ValidationError(
-                    "--to takes an id of 1 to \(ServerBounds.customerID) bytes, up to \(Ledger.maxOwners) times.")
-            }
-        }
-
-        func run() async throws {
-            try await correction.correctPurchase(transactionId) { try await $0.move($1, to: to, $2, at: $3) }
+    func validate() throws {
+        guard (1...Ledger.maxOwners).contains(to.count), to.allSatisfy(\.isCustomerID) else {
+            throw ValidationError(
+                "--to takes an id of 1 to \(ServerBounds.customerID) bytes, up to \(Ledger.maxOwners) times.")
         }
     }
 
-    struct Unlink: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Take an added id off a customer.",
-            usage: "quittance customer unlink <customer> --alias <id> --reason <reason> [options]",
-            discussion: """
-                The customer keeps its purchases. The first id cannot be taken off, because events name the customer \
-                by it. A server may run meanwhile.
+    func run() async throws {
+        try await correction.correctPurchase(transactionId) { try await $0.move($1, to: to, $2, at: $3) }
+    }
+}
 
-                  quittance customer unlink anna --alias an.old@example.com \\
-                      --reason 'the address belongs to a stranger' --config quittance.json
+/// `quittance customer unlink`: takes an id off a customer.
+struct UnlinkCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unlink",
+        abstract: "Take an added id off a customer.",
+        usage: "quittance customer unlink <id> --alias <id> --reason <reason> [options]",
+        discussion: """
+            The customer keeps its purchases. The first id cannot be taken off, because events name the customer \
+            by it. A server may run meanwhile.
 
-                \(ConfigTopic.ledgerOptions)
-                """)
+              quittance customer unlink anna --alias an.old@example.com \\
+                  --reason 'the address belongs to a stranger' --config quittance.json
 
-        @Argument(help: "Any id of the customer.")
-        var customer: String
+            \(ConfigTopic.ledgerOptions)
+            """)
 
-        @Option(help: "The id to take off.")
-        var alias: String
+    @Argument(help: ArgumentHelp("Any id of the customer.", valueName: "id"))
+    var customer: String
 
-        @OptionGroup var correction: CorrectionOptions
+    @Option(help: ArgumentHelp("The id to take off.", valueName: "id"))
+    var alias: String
 
-        func run() async throws {
-            try await correction.correct { ledger, scope, correction, now in
-                let outcome = try await ledger.removeAlias(alias, from: customer, in: scope, correction, at: now)
-                guard outcome == .removed else { throw Terminal.failure(outcome.message) }
-                try Terminal.print(outcome.message)
-            }
+    @OptionGroup var correction: CorrectionOptions
+
+    func run() async throws {
+        try await correction.correct { ledger, scope, correction, now in
+            let outcome = try await ledger.removeAlias(alias, from: customer, in: scope, correction, at: now)
+            guard outcome == .removed else { throw Terminal.failure(outcome.message) }
+            try Terminal.print(outcome.message)
         }
     }
+}
 
-    struct Unmerge: AsyncParsableCommand {
-        static let configuration = CommandConfiguration(
-            abstract: "Undo a merge of two customers.",
-            usage: "quittance customer unmerge <customer> --reason <reason> [options]",
-            discussion: """
-                The merged customer exists again, with the ids and purchases that it brought along, except those that \
-                the other customer has lost since. Consents and purchases since the merge stay with the other \
-                customer. A merge with more than 500 purchases, and a merge by an earlier version, cannot be undone. A \
-                server may run meanwhile.
+/// `quittance customer unmerge`: undoes a merge.
+struct UnmergeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "unmerge",
+        abstract: "Undo a merge of two customers.",
+        usage: "quittance customer unmerge <customer> --reason <reason> [options]",
+        discussion: """
+            The merged customer exists again, with the ids and purchases that it brought along, except those that \
+            the other customer has lost since. Consents and purchases since the merge stay with the other \
+            customer. A merge with more than 500 purchases, and a merge by an earlier version, cannot be undone. A \
+            server may run meanwhile.
 
-                  quittance customer unmerge bert --reason 'not the same person' --config quittance.json
+              quittance customer unmerge bert --reason 'not the same person' \\
+                  --config quittance.json
 
-                \(ConfigTopic.ledgerOptions)
-                """)
+            \(ConfigTopic.ledgerOptions)
+            """)
 
-        @Argument(help: "An id that the merged customer had.")
-        var customer: String
+    @Argument(help: "An id that the merged customer had.")
+    var customer: String
 
-        @OptionGroup var correction: CorrectionOptions
+    @OptionGroup var correction: CorrectionOptions
 
-        func run() async throws {
-            try await correction.correct { ledger, scope, correction, now in
-                let outcome = try await ledger.undoMerge(of: customer, in: scope, correction, at: now)
-                guard case .undone = outcome else { throw Terminal.failure(outcome.message) }
-                try Terminal.print(outcome.message.printable)
-            }
+    func run() async throws {
+        try await correction.correct { ledger, scope, correction, now in
+            let outcome = try await ledger.undoMerge(of: customer, in: scope, correction, at: now)
+            guard case .undone = outcome else { throw Terminal.failure(outcome.message) }
+            try Terminal.print(outcome.message.printable)
         }
     }
 }

@@ -12,7 +12,10 @@ struct CustomerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "customer",
         abstract: "Show, find, describe and correct customers.",
-        subcommands: [Show.self, SetAttributes.self, FindCustomers.self, Move.self, Unlink.self, Unmerge.self])
+        subcommands: [
+            Show.self, SetAttributes.self, FindCustomers.self, MoveCommand.self, UnlinkCommand.self,
+            UnmergeCommand.self,
+        ])
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(

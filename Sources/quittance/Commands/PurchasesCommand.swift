@@ -18,7 +18,8 @@ struct PurchasesCommand: AsyncParsableCommand {
                 The effect is that of refusedPurchases in the configuration, without a restart of the server. \
                 Rebuilds, erasures and copies keep the denial. A server may run meanwhile.
 
-                  quittance purchases deny 410000000000001 --reason 'chargeback' --config quittance.json
+                  quittance purchases deny 410000000000001 --reason 'chargeback' \\
+                      --config quittance.json
 
                 \(ConfigTopic.ledgerOptions)
                 """)
@@ -40,7 +41,8 @@ struct PurchasesCommand: AsyncParsableCommand {
             discussion: """
                 A purchase in refusedPurchases of the configuration stays refused. A server may run meanwhile.
 
-                  quittance purchases allow 410000000000001 --reason 'the bank paid' --config quittance.json
+                  quittance purchases allow 410000000000001 --reason 'the bank paid' \\
+                      --config quittance.json
 
                 \(ConfigTopic.ledgerOptions)
                 """)

@@ -16,7 +16,8 @@ enum Suggestion {
         let names = command.configuration.subcommands.map { $0._commandName }
         let called = name(of: words, in: root)
         let word = unknown.printable.shortened
-        let whole = names.count == 1 && !word.isEmpty ? "\(called) \(names[0]) \(word)" : nil
+        // Any other word after a command such as `customer` is probably an id to show.
+        let whole = names.first == "show" && !word.isEmpty ? "\(called) show \(word)" : nil
         let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
         throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
