@@ -86,7 +86,7 @@ extension Schema {
         }
     }
 
-    /// - Parameter isOld: Whether the file has no table `records`: the note of an unfinished copy then has its own table.
+    /// - Parameter isOld: Whether the file has no table `records`. The note of an unfinished copy then has its own table.
     private static func unfinishedCopy(_ connection: Database, isOld: Bool) throws -> UnfinishedCopy? {
         let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
         guard isOld else { return try session.record(UnfinishedCopy.key).map { try UnfinishedCopy($0) } }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Evaluates all purchases of an app (see ``Chain``) again after a change of its ``Catalogue``, because some purchases
-// may now end at a different time.
+// may now end at a different time or give different entitlements.
 
 public import AppStoreModel
 
@@ -18,19 +18,35 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All other chains were evaluated, and
     ///   the next call evaluates every chain of these apps again.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
-        let digests = rules.catalogues.mapValues(\.timingDigest)
+        let digests = rules.catalogues.flatMap { bundleId, catalogue in
+            CatalogueDigest.Part.allCases.map { CatalogueDigest(catalogue.digest($0), of: bundleId, $0) }
+        }
         guard !digests.isEmpty else { return 0 }
-        let known = try await storage.load(LedgerQuery(digests.keys.map { .record(CatalogueDigest.key($0)) }))
-            .records
-        let changed = digests.filter { known[CatalogueDigest.key($0.key)]?.payload != $0.value }
-        guard !changed.isEmpty else { return 0 }
+        let known = try await storage.load(LedgerQuery(digests.map { .record($0.record.key) })).records
+        let new = digests.filter { known[$0.record.key]?.payload != $0.bytes }
+        // Earlier versions published no entitlements and stored no digest of them. Their purchases need no evaluation,
+        // because filling in the entitlements is no event.
+        let changed = Set(
+            new.filter { $0.part == .timing || known[$0.record.key] != nil }.map(\.bundleId))
+        let count = changed.isEmpty ? 0 : try await evaluate(changed, at: now)
+        guard !new.isEmpty else { return count }
+        try await commit(LedgerQuery(), at: now) { draft in
+            for digest in new { draft.put(digest) }
+        }
+        return count
+    }
+
+    /// Evaluates all chains of some apps, and publishes the resulting changes.
+    ///
+    /// - Returns: The number of evaluated chains.
+    private func evaluate(_ apps: Set<String>, at now: Timestamp) async throws -> Int {
         var cursor: ScanCursor?
         var count = 0
         var damage: [String] = []
         var damaged: Set<ChainKey> = []
         repeat {
             let page = try await storage.chains(.all, after: cursor, limit: Self.catalogueChainPage)
-            let keys = page.items.filter { changed[$0.scope.bundleId] != nil }
+            let keys = page.items.filter { apps.contains($0.scope.bundleId) }
             damaged.formUnion(
                 try await publish(keys, at: now) { draft, key in
                     draft.publishDue(key)
@@ -42,19 +58,38 @@ extension Ledger {
         } while cursor != nil
         guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
         if let damage = damage.first { throw LedgerStorageError(.damaged, damage) }
-        try await commit(LedgerQuery(), at: now) { draft in
-            for (bundleId, digest) in changed { draft.put(CatalogueDigest(digest, of: bundleId)) }
-        }
         return count
     }
 }
 
 extension Catalogue {
+    fileprivate func digest(_ part: CatalogueDigest.Part) -> [UInt8] {
+        switch part {
+        case .timing: timingDigest
+        case .entitlements: entitlementDigest
+        }
+    }
+
+    /// A digest of the entitlements that products and the purchase of the app grant, and of the levels of products.
+    private var entitlementDigest: [UInt8] {
+        func names(_ names: Set<String>) -> JSONValue { .array(names.sorted().map { .string($0) }) }
+        let products = products.sorted { $0.key < $1.key }.map { id, product in
+            JSONValue.array([.string(id), .string("\(product.level ?? 0)"), names(product.entitlements)])
+        }
+        let rules = appPurchase.map { rule in
+            JSONValue.array([
+                .string(rule.beforeVersion?.description ?? ""), .string("\(rule.beforeDate?.milliseconds ?? 0)"),
+                .string(rule.platform?.rawValue ?? ""), names(rule.entitlements),
+            ])
+        }
+        return DocumentDigest(Array(JSONValue.array(products + rules).compactText.utf8)).bytes
+    }
+
     /// A digest of all catalogue entries that decide when purchases end.
     ///
     /// Earlier versions knew no refused purchases. Without refused purchases the digest equals theirs, so that an
     /// upgrade of the software evaluates no chain again.
-    fileprivate var timingDigest: [UInt8] {
+    private var timingDigest: [UInt8] {
         let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
         var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
         if !refusedPurchases.isEmpty {

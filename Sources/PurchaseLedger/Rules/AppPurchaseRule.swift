@@ -59,6 +59,11 @@ public struct AppVersion: Hashable, Sendable {
     }
 }
 
+extension AppVersion: CustomStringConvertible {
+    /// The numbers with dots between them, without zeros at the end.
+    public var description: String { numbers.map { $0.isEmpty ? "0" : $0 }.joined(separator: ".") }
+}
+
 extension AppVersion: Comparable {
     /// Compares number by number.
     public static func < (left: AppVersion, right: AppVersion) -> Bool {

@@ -88,8 +88,8 @@ extension Entitlement {
     }
 }
 
-/// Of the grants (``Grant``) of a customer or of a single purchase, those that count: the best grant of each subscription
-/// group, and all grants outside groups.
+/// Of the grants (``Grant``) of a customer or of a single purchase, those that count: the best grant of each
+/// subscription group, and all grants outside groups.
 struct CountingGrants {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
