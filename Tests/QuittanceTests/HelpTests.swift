@@ -145,7 +145,7 @@ import Testing
         #expect(outcome.error.contains("/proc is missing"), "\(outcome.error)")
     }
 
-    @Test func `a word after a command that shows things is taken for the thing to show`() throws {
+    @Test func `a word after a command that shows things is taken for the id of a thing`() throws {
         let outcome = try CommandLineTests.run(["customer", "qt_abc\u{1b}[2J"])
         #expect(outcome.status == 2 && outcome.output.isEmpty)
         #expect(outcome.error.contains("Did you mean quittance customer show qt_…\u{fffd}[2J?"), "\(outcome.error)")

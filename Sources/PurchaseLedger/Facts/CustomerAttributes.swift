@@ -208,6 +208,7 @@ extension CustomerAttributes: RecordValue {
         return entry
     }
 
+    /// Reads the attributes of a customer.
     @inline(never)
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard case .app(let bundleId) = record.key.owner, let number = Int64(record.key.name), number > 0,
@@ -222,6 +223,7 @@ extension CustomerAttributes: RecordValue {
         }
     }
 
+    /// The stored form of the attributes. The e-mail address is an entry, by which the customer can be found.
     public var record: LedgerRecord {
         let entries = self[Self.email].map { [Self.entry(email: $0)] } ?? []
         return LedgerRecord(Self.key(customer), entries: Set(entries), payload: payload)

@@ -16,8 +16,8 @@ enum Suggestion {
         let names = command.configuration.subcommands.map { $0._commandName }
         let called = name(of: words, in: root)
         let word = unknown.printable.shortened
-        // Any other word after a command such as `customer` is probably an id to show.
-        let whole = names.first == "show" && !word.isEmpty ? "\(called) show \(word)" : nil
+        // The word may be the id of a thing to show.
+        let whole = names.contains("show") && !word.isEmpty ? "\(called) show \(word)" : nil
         let proposal = (nearest(to: unknown, in: names) ?? whole).map { " Did you mean \($0)?" } ?? ""
         throw ValidationError("“\(word)” is no command of \(called).\(proposal)")
     }
