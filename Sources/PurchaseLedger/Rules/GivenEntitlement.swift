@@ -51,8 +51,17 @@ public struct GivenEntitlements: Hashable, Sendable, Decodable {
             self = .empty
             return
         }
-        let counting = CountingGrants(grants, catalogue)
-        self.init(counting.byName.map { GivenEntitlement($0, $1, catalogue, in: environment) })
+        self.init(Self.counting(grants, catalogue).map { GivenEntitlement($0, $1, catalogue, in: environment) })
+    }
+
+    /// The grants that count, by name. Nearly all purchases have a single grant, which counts in any case.
+    private static func counting(_ grants: [Grant], _ catalogue: Catalogue) -> [(String, Grant)] {
+        guard grants.count == 1 else { return CountingGrants(grants, catalogue).byName }
+        return catalogue.entitlements(of: grants[0].statement).sorted().map { name in
+            var named = grants[0]
+            named.until = named.end(of: name, catalogue)
+            return (name, named)
+        }
     }
 
     public init(from decoder: any Decoder) throws {

@@ -60,16 +60,20 @@ package struct BodyPhrases: Sendable {
     /// The phrases.
     package let list: [(byte: UInt8, text: String)]
 
-    /// The bytes of each phrase, the longest first.
-    private let longestFirst: [(byte: UInt8, bytes: [UInt8])]
+    /// The phrases in groups by their third and fourth byte, of each group the longest first. Nearly all phrases begin
+    /// with the same two bytes.
+    private let groups: [[(byte: UInt8, bytes: [UInt8])]]
     /// The bytes of each phrase, by its byte.
     private let table: [[UInt8]]
 
     private init(_ list: [(byte: UInt8, text: String)], mark: UInt8? = nil) {
         self.mark = mark
         self.list = list
-        longestFirst = list.map { (byte: $0.byte, bytes: Array($0.text.utf8)) }
+        let longestFirst = list.map { (byte: $0.byte, bytes: Array($0.text.utf8)) }
             .sorted { $0.bytes.count > $1.bytes.count }
+        var groups = [[(byte: UInt8, bytes: [UInt8])]](repeating: [], count: Self.groupCount)
+        for phrase in longestFirst { groups[Self.group(phrase.bytes[2], phrase.bytes[3])].append(phrase) }
+        self.groups = groups
         var table = [[UInt8]](repeating: [], count: 0x20)
         for (byte, text) in list { table[Int(byte)] = Array(text.utf8) }
         self.table = table
@@ -82,10 +86,18 @@ package struct BodyPhrases: Sendable {
 
     fileprivate func phrase(in body: [UInt8], at index: Int) -> (byte: UInt8, bytes: [UInt8])? {
         let rest = body.count - index
-        // A comparison ends at the first differing byte, usually within three bytes.
-        return longestFirst.first { phrase in
-            phrase.bytes.count <= rest && phrase.bytes.indices.allSatisfy { body[index + $0] == phrase.bytes[$0] }
+        // All phrases have more than three bytes.
+        guard rest > 3 else { return nil }
+        for phrase in groups[Self.group(body[index + 2], body[index + 3])] where phrase.bytes.count <= rest {
+            if phrase.bytes.elementsEqual(body[index..<(index + phrase.bytes.count)]) { return phrase }
         }
+        return nil
+    }
+
+    private static let groupCount = 64
+
+    private static func group(_ third: UInt8, _ fourth: UInt8) -> Int {
+        Int((third &* 31) ^ fourth) & (groupCount - 1)
     }
 
     /// The phrases of bodies in PostgreSQL, where servers of different versions read the same rows. Earlier versions
