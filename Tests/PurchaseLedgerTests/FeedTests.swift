@@ -8,7 +8,7 @@ import Testing
 /// Tests that a consumer of events always has the state that the ledger answers, over random histories.
 @Suite struct FeedTests {
     @Test func `the histories have every kind of event`() async throws {
-        // The histories have no grants and no corrections: GrantTests, CustomerCorrectionTests, PurchaseCorrectionTests.
+        // The histories have no grants and corrections: GrantTests, CustomerCorrectionTests, PurchaseCorrectionTests.
         var missing = Set(LedgerEvent.Kind.allCases).subtracting([
             .grantMade, .grantEnded, .purchaseDenied, .purchaseAllowed, .customerUnmerged, .aliasRemoved,
         ])

@@ -46,7 +46,8 @@ import Testing
         content.entitlementsBefore = GivenEntitlements([pro])
         content.entitlementsAfter = GivenEntitlements([pro])
         let stored = StoredBody.packed(content.body, with: .second)
-        #expect(content.body.count == 762 && stored.count == 185)
+        #expect(content.body.count == 760)
+        #expect(stored.count == 185)
         #expect(StoredBody.unpacked(stored) == content.body)
     }
 

@@ -142,7 +142,8 @@ import Testing
                 "type":"Consumable","purchaseDate":\(Self.start),"expiresDate":null,"quantity":3,"isUpgraded":false,\
                 "revocationDate":\(Self.start),"revocationReason":1,"revocationType":"REFUND_FULL",\
                 "revokedQuantity":3,"inAppOwnershipType":"FAMILY_SHARED","webOrderLineItemId":"9",\
-                "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)}}
+                "evidence":{"id":"\(Self.name(token))","kind":"signedTransaction","signedDate":\(Self.start)},\
+                "customers":["anna"]}
                 """)
     }
 
@@ -153,7 +154,7 @@ import Testing
         let history = "[\(Self.purchase(evidence: Self.name(token)))]"
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
-                == #"{"subscription":\#(Self.subscription),"transactions":\#(history),"renewalInfo":null}"#)
+                == #"{"subscription":\#(Self.subscription),"transactions":\#(history),"renewalInfo":null,"customers":["anna"]}"#)
         var renewal = JWSRenewalInfoDecodedPayload()
         (renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId) = ("1", "month", "year")
         (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
@@ -171,7 +172,7 @@ import Testing
         let info = #"{"id":"\#(Self.name(signed, .renewalInfo))","signedDate":\#(Self.start)}"#
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
-                == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info)}"#)
+                == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info),"customers":["anna"]}"#)
     }
 
     @Test func `a purchase with its offer, price and storefront, and a commitment with its renewal`() async throws {
@@ -255,7 +256,7 @@ import Testing
         let id = "undated-\(DocumentDigest(Array(token.utf8), .transaction))"
         #expect(text.contains(#""evidence":{"id":"\#(id)","kind":"signedTransaction","signedDate":null}"#))
         let name = "undated-\(DocumentDigest(Array(info.utf8), .renewalInfo))"
-        #expect(text.hasSuffix(#""renewalInfo":{"id":"\#(name)","signedDate":null}}"#), "\(text)")
+        #expect(text.hasSuffix(#""renewalInfo":{"id":"\#(name)","signedDate":null},"customers":[]}"#), "\(text)")
         #expect(try await world.send(.get, "/v1/evidence/\(name)").1["signedDate"] == .null)
     }
 
@@ -292,8 +293,11 @@ import Testing
         #expect(
             try await Self.text(world, .get, "/v1/events") == """
                 {"items":[{"id":"1.com.example","kind":"subscription.started",\(recorded),\(scope),\
-                "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month","before":null,\
-                "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null}},\
+                "originalTransactionId":"1",\(effective),"transactionId":"1","productId":"month",\
+                "type":"Auto-Renewable Subscription","quantity":1,"before":null,\
+                "after":{"status":"active","productId":"month","until":\(Self.end),"willRenew":null},\
+                "entitlementsBefore":[],"entitlementsAfter":[{"name":"pro","reason":"subscription",\
+                "environment":"Production","until":\(Self.end)}]},\
                 {"id":"2.com.example","kind":"notification.received",\(recorded),\(scope),\(effective),"detail":"TEST",\
                 "before":null,"after":null}],\
                 "nextCursor":"2.com.example"}

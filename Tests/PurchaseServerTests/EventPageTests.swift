@@ -39,11 +39,16 @@ import Testing
     }
 
     @Test func `the page has the members and an example of each kind of event`() async throws {
-        var year = try await FollowedYear(seed: 1, customers: 60, days: 120, steps: 900)
-        try await year.run()
+        var found: [String: [JSONValue]] = [:]
+        let kinds = LedgerEvent.Kind.allCases.map(\.rawValue)
+        for seed: UInt64 in 1...8 where !kinds.allSatisfy({ found[$0] != nil }) {
+            var year = try await FollowedYear(seed: seed, customers: 60, days: 120, steps: 900)
+            try await year.run()
+            found.merge(year.kinds) { $0 + $1 }
+        }
         let text = try String(contentsOf: Self.page, encoding: .utf8)
-        for kind in LedgerEvent.Kind.allCases.map(\.rawValue) {
-            guard let events = year.kinds[kind] else {
+        for kind in kinds {
+            guard let events = found[kind] else {
                 Issue.record("No event of the kind \(kind) occurred")
                 continue
             }

@@ -13,7 +13,7 @@ import Synchronization
 import TestWorld
 
 /// A simulated time in which customers buy, upgrade and ask for refunds; their backend claims purchases, makes grants,
-/// merges and deletes customers, and corrects the ledger; and a follower reads the events. ``FollowerTests`` compare the
+/// merges and deletes customers, and corrects the ledger; a follower reads the events. ``FollowerTests`` compare the
 /// pages that the follower read with the answers of the API at the same time.
 struct FollowedYear {
     /// Lines of JSON: pages of events, pages of customers with which the follower begins again, and tables.
@@ -38,6 +38,8 @@ struct FollowedYear {
     private var unchecked = 0
     private var hasLostCursor = false
     private var grants = 0
+    private var denied: [TransactionKey] = []
+    private var aliases: [(alias: String, id: String)] = []
 
     private static let scope = LedgerScope(bundleId: RandomHistory.bundleId, environment: .production)
 
@@ -66,9 +68,9 @@ struct FollowedYear {
         events = try RandomWorld(seed: seed, newCustomers: customers)
         end = RandomWorld.start.advanced(by: .seconds(days * 86_400))
         hours = max(1, 2 * 24 * days / steps)
-        ledger = Ledger(
-            storage: MemoryLedgerStorage(),
-            rules: LedgerRules(catalogues: [RandomHistory.bundleId: Self.catalogue], claimPolicy: .transfer))
+        var rules = LedgerRules(catalogues: [RandomHistory.bundleId: Self.catalogue], claimPolicy: .transfer)
+        rules.asksAppStore = [RandomHistory.bundleId]
+        ledger = Ledger(storage: MemoryLedgerStorage(), rules: rules)
         var service = LedgerService(ledger: ledger, verifier: verifier)
         service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
         var logger = Logger(label: "test")
@@ -134,11 +136,15 @@ struct FollowedYear {
         case 0..<6: try await claim(by: user())
         case 10: try await recordReceipt(at: clock.now, claimedBy: user())
         case 11: try await migrate()
-        case 6: _ = try await ledger.addAlias(user(), to: user(), in: Self.scope, at: clock.now)
-        case 7: _ = try await ledger.addAlias(account(), to: user(), in: Self.scope, at: clock.now)
+        case 6: try await addAlias(user(), to: user())
+        case 7: try await addAlias(account(), to: user())
         case 8: _ = try await ledger.delete(user(), in: Self.scope, at: clock.now)
         default: _ = try await ledger.delete(account(), in: Self.scope, at: clock.now)
         }
+    }
+
+    private mutating func addAlias(_ alias: String, to id: String) async throws {
+        if try await ledger.addAlias(alias, to: id, in: Self.scope, at: clock.now) { aliases.append((alias, id)) }
     }
 
     private mutating func claim(by user: String) async throws {
@@ -181,12 +187,18 @@ struct FollowedYear {
         switch Int.random(in: 0..<6, using: &random) {
         case 0: _ = try await ledger.move(transaction, to: [user()], correction, at: clock.now)
         case 1: _ = try await ledger.move(transaction, to: [user(), account()], correction, at: clock.now)
-        case 2: _ = try await ledger.deny(transaction, correction, at: clock.now)
-        case 3: _ = try await ledger.allow(transaction, correction, at: clock.now)
-        case 4: _ = try await ledger.undoMerge(of: user(), in: Self.scope, correction, at: clock.now)
+        case 2:
+            denied.append(transaction)
+            _ = try await ledger.deny(transaction, correction, at: clock.now)
+        case 3:
+            guard !denied.isEmpty else { return }
+            _ = try await ledger.allow(denied.removeFirst(), correction, at: clock.now)
+        case 4:
+            guard let alias = aliases.randomElement(using: &random)?.alias else { return }
+            _ = try await ledger.undoMerge(of: alias, in: Self.scope, correction, at: clock.now)
         default:
-            _ = try await ledger.removeAlias(
-                user(), from: user(), in: Self.scope, correction, at: clock.now)
+            guard let (alias, id) = aliases.randomElement(using: &random) else { return }
+            _ = try await ledger.removeAlias(alias, from: id, in: Self.scope, correction, at: clock.now)
         }
     }
 

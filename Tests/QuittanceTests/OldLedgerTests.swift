@@ -82,7 +82,8 @@ import Testing
         }
     }
 
-    /// Answers with the same bytes, but for events: the order of an event's members is not promised.
+    /// Answers with the same text, but for members that the older version did not have, milliseconds, and the order of an
+    /// event's members, which is not promised.
     private func compare(
         _ answers: [Recorded.Answer], _ keys: [String: String], _ options: [String], in folder: URL
     ) async throws {
@@ -95,10 +96,18 @@ import Testing
             if answer.path.hasPrefix("/v1/events") {
                 #expect(Self.sorted(found) == Self.sorted(expected), "\(answer.path)")
             } else {
-                #expect(found.compactText == answer.body, "\(answer.path)")
+                #expect(Self.comparable(found) == Self.comparable(expected), "\(answer.path)")
             }
         }
         #expect(try server.terminate() == 0)
+    }
+
+    /// The text without the owners of a purchase, which the older version did not name, and with times in seconds. The
+    /// older version preferred a receipt's time, in whole seconds, to a signed transaction's time with milliseconds.
+    private static func comparable(_ answer: JSONValue) -> String {
+        let kept = (answer.members ?? []).filter { $0.name != "customers" }
+        let text = answer.members == nil ? answer.compactText : JSONValue.object(kept).compactText
+        return text.replacing(/\b([0-9]{10})[0-9]{3}\b/) { $0.1 }
     }
 
     /// The order of jobs that are due at the same time depends on the storage.

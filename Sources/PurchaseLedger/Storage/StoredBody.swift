@@ -53,7 +53,7 @@ package enum StoredBody {
     }
 }
 
-/// A list of phrases, each with its byte. No phrase of a list is ever added or changed, because stored bodies have them.
+/// A list of phrases, each with its byte. No list ever changes, because stored bodies have the phrases.
 package struct BodyPhrases: Sendable {
     /// The byte before a body with these phrases; `nil` without such a byte. It is the byte of no phrase.
     package let mark: UInt8?

@@ -98,13 +98,18 @@ final class RequestRules: ChannelInboundHandler {
     /// A path without a route.
     private static let noRoute = "/no route"
 
+    /// The path of a customer without an id. The router would drop the slash, and a client that forgot the id would get
+    /// the list of all customers.
+    private static let noCustomer = "/v1/customers/"
+
     /// The target for the router, which compares paths byte by byte and drops empty segments.
     private static func routed(_ target: String) -> String {
         if target == "*" { return wholeServer }
         guard let parts = RequestTarget(target) else { return target }
         // The router would drop the empty segment, and the request would reach the route of another path.
         if parts.hasEmptySegment { return noRoute }
-        guard parts.path.utf8.contains(UInt8(ascii: "%")) else { return target }
-        return parts.normalizedPath + parts.query
+        guard parts.path.utf8.contains(UInt8(ascii: "%")) else { return parts.path == noCustomer ? noRoute : target }
+        let path = parts.normalizedPath
+        return path == noCustomer ? noRoute : path + parts.query
     }
 }
