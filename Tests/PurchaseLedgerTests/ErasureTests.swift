@@ -64,6 +64,22 @@ import Testing
         }
     }
 
+    @Test func `the erasure of a claimant keeps the account that its purchase names, with its other purchases`()
+        async throws
+    {
+        let (ledger, signed) = (Self.ledger(), try SignedHistory())
+        let account = "0e4f5ff8-dacc-8f45-a6f8-33cc0d129900"
+        let tokens = try ["1", "2"].map { id in
+            try signed.transaction(id, original: id, signed: 0) { $0.appAccountToken = account }
+        }
+        for token in tokens { _ = try await ledger.record([signed.evidence(transaction: token)], at: Facts.day(1)) }
+        _ = try await ledger.record([signed.evidence(transaction: tokens[0])], claimedBy: "b", at: Facts.day(1))
+        _ = try await ledger.delete("b", in: Facts.scope, at: Facts.day(2))
+        let answer = try #require(try await ledger.customer(account, in: Facts.scope, at: Facts.day(3)))
+        #expect(answer.holdings.subscriptions.keys.sorted() == ["2"])
+        #expect(answer.holdings.entitlements.map(\.name) == ["pro"])
+    }
+
     @Test func `a rebuild changes nothing after an erasure and a new claim`() async throws {
         let (ledger, signed) = (Self.ledger(), try SignedHistory())
         // One receipt with the purchases of two customers, and a token for each purchase.

@@ -191,7 +191,7 @@ extension LedgerDraft {
     /// customer has no attributes, because an attribute establishes its customer.
     private mutating func removeIfUnused(_ account: CustomerID) {
         guard let customer = customer(account), !customer.isEstablished, customer.identifiers == [account],
-            chains(of: customer.customer).isEmpty
+            chains(of: account).isEmpty
         else { return }
         remove(customer)
     }

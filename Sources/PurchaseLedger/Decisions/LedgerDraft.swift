@@ -112,6 +112,12 @@ extension LedgerDraft {
     /// The loaded chains that a customer owns, ordered by key.
     func chains(of customer: Customer) -> [ChainRecord] { state.chains(of: customer) }
 
+    /// All chains that the customer with an id owns, in all environments, ordered by key.
+    mutating func chains(of id: CustomerID) -> [ChainRecord] {
+        for environment in Environment.allCases { look(up: .holdings(id, environment)) }
+        return state.customer(id).map { chains(of: $0.customer) } ?? []
+    }
+
     /// Replaces the record of a chain by a record that keeps only the time of the erasure, the residue
     /// (``Chain/residue``), the earlier names, the denial and the time of the last event.
     ///
