@@ -340,9 +340,11 @@ extension LedgerDraft {
     }
 
     /// Notes the entitlements and details of a report that an earlier version published, so that the next event about
-    /// the chain has them.
+    /// the chain has them. Without the app's catalogue they stay unknown.
     private func noteEntitlements(of record: inout ChainRecord) {
-        guard let report = record.report, report.entitlements == nil, !record.chain.transactions.isEmpty else { return }
+        guard let report = record.report, report.entitlements == nil, !record.chain.transactions.isEmpty,
+            rules.catalogues[record.key.scope.bundleId] != nil
+        else { return }
         let now = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now).report
         record.report?.entitlements = now.entitlements
         record.report?.details = now.details

@@ -121,8 +121,14 @@ extension LedgerDraft {
         evaluate(&record)
         // Without the app's catalogue, a server with the catalogue evaluates the chain at its start.
         noteCatalogue(of: record)
-        guard record.report != nil else {
-            return append(kind, EventContent(effectiveAt: now), toOwnersOf: &record)
+        // Without the app's catalogue, the state stays as published.
+        guard record.report != nil, rules.catalogues[record.key.scope.bundleId] != nil else {
+            var content = EventContent(
+                effectiveAt: now, transactionId: old?.transactionId, productId: old?.state.productId,
+                before: old?.state, after: old?.state)
+            content.entitlementsBefore = old?.entitlements
+            content.entitlementsAfter = old?.entitlements
+            return append(kind, content, toOwnersOf: &record)
         }
         let new = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now)
         append(kind, EventContent(new.report.change(kind), from: old, to: new, at: now), toOwnersOf: &record)
