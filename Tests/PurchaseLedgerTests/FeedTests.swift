@@ -10,7 +10,7 @@ import Testing
     @Test func `the histories have every kind of event`() async throws {
         // The histories have no grants and corrections: GrantTests, CustomerCorrectionTests, PurchaseCorrectionTests.
         var missing = Set(LedgerEvent.Kind.allCases).subtracting([
-            .grantMade, .grantEnded, .purchaseDenied, .purchaseAllowed, .customerUnmerged, .aliasRemoved,
+            .grantMade, .grantMoved, .grantEnded, .purchaseDenied, .purchaseAllowed, .customerUnmerged, .aliasRemoved,
         ])
         for seed: UInt64 in 0..<200 where !missing.isEmpty {
             var history = RandomHistory(seed)

@@ -154,7 +154,8 @@ import Testing
         let history = "[\(Self.purchase(evidence: Self.name(token)))]"
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
-                == #"{"subscription":\#(Self.subscription),"transactions":\#(history),"renewalInfo":null,"customers":["anna"]}"#)
+                == #"{"subscription":\#(Self.subscription),"transactions":\#(history),"renewalInfo":null,"customers":["anna"]}"#
+        )
         var renewal = JWSRenewalInfoDecodedPayload()
         (renewal.originalTransactionId, renewal.productId, renewal.autoRenewProductId) = ("1", "month", "year")
         (renewal.environment, renewal.signedDate) = (Open(.production), Self.now)
@@ -172,7 +173,8 @@ import Testing
         let info = #"{"id":"\#(Self.name(signed, .renewalInfo))","signedDate":\#(Self.start)}"#
         #expect(
             try await Self.text(world, .get, "/v1/subscriptions/1")
-                == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info),"customers":["anna"]}"#)
+                == #"{"subscription":\#(subscription),"transactions":\#(history),"renewalInfo":\#(info),"customers":["anna"]}"#
+        )
     }
 
     @Test func `a purchase with its offer, price and storefront, and a commitment with its renewal`() async throws {

@@ -85,6 +85,7 @@ struct FollowedYear {
     }
 
     mutating func run() async throws {
+        try await commit()
         while clock.now < end {
             let before = events.world.occurrences.count
             events.step(hours: hours)
@@ -95,6 +96,19 @@ struct FollowedYear {
             if !hasLostCursor, clock.now > end.advanced(by: .seconds(-30 * 86_400)) { try await beginAgain() }
         }
         try await follow(atLeast: 1)
+    }
+
+    /// A customer commits to a year of monthly payments, cancels and changes their mind.
+    private mutating func commit() async throws {
+        let customer = "customer 4"
+        let before = events.world.occurrences.count
+        _ = try? events.world.buy("gold.year", by: customer, PurchaseOptions(isMonthly: true))
+        for isCancelled in [true, false] {
+            guard let id = events.world.subscriptions(of: customer).first else { return }
+            events.world.advance(to: events.world.now.advanced(by: .seconds(3600)))
+            if isCancelled { try? events.world.cancel(id) } else { try? events.world.resume(id) }
+        }
+        for occurrence in events.world.occurrences.dropFirst(before) { try await record(occurrence) }
     }
 
     private mutating func happens(oneOf count: Int) -> Bool { Int.random(in: 0..<count, using: &random) == 0 }

@@ -140,7 +140,8 @@ import Testing
         #expect(response.hasPrefix("HTTP/1.1 \(status) "), "\(response)")
     }
 
-    @Test(arguments: ["//v1/events", "/v1//events", "/v1/customers//purchases", "/v1/customers//", "/v1/customers/",
+    @Test(arguments: [
+        "//v1/events", "/v1//events", "/v1/customers//purchases", "/v1/customers//", "/v1/customers/",
         "/v1/%63ustomers/", "/v1/customers/?after=1",
     ])
     func `a path with an empty segment reaches no other route`(path: String) async throws {

@@ -82,8 +82,8 @@ import Testing
         }
     }
 
-    /// Answers with the same text, but for members that the older version did not have, milliseconds, and the order of an
-    /// event's members, which is not promised.
+    /// Answers with the same text, but for members that the older version did not have, milliseconds, and the order of
+    /// an event's members, which is not promised.
     private func compare(
         _ answers: [Recorded.Answer], _ keys: [String: String], _ options: [String], in folder: URL
     ) async throws {

@@ -86,7 +86,7 @@ extension Schema {
         }
     }
 
-    /// - Parameter isOld: Whether the file has no table `records`. The note of an unfinished copy then has its own table.
+    /// - Parameter isOld: Whether the file has no table `records`. A table of its own then has the note of the copy.
     private static func unfinishedCopy(_ connection: Database, isOld: Bool) throws -> UnfinishedCopy? {
         let session = SQLiteLedgerSession(connection, SQLiteLedgerSession.Cache())
         guard isOld else { return try session.record(UnfinishedCopy.key).map { try UnfinishedCopy($0) } }

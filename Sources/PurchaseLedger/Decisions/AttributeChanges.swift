@@ -17,15 +17,38 @@ extension Ledger {
         _ changes: [CustomerAttributes.Change], of id: String, in bundleId: String, at now: Timestamp
     ) async throws -> CustomerAttributes? {
         let id = CustomerID(id, of: bundleId)
+        // The attributes are stored under the customer's number. A decision that makes a customer may get a different
+        // number each time that it runs, so a commit of its own makes the customer first.
+        try Self.requireAllowed(changes, at: now)
+        try await makeCustomer(id, at: now)
         return try await commit(LedgerQuery([.customerID(id)]), at: now) { draft in
-            let isNew = draft.customer(id) == nil
-            guard let customer = draft.findOrAddCustomer(id) else { return nil }
+            // The customer may have been erased since the commit before.
+            guard let customer = draft.customer(id)?.customer else { return nil }
             draft.establish(customer)
-            // A new customer has no record. Its number may be a different number in the next run of this decision.
-            var attributes = isNew ? CustomerAttributes(of: customer) : draft.attributes(of: customer)
+            var attributes = draft.attributes(of: customer)
             do { try attributes.apply(changes, at: now) } catch { draft.refusal = error }
             draft.put(attributes)
             return attributes
+        }
+    }
+
+    /// Requires that a new customer may have the changes, so that a refusal makes no customer. Not inlined into its
+    /// asynchronous caller, because this compiler's optimizer miscompiles the result.
+    @inline(never)
+    private static func requireAllowed(
+        _ changes: [CustomerAttributes.Change], at now: Timestamp
+    ) throws(AttributeError) {
+        var attributes = CustomerAttributes(of: Customer(number: 0, bundleId: ""))
+        try attributes.apply(changes, at: now)
+    }
+
+    /// Makes a customer with an id, who exists in its own right, if there is none. A following decision then knows the
+    /// customer's number, which a decision that makes the customer may get anew each time that it runs.
+    func makeCustomer(_ id: CustomerID, at now: Timestamp) async throws {
+        guard try await storage.load(LedgerQuery([.customerID(id)])).customer(id) == nil else { return }
+        try await commit(LedgerQuery([.customerID(id)]), at: now) { draft in
+            guard draft.customer(id) == nil, let customer = draft.findOrAddCustomer(id) else { return }
+            draft.establish(customer)
         }
     }
 

@@ -171,11 +171,9 @@ extension LedgerDraft {
             if let account = record.chain.account { accounts.insert(account) }
             erase(record, asOf: instant)
         }
-        for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account) }
+        for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account, in: scope) }
         forgetMerges(of: customer.customer)
-        put(
-            DeletedCustomer(
-                customer.customer, firstId: customer.ids.first ?? id.id, requestedId: id.id, at: now))
+        put(DeletedCustomer(customer, requestedId: id.id, at: now))
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
         return report(purchases: records.count, erased)
     }
@@ -189,10 +187,12 @@ extension LedgerDraft {
 
     /// Removes the customer of an account if it existed only because an erased purchase named the account. Such a
     /// customer has no attributes, because an attribute establishes its customer.
-    private mutating func removeIfUnused(_ account: CustomerID) {
+    private mutating func removeIfUnused(_ account: CustomerID, in scope: LedgerScope) {
         guard let customer = customer(account), !customer.isEstablished, customer.identifiers == [account],
             chains(of: account).isEmpty
         else { return }
         remove(customer)
+        put(DeletedCustomer(customer, requestedId: account.id, at: now))
+        changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
     }
 }

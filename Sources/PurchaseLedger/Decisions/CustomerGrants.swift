@@ -19,6 +19,11 @@ extension Ledger {
         _ request: GrantRequest, forCustomer id: String, of bundleId: String, at now: Timestamp
     ) async throws -> GrantOutcome {
         let id = CustomerID(id, of: bundleId)
+        // An id of the ledger's choice needs the number of the customer. A refused request makes no customer.
+        if request.id == nil {
+            if let refusal = request.refusal(at: now) { return .refused(refusal) }
+            try await makeCustomer(id, at: now)
+        }
         let note = request.id.map { LedgerKey.record(GrantNote.key($0, of: bundleId)) }
         let query = LedgerQuery([.customerID(id)] + [note].compactMap(\.self))
         return try await commit(query, at: now) { $0.make(request, for: id) }
@@ -61,13 +66,12 @@ extension LedgerDraft {
             guard let grant, request.made(grant) else { return .refused(.otherGrant) }
             return .known(grant)
         }
-        if let from = request.from, now < from { return .refused(.beginIsAhead) }
-        if let until = request.until, until <= now { return .refused(.endIsPast) }
+        if let refusal = request.refusal(at: now) { return .refused(refusal) }
         guard customer(id)?.grants.count(where: { $0.isActive(at: now) }) ?? 0 < CustomerGrant.maxActive else {
             return .refused(.tooMany)
         }
         let grant = CustomerGrant(
-            id: request.id ?? freeGrantId(for: id), entitlement: request.entitlement,
+            id: request.id ?? freeGrantId(for: customer(id)), entitlement: request.entitlement,
             environment: request.environment, from: request.from ?? now, until: request.until, why: request.why,
             author: request.author, madeAt: now)
         add(grant, to: id)
@@ -86,14 +90,19 @@ extension LedgerDraft {
     }
 
     /// An unused id for a grant. The id follows from the decision's input, so a repeated decision chooses the same id.
-    private mutating func freeGrantId(for id: CustomerID) -> String {
-        var attempt = 0
+    /// It is made from the customer's number: events keep it after an erasure, and it must not prove the customer's id.
+    private mutating func freeGrantId(for record: CustomerRecord?) -> String {
+        // Without a customer the decision is made again.
+        guard let record else { return "" }
+        // Grants of the same instant have different numbers, so that the first attempt usually succeeds.
+        var attempt = record.grants.count
         while true {
-            let name = "\(id.bundleId)\n\(id.id)\n\(now.milliseconds)\n\(attempt)"
+            let bundleId = record.customer.bundleId
+            let name = "\(bundleId)\n\(record.customer.number)\n\(now.milliseconds)\n\(attempt)"
             let hash = SHA256.hash(data: Array(name.utf8)).prefix(CustomerGrant.chosenIdBytes)
             let grantId = hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
             // Ends, because each attempt has a different id.
-            guard record(GrantNote.key(grantId, of: id.bundleId)) != nil else { return grantId }
+            guard self.record(GrantNote.key(grantId, of: bundleId)) != nil else { return grantId }
             attempt += 1
         }
     }
@@ -145,6 +154,9 @@ extension LedgerDraft {
 
     /// Adds the grants of a customer who is merged into `record`. Their notes still name an id of the customer.
     mutating func take(_ grants: StoredGrants, into record: inout CustomerRecord) {
+        for grant in grants.grants where grant.isActive(at: now) {
+            publish(.grantMoved, grant, of: record.customer, effectiveAt: now)
+        }
         record.grants += grants.grants
         record.grants.sort { ($0.madeAt, $0.id) < ($1.madeAt, $1.id) }
         record.storedGrants.unreadable += grants.unreadable
@@ -172,8 +184,8 @@ extension LedgerDraft {
         _ kind: LedgerEvent.Kind, _ grant: CustomerGrant, of customer: Customer, effectiveAt: Timestamp
     ) {
         var content = EventContent(effectiveAt: effectiveAt, detail: grant.why, grantId: grant.id)
-        content.entitlementsBefore = kind == .grantMade ? .empty : grant.given
-        content.entitlementsAfter = kind == .grantMade ? grant.given : .empty
+        content.entitlementsBefore = kind == .grantEnded ? grant.given : .empty
+        content.entitlementsAfter = kind == .grantEnded ? .empty : grant.given
         let scope = LedgerScope(bundleId: customer.bundleId, environment: grant.environment)
         changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
     }

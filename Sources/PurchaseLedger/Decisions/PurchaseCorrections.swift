@@ -109,7 +109,18 @@ extension LedgerDraft {
         }
         if let first = owners.first, !losers.isEmpty { record.claimants.makeFirst(first.number, at: now) }
         for loser in losers { unlink(&record, from: loser) }
-        for owner in owners { link(&record, to: owner, Open(.correction)) }
+        for owner in owners {
+            if let known = record.owners.first(where: { $0.customer == owner }), known.reason != .correction {
+                // The correction changes nothing but the reason, and is an event all the same.
+                var content = EventContent(
+                    effectiveAt: now, detail: LinkReason.correction.rawValue, before: record.report?.state,
+                    after: record.report?.state)
+                content.entitlementsBefore = record.report?.entitlements
+                content.entitlementsAfter = record.report?.entitlements
+                append(.linked, content, to: owner, about: &record)
+            }
+            link(&record, to: owner, Open(.correction))
+        }
         record.owners = owners.map { ChainRecord.Owner($0, .correction) }
     }
 

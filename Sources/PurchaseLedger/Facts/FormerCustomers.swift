@@ -187,6 +187,9 @@ struct DeletedCustomer: Hashable, RecordValue {
     var firstId: String
     /// The id with which the deletion was requested.
     var requestedId: String
+    /// The ids at the time of the deletion, at most ``maxIds``. Some of them may be from merged customers, whom earlier
+    /// events named by them.
+    var ids: [String]
     /// The end of the lifetime.
     var end: Timestamp
 
@@ -196,18 +199,23 @@ struct DeletedCustomer: Hashable, RecordValue {
 
     static let recordKind = RecordKind(rawValue: "deletedCustomer")
 
+    /// The maximum number of ids. An id has at most 256 bytes, up to six times as many in JSON, and a record 64 KiB.
+    static let maxIds = 40
+
     static func key(_ customer: Customer) -> RecordKey { customer.key(recordKind) }
 
-    init(_ customer: Customer, firstId: String, requestedId: String, at now: Timestamp) {
-        self.customer = customer
-        self.firstId = firstId
+    init(_ record: CustomerRecord, requestedId: String, at now: Timestamp) {
+        customer = record.customer
+        firstId = record.ids.first ?? requestedId
         self.requestedId = requestedId
+        ids = Array(record.ids.prefix(Self.maxIds))
         end = now.advanced(by: Self.lifetime)
     }
 
     private enum Member {
         static let firstId = "firstId"
         static let requestedId = "requestedId"
+        static let ids = "ids"
     }
 
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
@@ -217,6 +225,7 @@ struct DeletedCustomer: Hashable, RecordValue {
         else { throw LedgerStorageError(unreadable: record.key) }
         self.firstId = firstId
         self.requestedId = requestedId
+        ids = json[Member.ids]?.array?.compactMap(\.string) ?? [firstId]
         self.end = end
     }
 
@@ -224,6 +233,7 @@ struct DeletedCustomer: Hashable, RecordValue {
         let json = JSONValue.object([
             JSONValue.Member(Member.firstId, .string(firstId)),
             JSONValue.Member(Member.requestedId, .string(requestedId)),
+            JSONValue.Member(Member.ids, .array(ids.map { .string($0) })),
         ])
         return LedgerRecord(Self.key(customer), dueAt: end, payload: Array(json.compactText.utf8))
     }

@@ -44,7 +44,7 @@ public struct GrantRequest: Hashable, Sendable {
         guard (1...CustomerGrant.maxWhyBytes).contains(why.utf8.count), !why.allSatisfy(\.isWhitespace) else {
             return "why is a reason of 1 to \(CustomerGrant.maxWhyBytes) bytes."
         }
-        if let until, until > CustomerGrant.latestEnd { return "until is not after the end of the year 9999." }
+        if let until, until > CustomerGrant.latestEnd { return "until is at most the end of the year 9999." }
         return author.fault
     }
 
@@ -57,11 +57,19 @@ public struct GrantRequest: Hashable, Sendable {
     private static let letters = Set(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._".utf8)
 
+    /// The refusal of the times at `now`; `nil` if they are allowed.
+    func refusal(at now: Timestamp) -> GrantRefusal? {
+        if let from, now < from { return .beginIsAhead }
+        if let until, until <= now { return .endIsPast }
+        return nil
+    }
+
     /// Whether a grant was made by the same request. A repetition may come with a newer key.
     func made(_ grant: CustomerGrant) -> Bool {
         entitlement.utf8.elementsEqual(grant.entitlement.utf8) && environment == grant.environment
             && from ?? grant.madeAt == grant.from && until == grant.until
-            && why.utf8.elementsEqual(grant.why.utf8) && author.name == grant.author.name
+            && why.utf8.elementsEqual(grant.why.utf8)
+            && (author.name ?? "").utf8.elementsEqual((grant.author.name ?? "").utf8)
     }
 }
 

@@ -73,6 +73,8 @@ public struct LedgerEvent: Hashable, Sendable {
         case customerDeleted = "customer.deleted"
         /// A customer got an entitlement by a grant (``CustomerGrant``), whose id is in `grantId`.
         case grantMade = "grant.made"
+        /// A grant belongs to a different customer since a merge.
+        case grantMoved = "grant.moved"
         /// A grant ended, by time or by hand.
         case grantEnded = "grant.ended"
         /// A notification without a purchase, such as TEST, or of an unknown type.
@@ -110,6 +112,16 @@ public struct LedgerEvent: Hashable, Sendable {
     }
 }
 
+extension LedgerEvent.Kind {
+    /// Whether the event is about a customer as such, in all environments, and about no purchase or grant.
+    package var isAboutCustomer: Bool {
+        switch self {
+        case .customersMerged, .customerUnmerged, .customerDeleted, .aliasRemoved: true
+        default: false
+        }
+    }
+}
+
 extension LedgerEvent {
     /// The transaction id of the chain's first purchase; `nil` if no chain changed.
     public var originalTransactionId: String? { chainName.map { ChainName.originalTransactionId(in: $0) } }
@@ -119,8 +131,7 @@ extension LedgerEvent {
 public struct EventPage: Sendable {
     /// The events in the order of their cursors.
     public var events: [LedgerEvent]
-    /// The first id of each customer in the events, unless the customer was erased. In the pages of a ``Ledger``, a
-    /// merged customer has the first id of the customer that it was merged into.
+    /// The first id of each customer in the events, unless the customer was erased or merged into a different customer.
     public var customerIds: [Customer: String]
     /// The first id that each merged customer, and each customer deleted in the last 30 days, had itself. Only the
     /// pages of a ``Ledger`` have these ids.
@@ -128,6 +139,8 @@ public struct EventPage: Sendable {
     /// The ids with which the deletions of the last 30 days were requested. Only the pages of a ``Ledger`` have these
     /// ids.
     public var deletedIds: [Customer: String] = [:]
+    /// All ids of the customers deleted in the last 30 days. Only the pages of a ``Ledger`` have these ids.
+    public var allDeletedIds: [Customer: [String]] = [:]
     /// The position after the last event; without events, the position of the request.
     public var next: EventCursor
 
@@ -139,11 +152,19 @@ public struct EventPage: Sendable {
 }
 
 extension EventPage {
-    /// The id by which an event of the page names its customer; `nil` if the event names no customer. Of a deleted
-    /// customer, only the event of the deletion has a name.
+    /// The id by which an event of the page names its customer; `nil` if the event names no customer. A customer that
+    /// was merged later is named as before the merge, so that a late reader applies the same changes in the same order
+    /// as a prompt one. Of a deleted customer, only the event of the deletion has a name.
     public func customerId(of event: LedgerEvent) -> String? {
         guard let customer = event.customer else { return nil }
-        return customerIds[customer] ?? (event.kind == .customerDeleted ? formerIds[customer] : nil)
+        if let id = customerIds[customer] { return id }
+        return deletedIds[customer] == nil || event.kind == .customerDeleted ? formerIds[customer] : nil
+    }
+
+    /// All ids that the customer of a deletion had; `nil` for other events.
+    public func allDeletedIds(of event: LedgerEvent) -> [String]? {
+        guard let customer = event.customer, event.kind == .customerDeleted else { return nil }
+        return allDeletedIds[customer]
     }
 
     /// The id with which the deletion in an event was requested; `nil` for other events.

@@ -16,9 +16,7 @@ extension LedgerStorage {
         var page = try await events(of: bundleId, after: cursor, limit: limit)
         let keys = page.keysOfFormerCustomers
         guard !keys.isEmpty else { return page }
-        let present = page.name(from: try await load(LedgerQuery(keys.map(LedgerKey.record))).records, at: now)
-        guard !present.isEmpty else { return page }
-        page.name(present, from: try await load(LedgerQuery(Set(present.values).map(LedgerKey.customerID))))
+        page.name(from: try await load(LedgerQuery(keys.map(LedgerKey.record))).records, at: now)
         return page
     }
 }
@@ -38,29 +36,16 @@ extension EventPage {
     }
 
     /// Names the merged and deleted customers by their own ids.
-    ///
-    /// - Returns: For each merged customer, an id of the customer that it was merged into.
-    fileprivate mutating func name(
-        from records: [RecordKey: LedgerRecord], at now: Timestamp?
-    ) -> [Customer: CustomerID] {
-        var present: [Customer: CustomerID] = [:]
+    fileprivate mutating func name(from records: [RecordKey: LedgerRecord], at now: Timestamp?) {
         for record in records.values {
             if let note = MergeNote(mergeIn: record) {
                 formerIds[note.customer] = note.ids.first
-                if customerIds[note.customer] == nil, let into = note.into {
-                    present[note.customer] = CustomerID(into, of: note.customer.bundleId)
-                }
             } else if let now, !record.isDue(at: now), let deleted = DeletedCustomer(deletionIn: record) {
                 formerIds[deleted.customer] = deleted.firstId
                 deletedIds[deleted.customer] = deleted.requestedId
+                allDeletedIds[deleted.customer] = deleted.ids
             }
         }
-        return present
-    }
-
-    /// Names merged customers by the first id of the customer that they were merged into.
-    fileprivate mutating func name(_ present: [Customer: CustomerID], from snapshot: LedgerSnapshot) {
-        for (customer, id) in present { customerIds[customer] = snapshot.customer(id)?.ids.first }
     }
 }
 

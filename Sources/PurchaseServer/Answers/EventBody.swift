@@ -22,12 +22,15 @@ struct EventPageBody: Encodable, Sendable {
 struct EventBody: Encodable, Sendable {
     /// The event's cursor: `GET /v1/events?after=…` with this cursor returns the later events.
     var id: String?
-    /// The first id of the event's customer; absent if the event has no customer.
+    /// The first id of the event's customer, before the merge if the customer was merged later; absent if the event has
+    /// no customer.
     var customer: String?
     /// The first id that the merged customer had before the merge; only in `customer.merged`.
     var mergedCustomer: String?
     /// The id with which the deletion was requested; only in `customer.deleted`, for 30 days.
     var deletedId: String?
+    /// All ids that the deleted customer had; only in `customer.deleted`, for 30 days.
+    var deletedIds: [String]?
     /// A word of ``LedgerEvent/Kind``, or a word from a newer version.
     var kind: String
     /// The time at which the ledger recorded the event, in milliseconds since 1970.
@@ -49,6 +52,7 @@ struct EventBody: Encodable, Sendable {
         customer = page.customerId(of: event)
         mergedCustomer = event.mergedCustomer.flatMap { page.formerIds[$0] }
         deletedId = page.deletedId(of: event)
+        deletedIds = page.allDeletedIds(of: event)
         kind = event.kind.rawValue
         recordedAt = event.recordedAt
         bundleId = event.scope.bundleId

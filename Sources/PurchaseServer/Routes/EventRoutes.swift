@@ -158,10 +158,14 @@ struct EventFilter: Sendable {
 
     private func includes(_ event: LedgerEvent, in page: EventPage, of ids: Set<CustomerID>?) -> Bool {
         if let kinds, !kinds.contains(event.kind.rawValue) { return false }
-        if case .one(let environment) = environment, event.scope.environment != environment { return false }
-        guard let ids else { return true }
-        return [page.customerId(of: event), page.deletedId(of: event)].contains { id in
-            id.map { ids.contains(CustomerID($0, of: scope.bundleId)) } ?? false
+        // A customer belongs to all environments, so its merge and its deletion concern a follower of each.
+        if case .one(let environment) = environment, event.scope.environment != environment,
+            event.kind.known?.isAboutCustomer != true
+        {
+            return false
         }
+        guard let ids else { return true }
+        let names = [page.customerId(of: event)].compactMap(\.self) + (page.allDeletedIds(of: event) ?? [])
+        return names.contains { ids.contains(CustomerID($0, of: scope.bundleId)) }
     }
 }

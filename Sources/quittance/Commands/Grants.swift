@@ -42,7 +42,10 @@ struct Grants: AsyncParsableCommand {
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Give a customer an entitlement.",
-            usage: "quittance grants make <customer> --entitlement <entitlement> --why <why> [options]",
+            usage: """
+                quittance grants make <customer> --entitlement <entitlement>
+                    --why <why> [options]
+                """,
             discussion: """
                 Needs --entitlement and --why. Prints the id of the grant. An unknown customer is created. With --id, \
                 the same command again makes no second grant.
