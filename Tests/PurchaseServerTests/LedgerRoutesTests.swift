@@ -366,7 +366,9 @@ import Testing
         #expect(try await world.send(.get, "/v1/customers/anna").1["ids"]?.array == [])
     }
 
-    @Test func `a merge and a deletion change the customer of earlier events, and nothing else in them`() async throws {
+    @Test func `a merge changes no earlier event, and a deletion takes the customer from them, and nothing else`()
+        async throws
+    {
         let world = try await World()
         _ = try await world.send(
             .post, "/v1/customers/anna/purchases", #"{"document":"\#(try world.transaction())"}"#)
@@ -385,7 +387,7 @@ import Testing
         }
         #expect(try await world.send(.post, "/v1/customers/anna/aliases", #"{"alias":"bert"}"#).0 == .ok)
         let merged = try await items()
-        #expect(customers(Array(merged.prefix(before.count))) == ["anna"] && rest(merged) == rest(before))
+        #expect(Array(merged.prefix(before.count)) == before)
         let names = ["customer", "mergedCustomer", "deletedId"]
         func named(_ items: [[JSONValue.Member]]) -> [String: String] {
             let members = items.last?.filter { names.contains($0.name) } ?? []
