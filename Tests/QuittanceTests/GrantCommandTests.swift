@@ -65,6 +65,10 @@ import Testing
         (["make", "anna", "--entitlement", "pro", "--why", "w", "--until", "tomorrow"], "--until takes a time"),
         (["make", "anna", "--entitlement", "pro", "--why", "w", "--id", "a/b"], "The id of a grant"),
         (["make", "anna", "--entitlement", "pro", "--why", "w", "--bundle-id", "com.example.two"], "has no app"),
+        (
+            ["make", "anna", "--entitlement", "pro", "--why", "w", "--environment", "xcode"],
+            "--environment Xcode: the configuration lacks it"
+        ),
         (["end", "anna"], "<id>"),
     ])
     func `wrong usage is refused with status 2`(arguments: [String], message: String) throws {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import ArgumentParser
 import PurchaseLedger
 import PurchaseServer
@@ -109,6 +110,10 @@ struct Grants: AsyncParsableCommand {
             try await composition.onLedger(.working) { storage in
                 let service = composition.service(storage, try composition.verifier())
                 try requireEntitlement(service.entitlements(of: app), app)
+                guard service.verifier.environments.contains(environment) else {
+                    throw ValidationError(
+                        "--environment \(environment.rawValue): the configuration lacks it in environments.")
+                }
                 let now = composition.now()
                 let outcome = try await service.ledger.make(request, forCustomer: who.customer, of: app, at: now)
                 switch outcome {
