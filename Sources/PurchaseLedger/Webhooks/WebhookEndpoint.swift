@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+public import AppStoreModel
+
+/// An address that gets the events of an app, each in a signed HTTP request (a webhook).
+///
+/// The endpoint has no secret: a server derives the secret from its secret file, the endpoint's id and its
+/// ``generation``.
+public struct WebhookEndpoint: Hashable, Sendable {
+    /// Whether events are delivered.
+    public enum State: Hashable, Sendable {
+        case active
+        /// Paused by a person until it is resumed. Events that are erased meanwhile are never delivered.
+        case paused
+        /// Disabled by a server until a person resumes the endpoint. The reason is a sentence.
+        case disabled(reason: String, at: Timestamp)
+    }
+
+    /// The unique id of the endpoint: lower-case letters and digits.
+    public let id: String
+    /// The app whose events are delivered.
+    public let bundleId: String
+    /// The address of the requests.
+    public var url: String
+    /// The kinds of the delivered events, words of ``LedgerEvent/Kind``; `nil` for all kinds.
+    public var kinds: Set<String>?
+    /// The environment of the delivered events; `nil` for all environments. Events about a customer as such are
+    /// delivered in either case.
+    public var environment: Environment?
+    /// Whether events of a customer are delivered one after the other, so that a failed event holds back the later
+    /// ones.
+    public var isOrdered: Bool
+    /// Whether each request also has an Ed25519 signature (`v1a`).
+    public var isAsymmetric: Bool
+    /// The number of the secret, from 1. Each rotation raises it.
+    public var generation = 1
+    /// The time of the last rotation; `nil` before the first. For ``rotationPeriod`` after it, both secrets sign.
+    public var rotatedAt: Timestamp?
+    /// The time at which the endpoint was added.
+    public let createdAt: Timestamp
+    /// Whether events are delivered.
+    public var state = State.active
+
+    /// The time for which the previous secret signs too after a rotation.
+    public static let rotationPeriod = Duration.seconds(86_400)
+
+    /// The maximum number of endpoints of an app. Each endpoint costs a server the delivery of every event.
+    public static let maxCount = 20
+
+    public init(
+        id: String, of bundleId: String, url: String, kinds: Set<String>? = nil, environment: Environment? = nil,
+        isOrdered: Bool = false, isAsymmetric: Bool = false, createdAt: Timestamp
+    ) {
+        self.id = id
+        self.bundleId = bundleId
+        self.url = url
+        self.kinds = kinds
+        self.environment = environment
+        self.isOrdered = isOrdered
+        self.isAsymmetric = isAsymmetric
+        self.createdAt = createdAt
+    }
+
+    /// The numbers of the secrets that sign at an instant, the newest first.
+    public func generations(at now: Timestamp) -> [Int] {
+        guard generation > 1, let rotatedAt, now < rotatedAt.advanced(by: Self.rotationPeriod) else {
+            return [generation]
+        }
+        return [generation, generation - 1]
+    }
+
+    /// Whether an event is delivered to the endpoint.
+    public func wants(_ event: LedgerEvent) -> Bool {
+        if let kinds, !kinds.contains(event.kind.rawValue) { return false }
+        guard let environment, event.scope.environment != environment else { return true }
+        return event.kind.known?.isAboutCustomer == true
+    }
+}
