@@ -7,8 +7,11 @@ extension Job {
     /// All kinds of jobs known to this version.
     public static let kinds: [Kind] = [
         .notificationHistory, .customerHistory, .consumption, .subscriptionStatus, .parkedDocument, .backfill,
-        .grantEnd,
+        .grantEnd, .webhook,
     ]
+
+    /// The kinds of jobs that are only leases: no ``JobRunner`` does them.
+    public static let leases: Set<Kind> = [.backfill, .webhook]
 }
 
 extension Job.Kind {
@@ -30,4 +33,8 @@ extension Job.Kind {
     public static let backfill = Job.Kind(rawValue: "backfill")
     /// End a grant (``CustomerGrant``) at its end. The name is the grant's id, the payload the end.
     public static let grantEnd = Job.Kind(rawValue: "grantEnd")
+    /// The lease of the deliveries to a ``WebhookEndpoint``, whose id is the name. The payload is the
+    /// ``WebhookProgress``. Whatever the endpoint's environment, the job is in production. A lease that has ended needs
+    /// no attention: the next server to look takes it.
+    public static let webhook = Job.Kind(rawValue: "webhook")
 }

@@ -13,7 +13,9 @@ extension RecordKind {
             DeletedCustomer.recordKind: DeletedCustomer.self, ErasureNote.recordKind: ErasureNote.self,
             GrantNote.recordKind: GrantNote.self, MergeNote.recordKind: MergeNote.self,
             MergedCustomers.recordKind: MergedCustomers.self, RootsNote.recordKind: RootsNote.self,
-            UnfinishedCopy.key.kind: UnfinishedCopy.self,
+            UnfinishedCopy.key.kind: UnfinishedCopy.self, WebhookEndpoint.recordKind: WebhookEndpoint.self,
+            FailedDelivery.recordKind: FailedDelivery.self, WebhookAttempts.recordKind: WebhookAttempts.self,
+            WebhookFingerprint.recordKind: WebhookFingerprint.self,
         ]
         for kind in Job.kinds { forms[kind] = Job.self }
         for kind in Notice.Kind.allCases { forms[kind.record] = StoredNotice.self }

@@ -40,6 +40,11 @@ public struct WebhookEndpoint: Hashable, Sendable {
     public let createdAt: Timestamp
     /// Whether events are delivered.
     public var state = State.active
+    /// The stored word of a state that only a newer version knows. This version takes the endpoint for disabled, and
+    /// keeps the word until ``state`` changes.
+    var newerState: String?
+    /// The members of a newer version, in their order. This version keeps these members.
+    var otherMembers: [JSONValue.Member] = []
 
     /// The time for which the previous secret signs too after a rotation.
     public static let rotationPeriod = Duration.seconds(86_400)

@@ -152,10 +152,10 @@ struct Jobs: AsyncParsableCommand {
             var count = 0
             var left = 0
             try await filter.forEach(in: ledger) { job in
-                // A decided consumption request keeps its outcome. A job of the kind `backfill` has no work to do: it
-                // only marks a backfill as running.
+                // A decided consumption request keeps its outcome. A lease has no work to do: it only marks the work of
+                // its holder as running.
                 let isOpen = job.id.kind != .consumption || ConsumptionQuestion(job)?.state == .waiting
-                guard isOpen, job.id.kind != .backfill, name == nil || name == job.id.name else { return }
+                guard isOpen, !Job.leases.contains(job.id.kind), name == nil || name == job.id.name else { return }
                 guard !job.mayBeLeased(at: now) else { return left += 1 }
                 var next = job
                 next.dueAt = min(job.dueAt, now)

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The work of the server that delivers to an endpoint: the lease, the events, and the commits of results.
+
+package import AppStoreModel
+
+/// The results of some deliveries to an endpoint.
+package struct WebhookChanges: Sendable {
+    /// The progress. The ledger itself counts ``WebhookProgress/attempts``, and ignores the number here.
+    package var progress: WebhookProgress
+    /// The failed deliveries, new or changed.
+    package var failed: [FailedDelivery]
+    /// The events that had failed and were delivered since, or need no delivery any more.
+    package var delivered: [EventCursor]
+    /// The new attempts, in their order.
+    package var attempts: [WebhookAttempt]
+    /// The reason for disabling the endpoint, as a sentence; `nil` if it stays active.
+    package var disable: String?
+
+    package init(
+        progress: WebhookProgress, failed: [FailedDelivery] = [], delivered: [EventCursor] = [],
+        attempts: [WebhookAttempt] = [], disable: String? = nil
+    ) {
+        self.progress = progress
+        self.failed = failed
+        self.delivered = delivered
+        self.attempts = attempts
+        self.disable = disable
+    }
+}
+
+extension Ledger {
+    /// Leases the job of an active endpoint. Until the lease ends, no other server delivers to the endpoint.
+    ///
+    /// - Returns: The job with the ``WebhookProgress``; `nil` while another server has the job, and if the endpoint is
+    ///   missing or not active.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the endpoint or its job cannot be read.
+    package func leaseWebhook(
+        _ id: String, of bundleId: String, until end: Timestamp, at now: Timestamp
+    ) async throws -> Job? {
+        try await commit(.webhook(id, of: bundleId), at: now) { $0.leaseWebhook(id, of: bundleId, until: end) }
+    }
+
+    /// Commits the results of deliveries, and prolongs the lease. Each changed record is written once, in a single
+    /// transaction.
+    ///
+    /// - Parameters:
+    ///   - job: The job as it was leased or last committed.
+    ///   - end: The new end of the lease. The present time, or an earlier time, ends the lease.
+    /// - Returns: The job as it is stored now.
+    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: another server has it, or a person changed or
+    ///   removed the endpoint. No result was stored then. ``LedgerStorageError``.
+    package func commitWebhook(
+        _ job: Job, _ changes: WebhookChanges, until end: Timestamp, at now: Timestamp
+    ) async throws -> Job {
+        let results = try WebhookResults(of: job, changes)
+        guard let next = try await commit(results.query, at: now, { $0.commit(results, until: end) }) else {
+            throw LeaseLost()
+        }
+        return next
+    }
+
+    /// A page of events after a position of a lane. If events after the position are missing, because they were erased
+    /// or the ledger lost its last commits, the page begins after them.
+    ///
+    /// - Returns: The page, and whether events are missing.
+    package func webhookEvents(
+        of bundleId: String, after position: EventCursor, limit: Int, at now: Timestamp
+    ) async throws -> (page: EventPage, isMissing: Bool) {
+        do {
+            return (try await events(of: bundleId, after: position, limit: limit, at: now), false)
+        } catch let error as EventCursorError {
+            return (try await events(of: bundleId, after: error.oldest, limit: limit, at: now), true)
+        }
+    }
+
+    /// A single event, in a page with the names of its customers; `nil` if the event was erased.
+    package func webhookEvent(
+        _ event: EventCursor, of bundleId: String, at now: Timestamp
+    ) async throws -> EventPage? {
+        guard let number = event.number, number > 0 else { return nil }
+        do {
+            let before = EventCursor(number - 1, epoch: event.epoch)
+            let page = try await events(of: bundleId, after: before, limit: 1, at: now)
+            return page.events.first?.cursor == event ? page : nil
+        } catch is EventCursorError {
+            return nil
+        }
+    }
+
+    /// The failed deliveries of an endpoint that wait for an attempt, or those set aside, at most `limit`, in the order
+    /// of the events. Unreadable ones are left out.
+    public func failedDeliveries(
+        of id: String, of bundleId: String, setAside: Bool, limit: Int
+    ) async throws -> [FailedDelivery] {
+        let entry = FailedDelivery.entry(id, setAside: setAside)
+        let selection = RecordSelection(FailedDelivery.recordKind, of: .app(bundleId), entry: entry)
+        guard limit > 0 else { return [] }
+        return try await records(selection, limit: limit).compactMap { FailedDelivery(readable: $0) }
+            .sorted { ($0.event.number ?? 0, $0.event.rawValue) < ($1.event.number ?? 0, $1.event.rawValue) }
+    }
+
+    /// The newest attempts of an endpoint, the newest first, at most `limit` and ``WebhookAttempt/kept``.
+    public func webhookAttempts(of id: String, of bundleId: String, limit: Int) async throws -> [WebhookAttempt] {
+        guard limit > 0, let count = try await webhookProgress(of: id, of: bundleId)?.attempts else { return [] }
+        let numbers = max(0, count - Int64(min(limit, WebhookAttempt.kept)))..<count
+        let keys = WebhookAttempts.keys(numbers, of: id, of: bundleId)
+        let records = try await storage.load(LedgerQuery(keys.map(LedgerKey.record))).records.values
+        return records.compactMap { WebhookAttempts(readable: $0) }.flatMap(\.numbered)
+            .filter { numbers.contains($0.number) }.sorted { $0.number > $1.number }.map(\.attempt)
+    }
+
+    /// The time of the first event that an active endpoint still needs; `nil` if none needs an event. Events before
+    /// this time can be erased. An endpoint with an unreadable progress needs no event.
+    package func webhooksNeedEvents() async throws -> Timestamp? {
+        var first: Timestamp?
+        for endpoint in try await webhookEndpoints() where endpoint.state == .active {
+            for position in try await neededPositions(of: endpoint) {
+                let found = try await webhookEvents(
+                    of: endpoint.bundleId, after: position, limit: 1, at: .distantPast)
+                if let time = found.page.events.first?.recordedAt { first = min(first ?? time, time) }
+            }
+        }
+        return first
+    }
+
+    /// Positions after which an endpoint needs events: the first of each epoch (``EventEpoch``).
+    private func neededPositions(of endpoint: WebhookEndpoint) async throws -> [EventCursor] {
+        let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
+        let snapshot = try await storage.load(LedgerQuery([.record(id.key)]))
+        var positions = Self.positions(snapshot.records[id.key])
+        let waiting = try await failedDeliveries(
+            of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: .max)
+        positions += waiting.compactMap { failed in
+            failed.event.number.map { EventCursor(max(0, $0 - 1), epoch: failed.event.epoch) }
+        }
+        let epochs = Dictionary(grouping: positions.filter { $0.number != nil }, by: \.epoch)
+        return epochs.values.compactMap { $0.min { ($0.number ?? 0) < ($1.number ?? 0) } }
+    }
+
+    @inline(never)
+    private static func positions(_ job: LedgerRecord?) -> [EventCursor] {
+        guard let job = Job(readable: job) else { return [] }
+        do {
+            return try WebhookProgress(job).positions
+        } catch {
+            return []
+        }
+    }
+}
+
+extension EventCursorError {
+    /// The position at which a reader that cannot start again continues; `nil` for the beginning.
+    package var oldest: EventCursor? {
+        switch self {
+        case .invalid: nil
+        case .expired(let oldest), .lost(let oldest): oldest
+        }
+    }
+}
+
+// MARK: - Decisions
+
+/// The records that the results of deliveries change.
+private struct WebhookResults: Sendable {
+    let job: Job
+    let changes: WebhookChanges
+    /// The numbers of the new attempts that are kept.
+    let numbers: Range<Int64>
+    /// The progress to store.
+    let progress: WebhookProgress
+
+    @inline(never)
+    init(of job: Job, _ changes: WebhookChanges) throws {
+        self.job = job
+        self.changes = changes
+        var progress = changes.progress
+        let first = try WebhookProgress(job).attempts
+        progress.attempts = first &+ Int64(changes.attempts.count)
+        numbers = max(first, progress.attempts - Int64(WebhookAttempt.kept))..<max(first, progress.attempts)
+        self.progress = progress
+    }
+
+    var endpoint: String { job.id.name }
+    var bundleId: String { job.id.scope.bundleId }
+
+    var query: LedgerQuery {
+        var keys = WebhookAttempts.keys(numbers, of: endpoint, of: bundleId)
+        keys.insert(job.id.key)
+        keys.formUnion(changes.failed.map(\.key))
+        keys.formUnion(changes.delivered.map { FailedDelivery.key($0, to: endpoint, of: bundleId) })
+        if changes.disable != nil { keys.insert(WebhookEndpoint.key(endpoint, of: bundleId)) }
+        return LedgerQuery(keys.map(LedgerKey.record))
+    }
+}
+
+extension LedgerDraft {
+    mutating func leaseWebhook(_ id: String, of bundleId: String, until end: Timestamp) -> Job? {
+        let endpoint: WebhookEndpoint? = required(WebhookEndpoint.key(id, of: bundleId))
+        let stored: Job? = required(Job.ID(webhook: id, of: bundleId).key)
+        guard endpoint?.state == .active, var job = stored, progress(job) != nil else { return nil }
+        // Only a wrong clock can have set a lease that ends this far ahead.
+        guard job.dueAt <= now || job.dueAt > now.advanced(by: Job.lease * 2) else { return nil }
+        job.attempts &+= 1
+        job.dueAt = end
+        put(job)
+        return job
+    }
+
+    /// - Returns: The stored job; `nil` if the job is not stored as before.
+    fileprivate mutating func commit(_ results: WebhookResults, until end: Timestamp) -> Job? {
+        guard self.job(results.job.id) == results.job else { return nil }
+        var job = results.job
+        job.dueAt = end
+        job.payload = results.progress.payload
+        put(job)
+        for event in results.changes.delivered {
+            let key = FailedDelivery.key(event, to: results.endpoint, of: results.bundleId)
+            if record(key) != nil { erase(key) }
+        }
+        for failed in results.changes.failed { put(failed) }
+        append(results)
+        if let reason = results.changes.disable {
+            let stored: WebhookEndpoint? = required(WebhookEndpoint.key(results.endpoint, of: results.bundleId))
+            if var endpoint = stored {
+                endpoint.state = .disabled(reason: reason, at: now)
+                put(endpoint)
+            }
+        }
+        return job
+    }
+
+    /// Adds the new attempts to the ring.
+    private mutating func append(_ results: WebhookResults) {
+        var page: WebhookAttempts?
+        for (number, attempt) in zip(results.numbers, results.changes.attempts.suffix(results.numbers.count)) {
+            if page?.isNext(number) != true {
+                if let page { put(page) }
+                // An unreadable page is replaced.
+                let stored = WebhookAttempts(
+                    readable: record(WebhookAttempts.key(number, of: results.endpoint, of: results.bundleId)))
+                let next = stored?.isNext(number) == true ? stored : nil
+                page = next ?? WebhookAttempts(of: results.endpoint, of: results.bundleId, first: number)
+            }
+            page?.append(attempt)
+        }
+        if let page { put(page) }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Adds, changes and lists the endpoints of a ledger.
+
+public import AppStoreModel
+
+/// The outcome of adding an endpoint.
+public enum WebhookChange: Hashable, Sendable {
+    case done
+    /// The app has ``WebhookEndpoint/maxCount`` endpoints already.
+    case tooMany
+    /// The ledger's endpoints have secrets from a different secret file.
+    case otherSecretFile
+}
+
+extension Ledger {
+    /// All endpoints of an app, or with `nil` of all apps, in the order of their making. Unreadable endpoints are left
+    /// out.
+    public func webhookEndpoints(of bundleId: String? = nil) async throws -> [WebhookEndpoint] {
+        let selection = RecordSelection(WebhookEndpoint.recordKind, of: bundleId.map(RecordOwner.app))
+        return try await records(selection).compactMap { WebhookEndpoint(readable: $0) }
+            .sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) }
+    }
+
+    /// An endpoint; `nil` if the app has no endpoint with this id.
+    public func webhookEndpoint(_ id: String, of bundleId: String) async throws -> WebhookEndpoint? {
+        try Self.value(WebhookEndpoint.key(id, of: bundleId), in: await storage.load(.webhook(id, of: bundleId)))
+    }
+
+    /// The progress of the deliveries to an endpoint; `nil` if the app has no endpoint with this id.
+    public func webhookProgress(of id: String, of bundleId: String) async throws -> WebhookProgress? {
+        try await job(Job.ID(webhook: id, of: bundleId)).map(WebhookProgress.init)
+    }
+
+    /// The fingerprint of the secret file of the ledger's endpoints; `nil` if the ledger has never had an endpoint.
+    public func webhookFingerprint() async throws -> String? {
+        let key = WebhookFingerprint.key
+        let note: WebhookFingerprint? = try Self.value(key, in: await storage.load(LedgerQuery([.record(key)])))
+        return note?.text
+    }
+
+    /// Adds an endpoint. The deliveries begin with the next event, or with the first event after a cursor. If the app
+    /// has an endpoint with this id, it stays as it is.
+    ///
+    /// Several servers that add endpoints at the same instant can exceed ``WebhookEndpoint/maxCount``.
+    ///
+    /// - Parameters:
+    ///   - fingerprint: The fingerprint of the secret file. A ledger without endpoints accepts any file.
+    ///   - cursor: `nil` to begin with the next event.
+    /// - Throws: ``EventCursorError`` if the ledger has no events after the cursor; ``LedgerStorageError``;
+    ///   ``RecordSizeError``.
+    public func addWebhook(
+        _ endpoint: WebhookEndpoint, fingerprint: String, from cursor: EventCursor? = nil, at now: Timestamp
+    ) async throws -> WebhookChange {
+        let others = try await webhookEndpoints().filter { $0.id != endpoint.id || $0.bundleId != endpoint.bundleId }
+        guard others.count(where: { $0.bundleId == endpoint.bundleId }) < WebhookEndpoint.maxCount else {
+            return .tooMany
+        }
+        let start = try await position(after: cursor, of: endpoint.bundleId)
+        let note = LedgerQuery([.record(WebhookFingerprint.key)])
+        let query = LedgerQuery.webhook(endpoint.id, of: endpoint.bundleId).union(note)
+        return try await commit(query, at: now) { draft in
+            draft.add(endpoint, fingerprint, isFirst: others.isEmpty, from: start)
+        }
+    }
+
+    /// Changes an endpoint. The server that delivers to the endpoint begins again with the changed endpoint.
+    ///
+    /// - Parameter change: Must have no side effects, because the closure may run several times.
+    /// - Returns: The changed endpoint; `nil` if the app has no endpoint with this id.
+    public func changeWebhook(
+        _ id: String, of bundleId: String, at now: Timestamp,
+        _ change: @escaping @Sendable (inout WebhookEndpoint) -> Void
+    ) async throws -> WebhookEndpoint? {
+        try await commit(.webhook(id, of: bundleId), at: now) { $0.changeWebhook(id, of: bundleId, change) }
+    }
+
+    /// The position after a cursor, or with `nil` at the end of the events.
+    private func position(after cursor: EventCursor?, of bundleId: String) async throws -> EventCursor {
+        guard let cursor else { return try await storage.endOfEvents(of: bundleId) }
+        _ = try await storage.events(of: bundleId, after: cursor, limit: 1)
+        return cursor
+    }
+}
+
+extension LedgerQuery {
+    /// Queries an endpoint and its job.
+    static func webhook(_ id: String, of bundleId: String) -> LedgerQuery {
+        LedgerQuery([.record(WebhookEndpoint.key(id, of: bundleId)), .record(Job.ID(webhook: id, of: bundleId).key)])
+    }
+}
+
+extension Ledger {
+    /// The value of a loaded record. Not inlined into asynchronous callers, because this compiler's optimizer
+    /// miscompiles the result.
+    @inline(never)
+    static func value<Value: RecordValue>(_ key: RecordKey, in snapshot: LedgerSnapshot) throws -> Value? {
+        try snapshot.value(key)
+    }
+
+    /// The records of a selection, at most `limit`, in the order of the storage.
+    func records(_ selection: RecordSelection, limit: Int = .max) async throws -> [LedgerRecord] {
+        var records: [LedgerRecord] = []
+        var cursor: ScanCursor?
+        repeat {
+            let page = try await storage.records(
+                selection, after: cursor, limit: min(Self.webhookPage, limit - records.count))
+            records += page.items
+            cursor = page.next
+        } while cursor != nil && records.count < limit
+        return records
+    }
+
+    /// The number of records that one load reads and one commit erases, so that neither takes long.
+    static let webhookPage = 500
+}
+
+// MARK: - Decisions
+
+extension LedgerDraft {
+    /// The value in a record; `nil` if there is none. If the record cannot be read, the decision is refused.
+    mutating func required<Value: RecordValue>(_ key: RecordKey, as _: Value.Type = Value.self) -> Value? {
+        do {
+            return try value(key)
+        } catch {
+            refusal = error
+            return nil
+        }
+    }
+
+    /// The progress in the job of an endpoint. If it cannot be read, the decision is refused.
+    mutating func progress(_ job: Job) -> WebhookProgress? {
+        do {
+            return try WebhookProgress(job)
+        } catch {
+            refusal = error
+            return nil
+        }
+    }
+
+    /// - Parameter isFirst: Whether the ledger has no other endpoint.
+    mutating func add(
+        _ endpoint: WebhookEndpoint, _ fingerprint: String, isFirst: Bool, from start: EventCursor
+    ) -> WebhookChange {
+        let note: WebhookFingerprint? = required(WebhookFingerprint.key)
+        guard isFirst || note.map({ $0.text == fingerprint }) ?? true else { return .otherSecretFile }
+        guard record(endpoint.record.key) == nil else { return .done }
+        if note?.text != fingerprint { put(WebhookFingerprint(fingerprint)) }
+        put(endpoint)
+        let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
+        put(Job(id, dueAt: now, payload: WebhookProgress(from: start).payload))
+        return .done
+    }
+
+    mutating func changeWebhook(
+        _ id: String, of bundleId: String, _ change: (inout WebhookEndpoint) -> Void
+    ) -> WebhookEndpoint? {
+        let stored: WebhookEndpoint? = required(WebhookEndpoint.key(id, of: bundleId))
+        guard let stored else { return nil }
+        var endpoint = stored
+        change(&endpoint)
+        guard endpoint != stored else { return stored }
+        put(endpoint)
+        fence(endpoint, until: now) { progress in
+            // The days without a success count from the first failure after the endpoint was resumed.
+            if endpoint.state == .active, stored.state != .active { progress.failingSince = nil }
+        }
+        return endpoint
+    }
+
+    /// Takes the job of an endpoint away from the server that has it.
+    ///
+    /// - Parameter end: The time at which a server may have the job again.
+    /// - Returns: The stored job; `nil` if the endpoint has no readable job.
+    @discardableResult
+    mutating func fence(
+        _ endpoint: WebhookEndpoint, until end: Timestamp, _ change: (inout WebhookProgress) -> Void = { _ in }
+    ) -> Job? {
+        let stored: Job? = required(Job.ID(webhook: endpoint.id, of: endpoint.bundleId).key)
+        guard var job = stored, var progress = progress(job) else { return nil }
+        change(&progress)
+        job.attempts &+= 1
+        job.dueAt = end
+        job.payload = progress.payload
+        put(job)
+        return job
+    }
+}

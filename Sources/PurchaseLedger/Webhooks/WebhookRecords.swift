@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The stored forms of endpoints, of their progress and failed deliveries, and of the fingerprint of the secret file.
+
+import AppStoreModel
+
+extension JSONValue {
+    fileprivate static func time(_ time: Timestamp) -> JSONValue { .number("\(time.milliseconds)") }
+
+    /// The time in a member; `nil` if the member is missing or is no time.
+    fileprivate func time(_ name: String) -> Timestamp? {
+        self[name]?.integer.map { Timestamp(milliseconds: $0) }
+    }
+}
+
+// MARK: - Endpoints
+
+extension WebhookEndpoint: RecordValue {
+    /// The kind of the records that hold endpoints.
+    package static let recordKind = RecordKind(rawValue: "webhookEndpoint")
+
+    /// The key of the record for the endpoint of an app with an id.
+    package static func key(_ id: String, of bundleId: String) -> RecordKey {
+        RecordKey(recordKind, id, of: .app(bundleId))
+    }
+
+    /// The members of the JSON object in the record. Times are milliseconds since 1970.
+    private enum Member {
+        static let url = "url"
+        static let kinds = "kinds"
+        static let environment = "environment"
+        static let isOrdered = "isOrdered"
+        static let isAsymmetric = "isAsymmetric"
+        static let generation = "generation"
+        static let rotatedAt = "rotatedAt"
+        static let createdAt = "createdAt"
+        static let state = "state"
+        static let disabledBecause = "disabledBecause"
+        static let disabledAt = "disabledAt"
+        static let all: Set = [
+            url, kinds, environment, isOrdered, isAsymmetric, generation, rotatedAt, createdAt, state, disabledBecause,
+            disabledAt,
+        ]
+    }
+
+    /// The words of ``State``.
+    private enum Word {
+        static let active = "active"
+        static let paused = "paused"
+        static let disabled = "disabled"
+    }
+
+    /// Reads an endpoint. If a member that decides about deliveries has an unknown form, reading fails, so that no
+    /// event goes to a receiver that did not ask for it.
+    @inline(never)
+    public init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard case .app(let bundleId) = record.key.owner, let json = JSONValue(readable: record.payload),
+            let members = json.members, let url = json[Member.url]?.string, let createdAt = json.time(Member.createdAt),
+            case let kinds = json[Member.kinds], kinds == nil || kinds?.array?.allSatisfy({ $0.string != nil }) == true,
+            case let word = json[Member.environment]?.string,
+            case let environment = word.flatMap(Environment.init(rawValue:)),
+            environment != nil || json[Member.environment] == nil,
+            let generation = json[Member.generation]?.integer.flatMap({ Int(exactly: $0) }), generation > 0,
+            let state = json[Member.state]?.string
+        else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(
+            id: record.key.name, of: bundleId, url: url, kinds: kinds?.array.map { Set($0.compactMap(\.string)) },
+            environment: environment, isOrdered: json[Member.isOrdered] == .bool(true),
+            isAsymmetric: json[Member.isAsymmetric] == .bool(true), createdAt: createdAt)
+        self.generation = generation
+        rotatedAt = json.time(Member.rotatedAt)
+        otherMembers = members.filter { !Member.all.contains($0.name) }
+        switch state {
+        case Word.active: self.state = .active
+        case Word.paused: self.state = .paused
+        case Word.disabled:
+            self.state = .disabled(
+                reason: json[Member.disabledBecause]?.string ?? "", at: json.time(Member.disabledAt) ?? createdAt)
+        default:
+            newerState = state
+            self.state = unknownState(state)
+        }
+    }
+
+    /// The state of an endpoint whose stored state only a newer version knows.
+    private func unknownState(_ word: String) -> State {
+        .disabled(reason: "A newer version of this software has set the state \(word).", at: createdAt)
+    }
+
+    /// The stored form of the endpoint.
+    public var record: LedgerRecord {
+        var members = [JSONValue.Member(Member.url, .string(url))]
+        if let kinds { members.append(.init(Member.kinds, .array(kinds.sorted().map { .string($0) }))) }
+        if let environment { members.append(.init(Member.environment, .string(environment.rawValue))) }
+        members += [
+            .init(Member.isOrdered, .bool(isOrdered)), .init(Member.isAsymmetric, .bool(isAsymmetric)),
+            .init(Member.generation, .number("\(generation)")), .init(Member.createdAt, .time(createdAt)),
+        ]
+        if let rotatedAt { members.append(.init(Member.rotatedAt, .time(rotatedAt))) }
+        return LedgerRecord(
+            Self.key(id, of: bundleId),
+            payload: Array(JSONValue.object(members + stateMembers + otherMembers).compactText.utf8))
+    }
+
+    private var stateMembers: [JSONValue.Member] {
+        if let newerState, state == unknownState(newerState) { return [.init(Member.state, .string(newerState))] }
+        switch state {
+        case .active: return [.init(Member.state, .string(Word.active))]
+        case .paused: return [.init(Member.state, .string(Word.paused))]
+        case .disabled(let reason, let time):
+            return [
+                .init(Member.state, .string(Word.disabled)), .init(Member.disabledBecause, .string(reason)),
+                .init(Member.disabledAt, .time(time)),
+            ]
+        }
+    }
+}
+
+// MARK: - Progress
+
+extension Job.ID {
+    /// The id of the job of an endpoint.
+    package init(webhook endpoint: String, of bundleId: String) {
+        self.init(.webhook, endpoint, in: LedgerScope(bundleId: bundleId, environment: .production))
+    }
+}
+
+extension WebhookProgress {
+    /// The members of the JSON object in the payload of the job. Times are milliseconds since 1970.
+    private enum Member {
+        static let positions = "positions"
+        static let deliveredAt = "deliveredAt"
+        static let failingSince = "failingSince"
+        static let attempts = "attempts"
+    }
+
+    /// Reads the progress in the job of an endpoint.
+    ///
+    /// - Throws: ``LedgerStorageError``: `damaged` if the payload has another form.
+    @inline(never)
+    package init(_ job: Job) throws(LedgerStorageError) {
+        guard let json = JSONValue(readable: job.payload),
+            let positions = json[Member.positions]?.array?.compactMap(\.string), positions.count == Self.lanes,
+            let attempts = json[Member.attempts]?.integer, attempts >= 0
+        else { throw LedgerStorageError(unreadable: job.id.key) }
+        self.positions = positions.map(EventCursor.init(rawValue:))
+        self.attempts = attempts
+        deliveredAt = json.time(Member.deliveredAt)
+        failingSince = json.time(Member.failingSince)
+    }
+
+    /// The payload of the job.
+    package var payload: [UInt8] {
+        var members: [JSONValue.Member] = [
+            .init(Member.positions, .array(positions.map { .string($0.rawValue) })),
+            .init(Member.attempts, .number("\(attempts)")),
+        ]
+        if let deliveredAt { members.append(.init(Member.deliveredAt, .time(deliveredAt))) }
+        if let failingSince { members.append(.init(Member.failingSince, .time(failingSince))) }
+        return Array(JSONValue.object(members).compactText.utf8)
+    }
+}
+
+// MARK: - Failed deliveries
+
+extension FailedDelivery: RecordValue {
+    /// The kind of the records that hold failed deliveries.
+    package static let recordKind = RecordKind(rawValue: "failedDelivery")
+
+    /// The maximum length of a stored reason in Unicode scalars. Only a reason that quotes a received text is longer,
+    /// and is cut.
+    private static let reasonLimit = 1000
+
+    /// The key of the record for an event that an endpoint did not get. The number in the name has a fixed length, so
+    /// that storages which search in the order of names find the oldest event first.
+    package static func key(_ event: EventCursor, to endpoint: String, of bundleId: String) -> RecordKey {
+        let digits = event.number.map { "\($0)" } ?? ""
+        let number = String(repeating: "0", count: max(0, 19 - digits.count)) + digits
+        return RecordKey(recordKind, "\(endpoint) \(number) \(event.rawValue)", of: .app(bundleId))
+    }
+
+    /// The key of the record.
+    package var key: RecordKey { Self.key(event, to: endpoint, of: bundleId) }
+
+    /// The entry of the records of an endpoint: of the events that wait for an attempt, or of those set aside.
+    static func entry(_ endpoint: String, setAside: Bool) -> String {
+        endpoint + (setAside ? " set aside" : " waiting")
+    }
+
+    /// Whether the event was set aside after its last attempt.
+    public var isSetAside: Bool { dueAt == nil }
+
+    /// The members of the JSON object in the record. Times are milliseconds since 1970.
+    private enum Member {
+        static let endpoint = "endpoint"
+        static let event = "event"
+        static let lane = "lane"
+        static let attempts = "attempts"
+        static let failedAt = "failedAt"
+        static let reason = "reason"
+    }
+
+    /// Reads a failed delivery.
+    @inline(never)
+    public init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard case .app(let bundleId) = record.key.owner, let json = JSONValue(readable: record.payload),
+            let endpoint = json[Member.endpoint]?.string, let event = json[Member.event]?.string,
+            let lane = json[Member.lane]?.integer.flatMap({ Int(exactly: $0) }),
+            (0..<WebhookProgress.lanes).contains(lane),
+            let attempts = json[Member.attempts]?.integer.flatMap({ Int(exactly: $0) }), attempts >= 0,
+            let failedAt = json.time(Member.failedAt)
+        else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(
+            of: EventCursor(rawValue: event), to: endpoint, of: bundleId, lane: lane, attempts: attempts,
+            dueAt: record.dueAt, failedAt: failedAt, reason: json[Member.reason]?.string ?? "")
+        guard key == record.key else { throw LedgerStorageError(unreadable: record.key) }
+    }
+
+    /// The stored form. A long reason is cut.
+    public var record: LedgerRecord {
+        let json = JSONValue.object([
+            .init(Member.endpoint, .string(endpoint)), .init(Member.event, .string(event.rawValue)),
+            .init(Member.lane, .number("\(lane)")), .init(Member.attempts, .number("\(attempts)")),
+            .init(Member.failedAt, .time(failedAt)),
+            .init(Member.reason, .string(String(reason.unicodeScalars.prefix(Self.reasonLimit)))),
+        ])
+        return LedgerRecord(
+            key, dueAt: dueAt, entries: [Self.entry(endpoint, setAside: isSetAside)],
+            payload: Array(json.compactText.utf8))
+    }
+}
+
+// MARK: - The secret file
+
+/// The fingerprint of the file from which servers derive the secrets of all endpoints. A server with a different file
+/// would sign with secrets that no receiver knows.
+struct WebhookFingerprint: RecordValue {
+    /// The fingerprint: a text that reveals no secret.
+    let text: String
+
+    static let recordKind = RecordKind(rawValue: "webhookSecrets")
+
+    /// The key of the record. A ledger has one.
+    static let key = RecordKey(recordKind, "", of: .ledger)
+
+    private static let member = "fingerprint"
+
+    init(_ text: String) {
+        self.text = text
+    }
+
+    init(_ record: LedgerRecord) throws(LedgerStorageError) {
+        guard record.key == Self.key, let text = JSONValue(readable: record.payload)?[Self.member]?.string else {
+            throw LedgerStorageError(unreadable: record.key)
+        }
+        self.text = text
+    }
+
+    var record: LedgerRecord {
+        let json = JSONValue.object([.init(Self.member, .string(text))])
+        return LedgerRecord(Self.key, payload: Array(json.compactText.utf8))
+    }
+}
