@@ -34,6 +34,7 @@ let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio", c
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio", condition: server)
 let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: server)
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio", condition: server)
+let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl", condition: server)
 let serviceLifecycle = Target.Dependency.product(
     name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server)
 let unixSignals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle", condition: server)
@@ -78,6 +79,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.0"),
         .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.0"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
@@ -119,7 +121,7 @@ let package = Package(
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
-        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix]),
+        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix, nioSSL]),
         .target(
             name: "PurchaseServer",
             dependencies: [

@@ -40,7 +40,7 @@ extension HTTPClient {
 ///
 /// - Parameter error: The error thrown by the client.
 package func reason(of error: any Error) -> String {
-    guard let failure = error as? NIOConnectionError, let last = failure.connectionErrors.last?.error as? IOError
-    else { return "\(error)" }
-    return String(cString: strerror(last.errnoCode)).lowercased()
+    let failure = (error as? NIOConnectionError)?.connectionErrors.last?.error ?? error
+    guard let failure = failure as? IOError else { return "\(error)" }
+    return String(cString: strerror(failure.errnoCode)).lowercased()
 }

@@ -15,13 +15,17 @@ package enum RetryAfter {
     private static let firstTime: Int64 = 100_000_000_000
 
     /// The time at which calls may resume; `nil` if the header has no usable value.
-    package static func time(_ header: String?, at now: Timestamp) -> Timestamp? {
-        guard let header, let time = number(header, at: now) ?? HTTPDate.time(header)?.milliseconds else { return nil }
+    ///
+    /// - Parameter longest: The maximum delay in milliseconds.
+    package static func time(_ header: String?, at now: Timestamp, longest: Int64 = longest) -> Timestamp? {
+        guard let header,
+            let time = number(header, at: now, longest: longest) ?? HTTPDate.time(header)?.milliseconds
+        else { return nil }
         let latest = now.milliseconds + longest
         return Timestamp(milliseconds: min(max(time, now.milliseconds), latest))
     }
 
-    private static func number(_ text: String, at now: Timestamp) -> Int64? {
+    private static func number(_ text: String, at now: Timestamp, longest: Int64) -> Int64? {
         guard let number = Int64(text), number >= 0 else { return nil }
         return number >= firstTime ? number : now.milliseconds + min(number, longest) * 1000
     }

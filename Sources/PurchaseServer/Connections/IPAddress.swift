@@ -6,7 +6,7 @@ package import NIOCore
 /// An IP address of a client or a proxy. IPv4 is stored in its mapped form (RFC 4291 section 2.5.5.2), so that a client
 /// has the same address on IPv4 and IPv6 listeners.
 public struct IPAddress: Hashable, Sendable {
-    fileprivate var bits: UInt128
+    var bits: UInt128
 
     /// Parses an address such as `192.0.2.1` or `2001:db8::1`; `nil` if the text is not an address.
     public init?(_ text: some StringProtocol) {
@@ -43,7 +43,26 @@ public struct IPAddress: Hashable, Sendable {
         self.init(text)
     }
 
-    private var isV4: Bool { bits >> 32 == 0xffff }
+    /// The address with these bits.
+    init(bits: UInt128) { self.bits = bits }
+
+    /// The IPv4 address with these bits.
+    init(v4: UInt32) { bits = UInt128(0xffff) << 32 | UInt128(v4) }
+
+    var isV4: Bool { bits >> 32 == 0xffff }
+
+    /// The address as text, such as `192.0.2.1` or `2001:db8::1`.
+    package var text: String {
+        var buffer = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        if isV4 {
+            var four = UInt32(truncatingIfNeeded: bits).bigEndian
+            inet_ntop(AF_INET, &four, &buffer, socklen_t(buffer.count))
+        } else {
+            var six = bits.bigEndian
+            inet_ntop(AF_INET6, &six, &buffer, socklen_t(buffer.count))
+        }
+        return String(decoding: buffer.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
 
     /// The client for the bounds: an IPv4 address, or an IPv6 network of 64 bits. Providers give a customer no smaller
     /// network.
@@ -70,6 +89,14 @@ public struct IPNetwork: Hashable, Sendable {
         guard let prefix, (0...address.width).contains(prefix) else { return nil }
         self.address = address
         freeBits = address.width - prefix
+    }
+
+    /// The block around an address.
+    ///
+    /// - Parameter freeBits: The number of lowest bits in which the addresses of the block differ.
+    init(_ address: IPAddress, freeBits: Int) {
+        self.address = address
+        self.freeBits = freeBits
     }
 
     /// The addresses of this machine itself.

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Dispatch
+import Foundation
+import Synchronization
+
+/// Finds the addresses of a host.
+package protocol AddressResolver: Sendable {
+    /// All addresses of a host, the preferred first. If the task is cancelled, the call ends soon.
+    ///
+    /// - Throws: ``ResolverError``.
+    func addresses(of host: String) async throws -> [IPAddress]
+}
+
+/// The reason why a host has no addresses: a phrase.
+package struct ResolverError: Error, CustomStringConvertible {
+    package var description: String
+
+    package init(_ description: String) {
+        self.description = description
+    }
+}
+
+/// The resolver of the operating system, which also reads `/etc/hosts`.
+package struct SystemResolver: AddressResolver {
+    package init() {}
+
+    package func addresses(of host: String) async throws -> [IPAddress] {
+        let answer = Answer()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                answer.wait(continuation)
+                // `getaddrinfo` blocks for up to half a minute and cannot be interrupted. On a shared pool of threads,
+                // lookups of unreachable names would delay those of other endpoints.
+                DispatchQueue(label: "Webhooks.resolver").async {
+                    answer.end(Self.lookUp(host))
+                }
+            }
+        } onCancel: {
+            answer.end(.failure(CancellationError()))
+        }
+    }
+
+    private static func lookUp(_ host: String) -> Result<[IPAddress], any Error> {
+        var hints = addrinfo()
+        hints.ai_family = AF_UNSPEC
+        #if canImport(Darwin)
+        hints.ai_socktype = SOCK_STREAM
+        #else
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        #endif
+        // Leaves out IPv6 addresses on a machine that has no IPv6 address.
+        hints.ai_flags = AI_ADDRCONFIG
+        var list: UnsafeMutablePointer<addrinfo>?
+        let status = getaddrinfo(host, nil, &hints, &list)
+        defer { if let list { freeaddrinfo(list) } }
+        guard status == 0 else {
+            let reason = String(cString: gai_strerror(status))
+            return .failure(ResolverError("the name \(host) cannot be resolved: \(reason)"))
+        }
+        var addresses: [IPAddress] = []
+        var next = list
+        while let entry = next?.pointee {
+            if let address = entry.ai_addr.flatMap({ IPAddress($0) }) { addresses.append(address) }
+            next = entry.ai_next
+        }
+        return .success(addresses)
+    }
+
+    /// The answer to a lookup: of the lookup itself, or of the cancelled task, whichever is first.
+    private final class Answer: Sendable {
+        private enum State {
+            case new
+            case waiting(CheckedContinuation<[IPAddress], any Error>)
+            case ended(Result<[IPAddress], any Error>)
+        }
+
+        private let state = Mutex(State.new)
+
+        func wait(_ continuation: CheckedContinuation<[IPAddress], any Error>) {
+            let early: Result<[IPAddress], any Error>? = state.withLock { state in
+                if case .ended(let result) = state { return result }
+                state = .waiting(continuation)
+                return nil
+            }
+            if let early { continuation.resume(with: early) }
+        }
+
+        func end(_ result: Result<[IPAddress], any Error>) {
+            let waiting: CheckedContinuation<[IPAddress], any Error>? = state.withLock { state in
+                defer { if case .ended = state {} else { state = .ended(result) } }
+                guard case .waiting(let continuation) = state else { return nil }
+                return continuation
+            }
+            waiting?.resume(with: result)
+        }
+    }
+}
+
+extension IPAddress {
+    /// The address of a socket address; `nil` if it is neither of IPv4 nor of IPv6.
+    fileprivate init?(_ address: UnsafeMutablePointer<sockaddr>) {
+        switch Int32(address.pointee.sa_family) {
+        case AF_INET:
+            let four = address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee.sin_addr.s_addr }
+            self.init(v4: UInt32(bigEndian: four))
+        case AF_INET6:
+            var six = address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_addr }
+            let bits = withUnsafeBytes(of: &six) { $0.loadUnaligned(as: UInt128.self) }
+            self.init(bits: UInt128(bigEndian: bits))
+        default: return nil
+        }
+    }
+}

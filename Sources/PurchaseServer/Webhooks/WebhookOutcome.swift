@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreAPI
+import AppStoreModel
+import AsyncHTTPClient
+import NIOHTTP1
+import OutgoingHTTP
+import PurchaseLedger
+
+/// The outcome of an attempt to deliver an event to an endpoint.
+package struct WebhookOutcome: Hashable, Sendable {
+    /// The status of the answer; `nil` if there was no answer.
+    package var status: Int?
+    /// The reason for a failure: a phrase. `nil` after a success: an answer with a status from 200 to 299.
+    package var failure: String?
+    /// The pause that the receiver asked for (`Retry-After`), at most a day; `nil` if it did not, or after a success.
+    package var retryAfter: Duration?
+    /// The time until the answer or the failure, in milliseconds.
+    package var milliseconds: Int
+    /// The beginning of the answer's body, at most `WebhookAttempt.answerLimit` bytes, in which control characters are
+    /// blanks.
+    package var answer: String
+
+    package init(
+        status: Int? = nil, failure: String? = nil, retryAfter: Duration? = nil, milliseconds: Int, answer: String = ""
+    ) {
+        self.status = status
+        self.failure = failure
+        self.retryAfter = retryAfter
+        self.milliseconds = milliseconds
+        self.answer = answer
+    }
+}
+
+extension WebhookOutcome {
+    /// The longest pause that a receiver may ask for, in milliseconds: a day, the longest of the steps.
+    private static let longestPause: Int64 = 86_400_000
+
+    /// The outcome of an exchange.
+    ///
+    /// - Parameters:
+    ///   - now: The time of the request.
+    ///   - limit: The time that the exchange may take.
+    init(_ answer: WebhookExchange.Answer, at now: Timestamp, milliseconds: Int, limit: Duration) {
+        let isSuccess = answer.error == nil && answer.status.map { (200...299).contains($0) } ?? false
+        var failure: String?
+        if let error = answer.error {
+            failure = Self.reason(of: error, hasHead: answer.status != nil, limit: limit)
+        } else if let status = answer.status, !isSuccess {
+            failure = (300...399).contains(status) ? "\(status) (redirects are not followed)" : "\(status)"
+        }
+        let next = isSuccess ? nil : RetryAfter.time(answer.retryAfter, at: now, longest: Self.longestPause)
+        self.init(
+            status: answer.status, failure: failure,
+            retryAfter: next.map { .milliseconds($0.milliseconds - now.milliseconds) }, milliseconds: milliseconds,
+            answer: Self.text(answer.body))
+    }
+
+    private static func reason(of error: any Error, hasHead: Bool, limit: Duration) -> String {
+        if error is CancellationError { return "cancelled" }
+        if let error = error as? HTTPParserError {
+            switch error {
+            case .headerOverflow: return "the fields of the answer are too long"
+            case .invalidEOFState: return "the answer ended early"
+            default: return "the answer is not HTTP"
+            }
+        }
+        guard let error = error as? HTTPClientError else {
+            return tlsReason(of: error) ?? OutgoingHTTP.reason(of: error)
+        }
+        switch error {
+        case .deadlineExceeded where hasHead: return "the answer did not end within \(limit.inSeconds)"
+        case .deadlineExceeded, .getConnectionFromPoolTimeout: return "no answer within \(limit.inSeconds)"
+        case .connectTimeout: return "no connection within \(limit.inSeconds)"
+        case .tlsHandshakeTimeout: return "no TLS connection in time"
+        case .remoteConnectionClosed, .uncleanShutdown:
+            return hasHead ? "the answer ended early" : "the connection was closed without an answer"
+        case .cancelled, .alreadyShutdown: return "cancelled"
+        default: return "\(error)"
+        }
+    }
+
+    /// The text of a body for people, who read it in a terminal: control characters could change what a terminal shows.
+    private static func text(_ body: [UInt8]) -> String {
+        var text = ""
+        var count = 0
+        for scalar in String(decoding: body, as: UTF8.self).unicodeScalars {
+            let scalar = scalar.isInvisible ? " " : scalar
+            count += UTF8.width(scalar)
+            guard count <= WebhookAttempt.answerLimit else { break }
+            text.unicodeScalars.append(scalar)
+        }
+        return text
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether the character only controls how others are shown.
+    fileprivate var isInvisible: Bool {
+        switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: true
+        default: false
+        }
+    }
+}
+
+extension Duration {
+    /// The duration for people, such as `20 s`.
+    var inSeconds: String {
+        let milliseconds = self / .milliseconds(1)
+        return milliseconds >= 1000 ? "\(Int(milliseconds / 1000)) s" : "\(Int(milliseconds)) ms"
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AsyncHTTPClient
+import NIOCore
+import NIOHTTP1
+import OutgoingHTTP
+import Synchronization
+
+/// Sends events to endpoints.
+///
+/// Each endpoint has its own HTTP client, so that a slow receiver holds no connection of another endpoint. A client
+/// connects only to a checked address. If the name of a receiver has another address later, the endpoint gets a new
+/// client.
+package final class WebhookSender: Sendable {
+    private let networks: [IPNetwork]
+    private let resolver: any AddressResolver
+    private let clock: any Clock<Duration>
+    private let limit: Duration
+    private let roots: String?
+    private let state = Mutex(State())
+
+    private struct State {
+        var endpoints: [String: Endpoint] = [:]
+        var isShutDown = false
+    }
+
+    /// The state of an endpoint.
+    private struct Endpoint {
+        var url: WebhookURL
+        var target: WebhookTarget?
+        /// The time since the addresses were checked; `nil` if they must be checked before the next request.
+        var age: (@Sendable () -> Duration)?
+        /// Whether the last connection to the target's address failed.
+        var hasFailed = false
+        /// The check of the addresses, while it runs. All requests wait for the same check.
+        var check: Task<WebhookTarget, any Error>?
+    }
+
+    /// The time for a request in all: resolving the name, connecting, and the whole answer. Standard Webhooks asks for
+    /// 15 to 30 seconds.
+    package static let limit = Duration.seconds(20)
+
+    /// The age at which a name is resolved again. A receiver that moves is found after this time.
+    private static let maxAge = Duration.seconds(30)
+
+    /// - Parameters:
+    ///   - networks: Networks in which addresses are permitted that are otherwise forbidden, and without TLS.
+    ///   - clock: Measures the time of requests, and the age of addresses.
+    ///   - limit: The time for a request in all.
+    ///   - roots: The trusted root certificates as PEM; `nil` trusts those of the operating system.
+    package init(
+        networks: [IPNetwork], resolver: any AddressResolver = SystemResolver(), clock: any Clock<Duration>,
+        limit: Duration = WebhookSender.limit, roots: String? = nil
+    ) {
+        self.networks = networks
+        self.resolver = resolver
+        self.clock = clock
+        self.limit = limit
+        self.roots = roots
+    }
+
+    /// Sends a message to an endpoint.
+    ///
+    /// - Parameters:
+    ///   - url: The address of the endpoint.
+    ///   - endpoint: The id of the endpoint.
+    /// - Returns: The outcome. If the task was cancelled, the outcome is a failure.
+    package func send(_ message: WebhookMessage, to url: WebhookURL, of endpoint: String) async -> WebhookOutcome {
+        let time = clock.stopwatch()
+        let target: WebhookTarget
+        do {
+            target = try await self.target(of: url, for: endpoint)
+        } catch {
+            return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
+        }
+        let rest = max(.zero, limit - time())
+        let answer = await WebhookExchange(on: target.loop)
+            .answer(to: target.request(message), from: target.pinned.client, within: TimeAmount(rest))
+        if answer.status == nil, answer.error != nil, !Task.isCancelled { noteFailure(of: target, for: endpoint) }
+        return WebhookOutcome(answer, at: message.timestamp, milliseconds: time().wholeMilliseconds, limit: limit)
+    }
+
+    /// Forgets an endpoint and closes its connections, after the answers to its requests.
+    package func forget(_ endpoint: String) {
+        let old = state.withLock { $0.endpoints.removeValue(forKey: endpoint) }
+        old?.check?.cancel()
+    }
+
+    /// Closes all connections. Requests that are not answered yet fail, and so do all later requests.
+    package func shutdown() async {
+        let all = state.withLock { state in
+            state.isShutDown = true
+            defer { state.endpoints = [:] }
+            return Array(state.endpoints.values)
+        }
+        for endpoint in all { endpoint.check?.cancel() }
+        for endpoint in all { await endpoint.target?.pinned.shutdown() }
+    }
+
+    private static func reason(of error: any Error) -> String {
+        error is CancellationError ? "cancelled" : "\(error)"
+    }
+}
+
+// MARK: - Addresses
+
+extension WebhookSender {
+    /// The target of requests to an endpoint, with an address that was checked in the last seconds.
+    private func target(of url: WebhookURL, for endpoint: String) async throws -> WebhookTarget {
+        // A new endpoint must not use the target of a different URL.
+        let check = try state.withLock { state throws(CancellationError) -> Result<WebhookTarget, Checking> in
+            guard !state.isShutDown else { throw CancellationError() }
+            var entry = state.endpoints[endpoint] ?? Endpoint(url: url)
+            if entry.url != url {
+                entry.check?.cancel()
+                entry = Endpoint(url: url)
+            }
+            if let target = entry.target, let age = entry.age, age() < Self.maxAge { return .success(target) }
+            let check = entry.check ?? Task { try await self.check(url, for: endpoint) }
+            entry.check = check
+            state.endpoints[endpoint] = entry
+            return .failure(Checking(task: check))
+        }
+        switch check {
+        case .success(let target): return target
+        case .failure(let checking):
+            // All requests to an endpoint belong to the same delivery, and are cancelled together.
+            return try await withTaskCancellationHandler {
+                try await checking.task.value
+            } onCancel: {
+                checking.task.cancel()
+            }
+        }
+    }
+
+    /// A check that a request waits for.
+    private struct Checking: Error {
+        var task: Task<WebhookTarget, any Error>
+    }
+
+    /// Resolves the host, checks all addresses, and chooses the target.
+    private func check(_ url: WebhookURL, for endpoint: String) async throws -> WebhookTarget {
+        do {
+            let addresses = try await addresses(of: url.host)
+            return try choose(from: addresses, for: url, of: endpoint)
+        } catch {
+            state.withLock { state in
+                guard state.endpoints[endpoint]?.url == url else { return }
+                state.endpoints[endpoint]?.check = nil
+                state.endpoints[endpoint]?.age = nil
+            }
+            throw error
+        }
+    }
+
+    private func addresses(of host: String) async throws -> [IPAddress] {
+        if let address = IPAddress(host) { return [address] }
+        let limit = limit
+        return try await withThrowingTaskGroup(of: [IPAddress].self) { [resolver, clock] group in
+            group.addTask { try await resolver.addresses(of: host) }
+            group.addTask {
+                try await clock.sleep(for: limit)
+                throw ResolverError("the name \(host) was not resolved within \(limit.inSeconds)")
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? []
+        }
+    }
+
+    /// Checks addresses, and chooses the target: the last one, if its address is still among them and connections
+    /// succeed.
+    private func choose(
+        from addresses: [IPAddress], for url: WebhookURL, of endpoint: String
+    ) throws -> WebhookTarget {
+        // A name with a single forbidden address is suspicious altogether: an attacker may want to see which address
+        // is chosen.
+        for address in addresses where !networks.permitWebhook(to: address, isSecure: url.isSecure) {
+            throw ResolverError(
+                url.isSecure || address.isForbidden
+                    ? "the address \(address.text) is forbidden" : "http to the address \(address.text) is forbidden")
+        }
+        guard !addresses.isEmpty else { throw ResolverError("the name \(url.host) has no address") }
+        return try state.withLock { state in
+            guard !state.isShutDown, !Task.isCancelled, var entry = state.endpoints[endpoint], entry.url == url else {
+                throw CancellationError()
+            }
+            let target: WebhookTarget
+            if let last = entry.target, addresses.contains(last.address), !entry.hasFailed || addresses.count == 1 {
+                target = last
+            } else {
+                // After a failed connection the next address of the list.
+                let last = entry.hasFailed ? entry.target.flatMap { addresses.firstIndex(of: $0.address) } : nil
+                let address = addresses[last.map { ($0 + 1) % addresses.count } ?? 0]
+                target = try WebhookTarget(url, address, connectTimeout: TimeAmount(limit), roots: roots)
+            }
+            entry.target = target
+            entry.age = clock.stopwatch()
+            entry.hasFailed = false
+            entry.check = nil
+            state.endpoints[endpoint] = entry
+            return target
+        }
+    }
+
+    /// Makes the next request check the addresses anew, and choose a different one if there is another.
+    private func noteFailure(of target: WebhookTarget, for endpoint: String) {
+        state.withLock { state in
+            guard let current = state.endpoints[endpoint]?.target, current === target else { return }
+            state.endpoints[endpoint]?.hasFailed = true
+            state.endpoints[endpoint]?.age = nil
+        }
+    }
+}
+
+/// The host of an endpoint at a checked address.
+private final class WebhookTarget: Sendable {
+    let address: IPAddress
+    let pinned: PinnedClient
+    /// The event loop of all connections, so that no request changes between threads.
+    let loop: any EventLoop
+    /// A request without a body. The client reads the URL again for each new request, which costs more than a copy.
+    private let request: HTTPClient.Request
+
+    init(_ url: WebhookURL, _ address: IPAddress, connectTimeout: TimeAmount, roots: String?) throws {
+        request = try HTTPClient.Request(
+            url: url.text, method: .POST,
+            headers: ["content-type": "application/json", "user-agent": "quittance", "host": url.hostField])
+        // If the client read a different host or port in the text, the request could go to an unchecked address.
+        guard request.host == url.host, request.port == url.port, request.useTLS == url.isSecure else {
+            throw ResolverError("the URL cannot be used")
+        }
+        self.address = address
+        pinned = try PinnedClient(
+            host: url.host, address: address.text, connectTimeout: connectTimeout, roots: roots)
+        loop = HTTPClient.defaultEventLoopGroup.next()
+    }
+
+    func request(_ message: WebhookMessage) -> HTTPClient.Request {
+        var request = request
+        for (name, value) in message.signedHeaders { request.headers.add(name: name, value: value) }
+        request.body = .bytes(message.body)
+        return request
+    }
+}
+
+extension WebhookURL {
+    /// The value of the field `Host`: without the port if it is the default of the scheme.
+    fileprivate var hostField: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return port == (isSecure ? 443 : 80) ? name : "\(name):\(port)"
+    }
+}
+
+extension Duration {
+    fileprivate var wholeMilliseconds: Int { Int(self / .milliseconds(1)) }
+}
