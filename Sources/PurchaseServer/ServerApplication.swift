@@ -115,6 +115,7 @@ public struct ServerApplication: Sendable {
         if let ledger {
             services.append(JobService(ledger, now: now, clock: clock, logger: logger))
             services.append(housekeeping(ledger))
+            services.append(webhooks(ledger))
             if let scopes = ledger.reconcilers?.all.keys, !scopes.isEmpty {
                 services.append(
                     HistoryWatcher(
@@ -160,6 +161,14 @@ public struct ServerApplication: Sendable {
 
     /// The `Server` field of responses (RFC 9110 section 10.2.4).
     static let serverName = "quittance/\(version)"
+
+    private func webhooks(_ service: LedgerService) -> some Service {
+        let sender = WebhookSender(networks: service.webhookNetworks, clock: clock)
+        let parts = WebhookParts(
+            service, sender: sender, now: now, wall: wall ?? now, clock: clock, logger: logger,
+            random: { SystemRandomNumberGenerator() })
+        return WebhookService(parts, of: service)
+    }
 
     private func housekeeping(_ service: LedgerService) -> some Service {
         var housekeeping = Housekeeping(

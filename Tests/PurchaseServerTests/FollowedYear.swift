@@ -23,6 +23,9 @@ struct FollowedYear {
     /// The number of tables.
     private(set) var tables = 0
 
+    /// Called with the ids of all events and with each table, before the table is kept.
+    var onTable: ((_ events: Set<String>, _ table: String) async throws -> Void)?
+
     private var events: RandomWorld
     private var random: SeededRandom
     private let store: TestStore
@@ -254,7 +257,31 @@ struct FollowedYear {
         guard unchecked >= count else { return }
         unchecked = 0
         tables += 1
-        lines.append(try await table().compactText)
+        let table = try await table().compactText
+        try await onTable?(Set(kinds.values.joined().compactMap { $0["id"]?.string }), table)
+        lines.append(table)
+    }
+
+    /// A service that delivers the events to an endpoint.
+    ///
+    /// - Parameter offset: How far the time of the deliveries is ahead.
+    func webhooks(
+        to endpoint: WebhookEndpoint, offset: @escaping @Sendable () -> Duration
+    ) async throws -> WebhookService {
+        var service = LedgerService(ledger: ledger, verifier: verifier)
+        service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
+        service.webhookNetworks = try [#require(IPNetwork("127.0.0.0/8"))]
+        let secrets = try WebhookSecrets(file: Array(repeating: 7, count: 32))
+        service.webhookSecrets = secrets
+        _ = try await ledger.addWebhook(endpoint, fingerprint: secrets.fingerprint, at: clock.now)
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let clock = clock
+        let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
+        let parts = WebhookParts(
+            service, sender: sender, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
+            clock: ContinuousClock(), logger: logger, random: { SeededRandom(seed: 1) })
+        return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 
     /// The entitlements of all customers, by the first id and the name.

@@ -42,7 +42,7 @@ final class EventFollowers: Sendable {
         fileprivate var page: Task<EventPage, any Error>
     }
 
-    /// The number of waiting requests.
+    /// The number of waiting requests, without those of webhooks.
     var count: Int { state.withLock { $0.count } }
 
     /// Wakes the followers of an app, whose new events were committed.
@@ -57,18 +57,18 @@ final class EventFollowers: Sendable {
     ///
     /// - Parameters:
     ///   - time: The maximum wait.
-    ///   - limit: The maximum number of waiting requests.
+    ///   - limit: The maximum number of waiting requests; `nil` for a request that counts towards no limit.
     ///   - search: Reads the events of the app after a cursor.
     ///   - select: Returns the part of a page that ends the wait. If the part has no events, the wait continues at its
     ///     `next`.
     /// - Returns: The selected events; a page without events at the end of the wait, or if the task was cancelled;
     ///   `nil` if too many requests wait.
     func page(
-        of bundleId: String, after cursor: EventCursor, within time: Duration, limit: Int,
+        of bundleId: String, after cursor: EventCursor, within time: Duration, limit: Int?,
         clock: any Clock<Duration>, search: @escaping Search.Read, _ select: (EventPage) async throws -> EventPage
     ) async throws -> EventPage? {
         guard add(to: bundleId, limit) else { return nil }
-        defer { remove(from: bundleId) }
+        defer { remove(from: bundleId, limit) }
         var page = EventPage(events: [], customerIds: [:], next: cursor)
         let elapsed = clock.stopwatch()
         repeat {
@@ -87,18 +87,20 @@ final class EventFollowers: Sendable {
 
 extension EventFollowers {
     /// - Returns: Whether the request may wait.
-    private func add(to bundleId: String, _ limit: Int) -> Bool {
+    private func add(to bundleId: String, _ limit: Int?) -> Bool {
         state.withLock { state in
-            guard state.count < limit else { return false }
-            state.count += 1
+            if let limit {
+                guard state.count < limit else { return false }
+                state.count += 1
+            }
             state.apps[bundleId, default: App()].count += 1
             return true
         }
     }
 
-    private func remove(from bundleId: String) {
+    private func remove(from bundleId: String, _ limit: Int?) {
         state.withLock { state in
-            state.count -= 1
+            if limit != nil { state.count -= 1 }
             state.apps[bundleId]?.count -= 1
             if state.apps[bundleId]?.count == 0 { state.apps[bundleId] = nil }
         }

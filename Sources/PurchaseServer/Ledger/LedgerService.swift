@@ -20,6 +20,11 @@ public struct LedgerService: Sendable {
     /// Asks the App Store about the apps with keys; `nil` if the server sends no requests to the App Store.
     public var reconcilers: Reconcilers?
 
+    /// The secrets of webhooks; `nil` without a secret file, and then the server delivers none.
+    package var webhookSecrets: WebhookSecrets?
+    /// The networks to which webhooks may be sent although they are not public.
+    package var webhookNetworks: [IPNetwork] = []
+
     /// The kinds of jobs that the server performs.
     public var jobs: [JobKind] = []
 
@@ -31,6 +36,8 @@ public struct LedgerService: Sendable {
     let readiness: Readiness
     /// Detects notification histories of the App Store whose last complete reading is too long ago.
     package let histories = HistoryWatch()
+    /// Says which webhooks get nothing.
+    package let webhooks = WebhookWatch()
     let lastNotification = LastNotification()
     let keys = APIKeyCache()
     let dueSignal = DueSignal()
@@ -90,8 +97,9 @@ extension LedgerService {
     /// The problems that need the operator's attention although the server works, as sentences; `nil` if there are
     /// none.
     var concern: String? {
-        let concerns = [ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern].compactMap(
-            \.self)
+        let concerns = [
+            ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern, webhooks.concern,
+        ].compactMap(\.self)
         return concerns.isEmpty ? nil : concerns.joined(separator: " ")
     }
 }

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+package import PurchaseLedger
+
+/// The deliveries to an endpoint: which event is sent next, and what follows from the answer. A value without clock or
+/// network, which ``WebhookService`` feeds with pages of events and with answers.
+///
+/// Each lane (``WebhookProgress/lane(of:)``) sends its events one after the other. A failed event leaves its lane and is
+/// sent again later. An ordered lane waits for it; other lanes go on, until too many failed events wait.
+package struct DeliveryPlan: Sendable {
+    /// An event to send.
+    package struct Delivery: Hashable, Sendable {
+        /// The event's cursor, which is also its id.
+        package var event: EventCursor
+        package var lane: Int
+        /// The request's body, as the feed had the event moments ago; `nil` to read the event again.
+        package var body: [UInt8]?
+        /// The number of failed attempts so far.
+        fileprivate(set) package var attempts = 0
+
+        package init(_ event: EventCursor, lane: Int, body: [UInt8]?) {
+            self.event = event
+            self.lane = lane
+            self.body = body
+        }
+    }
+
+    /// The outcome of an attempt.
+    package enum Outcome: Sendable {
+        /// The endpoint was asked.
+        case answered(WebhookOutcome)
+        /// The event was erased before the attempt.
+        case erased
+        /// The event could not be read, and no request was sent.
+        case unread
+    }
+
+    private struct Lane {
+        /// The events to send, in order.
+        var queue: ArraySlice<Delivery> = []
+        /// The cursor up to which the lane has read the feed.
+        var readTo: EventCursor
+        /// The event that is being sent.
+        var sending: EventCursor?
+        /// The time at which the first event of the queue was read.
+        var readAt = Timestamp(milliseconds: 0)
+    }
+
+    private let endpoint: WebhookEndpoint
+    private var lanes: [Lane]
+    private var progress: WebhookProgress
+    /// The failed events that wait, by event.
+    private var failed: [EventCursor: FailedDelivery]
+    /// The failed events that are being sent.
+    private var retried: Set<EventCursor> = []
+    /// The time of the earliest attempt of a failed event that is not being sent; `nil` without any.
+    private var nextRetry: Timestamp?
+    /// The most requests at a time. It halves when the endpoint asks to slow down, and grows with each delivery.
+    private var width = Self.maxWidth
+    /// The time before which nothing is sent, because the endpoint asked for a pause.
+    private var pauseEnd: Timestamp?
+    private var changes: WebhookChanges
+
+    /// The most requests at a time: one for each lane, and as many for failed events, so that events which fail by a
+    /// timeout delay no lane.
+    private static let maxWidth = WebhookProgress.lanes * 2
+
+    /// The most events that a lane keeps in memory: with the largest events some megabytes for an endpoint.
+    package static let queueLimit = 100
+
+    /// The time after which queued events are read again, so that a customer erased meanwhile is not named.
+    private static let freshness = Duration.seconds(10)
+
+    /// The most changes in a commit: after a crash, no more events than these are repeated.
+    package static let commitLimit = 100
+
+    /// The time without a delivery after which the endpoint is disabled.
+    package static let patience = Duration.seconds(5 * 86_400)
+
+    /// - Parameter failed: The failed deliveries that wait.
+    package init(_ endpoint: WebhookEndpoint, _ progress: WebhookProgress, failed: [FailedDelivery]) {
+        self.endpoint = endpoint
+        self.progress = progress
+        self.failed = Dictionary(failed.map { ($0.event, $0) }) { $1 }
+        lanes = progress.positions.map { Lane(readTo: $0) }
+        changes = WebhookChanges(progress: progress)
+        nextRetry = failed.compactMap(\.dueAt).min()
+    }
+}
+
+// MARK: - Reading the feed
+
+extension DeliveryPlan {
+    /// The cursor after which to read the next page: where the lane that is furthest behind, of the lanes without
+    /// events, has read to. `nil` if no lane needs events.
+    package var cursorToRead: EventCursor? {
+        lanes.indices.filter { lanes[$0].queue.isEmpty && lanes[$0].sending == nil && !waits($0) }
+            .map { lanes[$0].readTo }.min { ($0.number ?? 0) < ($1.number ?? 0) }
+    }
+
+    /// Adds a page of the feed.
+    ///
+    /// - Parameters:
+    ///   - cursor: The cursor after which the page begins.
+    ///   - next: The cursor at its end.
+    ///   - now: The time at which the page was read.
+    package mutating func add(_ page: [Delivery], after cursor: EventCursor, next: EventCursor, at now: Timestamp) {
+        guard let start = cursor.number, let end = next.number else { return }
+        let events = Dictionary(grouping: page, by: \.lane)
+        for index in lanes.indices where !waits(index) && lanes[index].queue.count < Self.queueLimit {
+            // A lane that has not read up to the page would miss events, and a lane that has read the page has them.
+            guard let readTo = lanes[index].readTo.number, start <= readTo, readTo < end else { continue }
+            let new = (events[index] ?? []).filter { ($0.event.number ?? 0) > readTo }
+            if lanes[index].queue.isEmpty { lanes[index].readAt = now }
+            lanes[index].queue += new
+            lanes[index].readTo = next
+            settle(index)
+        }
+    }
+
+    /// Continues at another cursor, because the ledger has no events after the cursor of some lanes: events were erased
+    /// before their delivery, or the ledger was restored.
+    package mutating func skip(from lost: EventCursor, to oldest: EventCursor) {
+        for index in lanes.indices where lanes[index].readTo == lost {
+            lanes[index].readTo = oldest
+            settle(index)
+        }
+    }
+
+    /// Notes a lane's position, if everything that it has read is done.
+    private mutating func settle(_ index: Int) {
+        guard lanes[index].queue.isEmpty, lanes[index].sending == nil else { return }
+        note(lanes[index].readTo, of: index)
+    }
+
+    private mutating func note(_ position: EventCursor, of index: Int) {
+        progress.positions[index] = position
+    }
+
+    /// Whether a lane waits for failed events.
+    private func waits(_ index: Int) -> Bool {
+        guard !failed.isEmpty else { return false }
+        // Each lane may be sending an event that is about to fail.
+        if failed.count > FailedDelivery.maxWaiting - WebhookProgress.lanes { return true }
+        return endpoint.isOrdered && failed.values.contains { $0.lane == index }
+    }
+}
+
+// MARK: - Sending
+
+extension DeliveryPlan {
+    /// The events to send now. They count as being sent until ``end(_:_:at:using:)``.
+    package mutating func begin(at now: Timestamp) -> [Delivery] {
+        if let pauseEnd, now < pauseEnd, pauseEnd <= now.advanced(by: Self.maxPause) { return [] }
+        var room = width - retried.count - lanes.count { $0.sending != nil }
+        guard room > 0 else { return [] }
+        var deliveries: [Delivery] = []
+        for index in lanes.indices where room > 0 {
+            guard lanes[index].sending == nil, !waits(index), let next = fresh(index, at: now) else { continue }
+            lanes[index].sending = next.event
+            deliveries.append(next)
+            room -= 1
+        }
+        return deliveries + retries(upTo: min(room, WebhookProgress.lanes), at: now)
+    }
+
+    /// The first event of a lane's queue. Events that were read long ago are dropped, to be read again.
+    private mutating func fresh(_ index: Int, at now: Timestamp) -> Delivery? {
+        guard !lanes[index].queue.isEmpty else { return nil }
+        let readAt = lanes[index].readAt
+        if readAt <= now, now < readAt.advanced(by: Self.freshness) { return lanes[index].queue.popFirst() }
+        reread(index)
+        return nil
+    }
+
+    /// Makes a lane read again what it has not sent.
+    private mutating func reread(_ index: Int) {
+        lanes[index].queue = []
+        lanes[index].readTo = progress.positions[index]
+    }
+
+    private mutating func retries(upTo room: Int, at now: Timestamp) -> [Delivery] {
+        guard room > 0, let nextRetry, isDue(nextRetry, at: now), retried.count < WebhookProgress.lanes else {
+            return []
+        }
+        let due = failed.values.filter { !retried.contains($0.event) && $0.dueAt.map { isDue($0, at: now) } ?? false }
+            .sorted { ($0.dueAt ?? now, $0.event.number ?? 0) < ($1.dueAt ?? now, $1.event.number ?? 0) }
+            .prefix(min(room, WebhookProgress.lanes - retried.count))
+        for delivery in due { retried.insert(delivery.event) }
+        updateNextRetry()
+        return due.map { each in
+            var delivery = Delivery(each.event, lane: each.lane, body: nil)
+            delivery.attempts = each.attempts
+            return delivery
+        }
+    }
+
+    /// Whether the time of an attempt has come. A time further ahead than any step was set by a clock that was ahead.
+    private func isDue(_ time: Timestamp, at now: Timestamp) -> Bool {
+        time <= now || now.advanced(by: RetrySteps.longest) < time
+    }
+
+    private mutating func updateNextRetry() {
+        nextRetry = failed.values.filter { !retried.contains($0.event) }.compactMap(\.dueAt).min()
+    }
+
+    /// The longest pause that an endpoint may ask for. After a pause, each event still has its own time.
+    private static let maxPause = Duration.seconds(3600)
+}
+
+// MARK: - Answers
+
+extension DeliveryPlan {
+    /// Notes the outcome of an attempt.
+    ///
+    /// - Parameter random: For the times of later attempts.
+    package mutating func end(
+        _ delivery: Delivery, _ outcome: Outcome, at now: Timestamp, using random: inout some RandomNumberGenerator
+    ) {
+        let isRetry = retried.remove(delivery.event) != nil
+        if !isRetry { lanes[delivery.lane].sending = nil }
+        switch outcome {
+        case .answered(let answer): noteAttempt(delivery, answer, at: now, &random)
+        case .erased: removeFailed(delivery.event)
+        case .unread: return postpone(delivery, isRetry, at: now)
+        }
+        if !isRetry { note(delivery.event, of: delivery.lane) }
+        settle(delivery.lane)
+        if isRetry { updateNextRetry() }
+        if waits(delivery.lane) { reread(delivery.lane) }
+    }
+
+    /// Tries a failed event again soon, and makes a lane read its event again.
+    private mutating func postpone(_ delivery: Delivery, _ isRetry: Bool, at now: Timestamp) {
+        guard isRetry else { return reread(delivery.lane) }
+        failed[delivery.event]?.dueAt = now.advanced(by: Self.unreadPause)
+        updateNextRetry()
+    }
+
+    /// The pause after an event could not be read, long enough for a database that restarts.
+    private static let unreadPause = Duration.seconds(5)
+
+    private mutating func noteAttempt(
+        _ delivery: Delivery, _ answer: WebhookOutcome, at now: Timestamp, _ random: inout some RandomNumberGenerator
+    ) {
+        changes.attempts.append(
+            WebhookAttempt(
+                of: delivery.event, at: now, milliseconds: answer.milliseconds, status: answer.status,
+                failure: answer.failure, answer: answer.answer))
+        guard let failure = answer.failure else {
+            progress.deliveredAt = now
+            progress.failingSince = nil
+            width = min(Self.maxWidth, width + 1)
+            return removeFailed(delivery.event)
+        }
+        noteFailure(delivery, answer, failure, at: now, &random)
+    }
+
+    private mutating func removeFailed(_ event: EventCursor) {
+        guard failed.removeValue(forKey: event) != nil else { return }
+        changes.failed.removeAll { $0.event == event }
+        changes.delivered.append(event)
+    }
+
+    private mutating func noteFailure(
+        _ delivery: Delivery, _ answer: WebhookOutcome, _ reason: String, at now: Timestamp,
+        _ random: inout some RandomNumberGenerator
+    ) {
+        let attempts = delivery.attempts + 1
+        let step = RetrySteps.pause(afterFailures: attempts, using: &random)
+        let pause = step.map { max($0, answer.retryAfter ?? .zero) }
+        let failure = FailedDelivery(
+            of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
+            dueAt: pause.map { now.advanced(by: $0) }, failedAt: now, reason: reason)
+        failed[delivery.event] = failure.dueAt == nil ? nil : failure
+        changes.failed.removeAll { $0.event == delivery.event }
+        changes.failed.append(failure)
+        changes.delivered.removeAll { $0 == delivery.event }
+        updateNextRetry()
+        slowDown(answer, at: now)
+        let since = min(progress.failingSince ?? now, now)
+        progress.failingSince = since
+        if answer.status == 410 {
+            changes.disable = "The endpoint answered 410 Gone."
+        } else if since.advanced(by: Self.patience) <= now {
+            changes.disable = "Every request has failed since \(since.iso8601). The last: \(reason)."
+        }
+    }
+
+    /// Sends less if the endpoint, or a proxy before it, is overloaded.
+    private mutating func slowDown(_ answer: WebhookOutcome, at now: Timestamp) {
+        guard let status = answer.status, [429, 502, 503, 504].contains(status) else { return }
+        width = max(1, width / 2)
+        guard let pause = answer.retryAfter else { return }
+        pauseEnd = max(pauseEnd ?? now, now.advanced(by: min(pause, Self.maxPause)))
+    }
+}
+
+// MARK: - Commits
+
+extension DeliveryPlan {
+    /// The number of attempts that the next commit stores. Without attempts a commit can wait: the positions alone
+    /// spare a successor only the reading of events that nobody wants.
+    package var newAttempts: Int { changes.attempts.count + changes.delivered.count }
+
+    /// The changes since the last commit. If their commit fails, the plan is useless: begin again from the stored state.
+    package mutating func takeChanges() -> WebhookChanges {
+        changes.progress = progress
+        defer { changes = WebhookChanges(progress: progress) }
+        return changes
+    }
+}
+
+/// The times of the attempts to deliver an event, as in the example of Standard Webhooks 1.0.
+enum RetrySteps {
+    /// The pauses after each failed attempt, in seconds. The tenth attempt is the last.
+    private static let pauses: [Double] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400]
+
+    /// The part of a pause by which jitter prolongs it at most, so that the events of an outage do not all come at once.
+    private static let jitter = 0.1
+
+    /// The longest pause: the last step with jitter, or what an endpoint may ask for.
+    static let longest = Duration.seconds(86_400 * (1 + jitter))
+
+    /// The pause after some failures; `nil` after the last attempt.
+    static func pause(afterFailures count: Int, using random: inout some RandomNumberGenerator) -> Duration? {
+        guard count > 0, count <= pauses.count else { return nil }
+        return .seconds(pauses[count - 1] * (1 + Double.random(in: 0...jitter, using: &random)))
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Logging
+import PurchaseLedger
+
+/// Delivers to an endpoint while this server has the lease: reads the feed, sends what a ``DeliveryPlan`` says, and
+/// stores the progress.
+///
+/// If the server crashes, or loses the lease while it sends, another server sends again what was sent since the last
+/// commit: at most ``DeliveryPlan/commitLimit`` events, besides those that are being sent.
+struct EndpointDelivery {
+    /// What the delivery reacts to.
+    enum Input: Sendable {
+        case tick
+        /// A part of the feed after a cursor.
+        case page(EventPage, after: EventCursor)
+        /// There are no events after a cursor any more, but after another one.
+        case gap(after: EventCursor, oldest: EventCursor)
+        /// The feed after a cursor could not be read.
+        case noPage(after: EventCursor)
+        case outcome(DeliveryPlan.Outcome, of: DeliveryPlan.Delivery)
+    }
+
+    /// The time between two commits, unless ``DeliveryPlan/commitLimit`` attempts were made before, and between two
+    /// looks at the clock.
+    private static let interval = Duration.seconds(1)
+
+    /// The rest of a lease below which it is prolonged: more than the longest request, so that no request of this
+    /// server is under way when another server may begin.
+    private static let minLease = Duration.seconds(60)
+
+    private let endpoint: WebhookEndpoint
+    private let requests: EndpointRequests
+    private let parts: WebhookParts
+    private var job: Job
+    private var plan: DeliveryPlan
+    private var random: any RandomNumberGenerator & Sendable
+    /// The cursors after which the feed is being read.
+    private var reading: Set<EventCursor> = []
+    private var sinceCommit: Interval
+    private var isOver = false
+
+    /// Delivers until the lease is lost, the endpoint is disabled, or the task is cancelled. Then releases the lease.
+    static func run(_ endpoint: WebhookEndpoint, _ job: Job, _ parts: WebhookParts) async {
+        do {
+            guard var delivery = try await EndpointDelivery(endpoint, job, parts) else { return }
+            try await delivery.run()
+        } catch is LeaseLost {
+            // A person changed the endpoint, or another server delivers: the next look at the endpoints decides.
+        } catch is CancellationError {
+            // The lease ends by itself.
+        } catch {
+            parts.logger.error("A webhook was interrupted", metadata: endpoint.metadata(["error": "\(error)"]))
+        }
+    }
+
+    /// - Returns: `nil` if this server refuses the endpoint's address.
+    private init?(_ endpoint: WebhookEndpoint, _ job: Job, _ parts: WebhookParts) async throws {
+        guard let requests = EndpointRequests(endpoint, parts) else { return nil }
+        let failed = try await parts.ledger.failedDeliveries(
+            of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: FailedDelivery.maxWaiting)
+        self.endpoint = endpoint
+        self.requests = requests
+        self.parts = parts
+        self.job = job
+        random = parts.random()
+        plan = try Self.plan(endpoint, job, failed)
+        sinceCommit = Interval(Self.interval, parts.clock)
+        sinceCommit.begin()
+    }
+
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
+    @inline(never)
+    private static func plan(
+        _ endpoint: WebhookEndpoint, _ job: Job, _ failed: [FailedDelivery]
+    ) throws -> DeliveryPlan {
+        DeliveryPlan(endpoint, try WebhookProgress(job), failed: failed)
+    }
+
+    private mutating func run() async throws {
+        let (inputs, input) = AsyncStream.makeStream(of: Input.self)
+        try await withThrowingDiscardingTaskGroup { group in
+            defer { group.cancelAll() }
+            group.addTask { [clock = parts.clock] in
+                repeat { input.yield(.tick) } while await clock.pause(for: Self.interval)
+            }
+            for await next in inputs {
+                take(next)
+                if isCommitDue { try await commit() }
+                if isOver { return }
+                for delivery in plan.begin(at: parts.now()) {
+                    group.addTask { [requests] in input.yield(.outcome(await requests.send(delivery), of: delivery)) }
+                }
+                guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
+                group.addTask { [requests] in input.yield(await requests.read(after: cursor)) }
+            }
+        }
+        if !isOver { try await release() }
+    }
+
+    private mutating func take(_ input: Input) {
+        switch input {
+        case .tick: break
+        case .page(let page, let cursor):
+            reading.remove(cursor)
+            plan.add(requests.deliveries(in: page), after: cursor, next: page.next, at: parts.now())
+        case .gap(let cursor, let oldest):
+            reading.remove(cursor)
+            plan.skip(from: cursor, to: oldest)
+            parts.logger.warning(
+                "A webhook begins at a later event: the events before were erased, or the ledger was restored",
+                metadata: endpoint.metadata(["after": "\(cursor.rawValue)", "oldest": "\(oldest.rawValue)"]))
+        case .noPage(let cursor): reading.remove(cursor)
+        case .outcome(let outcome, let delivery):
+            plan.end(delivery, outcome, at: parts.now(), using: &random)
+        }
+    }
+}
+
+// MARK: - Commits
+
+extension EndpointDelivery {
+    private var isCommitDue: Bool {
+        if plan.newAttempts >= DeliveryPlan.commitLimit { return true }
+        if plan.newAttempts > 0, sinceCommit.isOver { return true }
+        // A lease that is longer than any was stored before the clock was set back.
+        let now = parts.now()
+        return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Job.lease) < job.dueAt
+    }
+
+    /// Stores the progress, and prolongs the lease. While the storage cannot be reached, tries again: what was sent
+    /// would otherwise be sent again.
+    private mutating func commit() async throws {
+        let changes = plan.takeChanges()
+        try await store(changes)
+        sinceCommit.begin()
+        guard let reason = changes.disable else { return }
+        isOver = true
+        parts.logger.error("A webhook was disabled", metadata: endpoint.metadata(["reason": .string(reason)]))
+    }
+
+    private mutating func store(_ changes: WebhookChanges) async throws {
+        while true {
+            do {
+                let now = parts.now()
+                job = try await parts.ledger.commitWebhook(job, changes, until: now.advanced(by: Job.lease), at: now)
+                return
+            } catch let error as LedgerStorageError {
+                parts.failure.log(endpoint.metadata(["error": "\(error)"]))
+                guard await parts.clock.pause(for: Self.interval) else { throw CancellationError() }
+            }
+        }
+    }
+
+    /// Stores the progress, and ends the lease, so that the next server need not wait.
+    private mutating func release() async throws {
+        let now = parts.now()
+        _ = try await parts.ledger.commitWebhook(job, plan.takeChanges(), until: now, at: now)
+    }
+}
+
+extension WebhookEndpoint {
+    /// The fields of a log line.
+    func metadata(_ more: Logger.Metadata = [:]) -> Logger.Metadata {
+        more.merging(["webhook": .string(id), "bundleId": .string(bundleId)]) { $1 }
+    }
+}

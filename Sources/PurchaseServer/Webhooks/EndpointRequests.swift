@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Logging
+import PurchaseLedger
+
+/// The requests of an ``EndpointDelivery``: to the feed, and to the endpoint.
+struct EndpointRequests: Sendable {
+    /// The longest wait for events in a request to the feed.
+    private static let maxWait = Duration.seconds(30)
+
+    /// The pause after the feed could not be read.
+    private static let pause = Duration.seconds(1)
+
+    /// The most events read at once.
+    private static let pageLimit = 100
+
+    private let endpoint: WebhookEndpoint
+    private let parts: WebhookParts
+    private let url: WebhookURL
+    private let secrets: [Int: WebhookSecret]
+
+    /// - Returns: `nil` if this server has no secret, or refuses the endpoint's address.
+    init?(_ endpoint: WebhookEndpoint, _ parts: WebhookParts) {
+        guard let secrets = parts.secrets, let url = Self.url(of: endpoint, parts) else { return nil }
+        self.endpoint = endpoint
+        self.parts = parts
+        self.url = url
+        let generations = endpoint.generation > 1 ? [endpoint.generation, endpoint.generation - 1] : [1]
+        self.secrets = Dictionary(
+            uniqueKeysWithValues: generations.map { ($0, secrets.secret(of: endpoint.id, generation: $0)) })
+    }
+
+    /// Not inlined into its caller, because this compiler's optimizer miscompiles the result.
+    @inline(never)
+    private static func url(of endpoint: WebhookEndpoint, _ parts: WebhookParts) -> WebhookURL? {
+        do {
+            return try WebhookURL(endpoint.url, allowing: parts.networks)
+        } catch {
+            parts.failure.log(endpoint.metadata(["error": "\(error)"]))
+            return nil
+        }
+    }
+}
+
+// MARK: - The feed
+
+extension EndpointRequests {
+    /// Reads the feed after a cursor. At its end, waits for events.
+    func read(after cursor: EventCursor) async -> EndpointDelivery.Input {
+        do {
+            let page = try await parts.followers.page(
+                of: endpoint.bundleId, after: cursor, within: Self.maxWait, limit: nil, clock: parts.clock,
+                search: { [parts, endpoint] in
+                    try await parts.ledger.events(
+                        of: endpoint.bundleId, after: $0, limit: Self.pageLimit, at: parts.now())
+                }, { $0 })
+            return page.map { .page($0, after: cursor) } ?? .noPage(after: cursor)
+        } catch let error as EventCursorError {
+            return .gap(after: cursor, oldest: error.oldest ?? EventCursor(0))
+        } catch {
+            if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
+            await parts.clock.pause(for: Self.pause)
+            return .noPage(after: cursor)
+        }
+    }
+
+    /// The deliveries of the events that the endpoint wants.
+    func deliveries(in page: EventPage) -> [DeliveryPlan.Delivery] {
+        page.events.compactMap { event in
+            guard let cursor = event.cursor, endpoint.wants(event) else { return nil }
+            return DeliveryPlan.Delivery(
+                cursor, lane: WebhookProgress.lane(of: event), body: Self.body(of: event, in: page))
+        }
+    }
+
+    /// The event as the feed has it; `nil` if it cannot be written, which no event has caused so far.
+    private static func body(of event: LedgerEvent, in page: EventPage) -> [UInt8]? {
+        do { return try JSONWriter.bytes(encoding: EventBody(event, in: page)) } catch { return nil }
+    }
+
+    /// The event as the feed has it now; `nil` if it was erased.
+    private func body(of event: EventCursor) async throws -> [UInt8]? {
+        let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
+        return page.flatMap { page in page.events.first.flatMap { Self.body(of: $0, in: page) } }
+    }
+}
+
+// MARK: - The endpoint
+
+extension EndpointRequests {
+    /// Sends an event.
+    func send(_ delivery: DeliveryPlan.Delivery) async -> DeliveryPlan.Outcome {
+        do {
+            let read = delivery.body == nil ? try await body(of: delivery.event) : delivery.body
+            guard let body = read else { return .erased }
+            let outcome = await parts.sender.send(message(delivery.event, body), to: url, of: endpoint.id)
+            // A request that ends because the server stops says nothing about the endpoint.
+            return Task.isCancelled ? .unread : .answered(outcome)
+        } catch {
+            if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
+            return .unread
+        }
+    }
+
+    private func message(_ event: EventCursor, _ body: [UInt8]) -> WebhookMessage {
+        // The time of the machine, even if the server takes a simulator's time: receivers compare it with their own.
+        WebhookMessage(
+            id: event.rawValue, body: body, at: parts.wall(),
+            signedBy: endpoint.generations(at: parts.now()).compactMap { secrets[$0] },
+            isAsymmetric: endpoint.isAsymmetric)
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+package import Logging
+package import PurchaseLedger
+import ServiceLifecycle
+import Synchronization
+
+/// Delivers events to the webhook endpoints of a ledger.
+///
+/// The service leases the job of each active endpoint, so that of all servers one delivers to it, and runs an
+/// ``EndpointDelivery`` until the endpoint is changed, its lease is lost, or the server stops.
+package struct WebhookService: Service {
+    /// The time between two looks at the endpoints. Changes by this server's own routes are seen at once.
+    private static let interval = Duration.seconds(5)
+
+    private let parts: WebhookParts
+    private let watch: WebhookWatch
+    private let interval: Duration
+    private let failure: ThrottledWarning
+    /// The apps of the server. Endpoints of other apps wait for a server that has them.
+    private let apps: Set<String>
+    /// The fingerprint of the secret file; `nil` without a file.
+    private let fingerprint: String?
+
+    /// - Parameters:
+    ///   - interval: The time between two looks at the endpoints.
+    package init(_ parts: WebhookParts, of service: LedgerService, interval: Duration = interval) {
+        self.parts = parts
+        watch = service.webhooks
+        apps = Set(service.apps.keys)
+        fingerprint = service.webhookSecrets?.fingerprint
+        self.interval = interval
+        failure = ThrottledWarning(
+            level: .error, "The webhooks could not be looked at", clock: parts.clock, parts.logger)
+    }
+
+    package func run() async throws {
+        let changes = watch.changes()
+        let running = RunningDeliveries()
+        await cancelWhenGracefulShutdown {
+            await withDiscardingTaskGroup { group in
+                group.addTask { while await parts.clock.pause(for: interval) { watch.noteChange() } }
+                watch.noteChange()
+                for await _ in changes { await failure.attempt { try await look(running) } }
+            }
+        }
+        await running.end()
+        await parts.sender.shutdown()
+    }
+
+    /// Begins and ends deliveries, according to the endpoints in the ledger.
+    private func look(_ running: RunningDeliveries) async throws {
+        let endpoints = try await parts.ledger.webhookEndpoints().filter { apps.contains($0.bundleId) }
+        let active = endpoints.filter { $0.state == .active }
+        let fault = active.isEmpty ? nil : try await secretFault()
+        watch.show((fault.map { [$0] } ?? []) + endpoints.compactMap(\.concern))
+        await running.keep(fault == nil ? active : [])
+        guard fault == nil else { return }
+        for endpoint in active where !running.has(endpoint) {
+            let now = parts.now()
+            guard
+                let job = try await parts.ledger.leaseWebhook(
+                    endpoint.id, of: endpoint.bundleId, until: now.advanced(by: Job.lease), at: now)
+            else { continue }
+            running.begin(endpoint) { [parts, watch] in
+                await EndpointDelivery.run(endpoint, job, parts)
+                watch.noteChange()
+            }
+        }
+    }
+
+    /// The reason why this server must not sign for the ledger's endpoints; `nil` if it may.
+    private func secretFault() async throws -> String? {
+        guard let fingerprint else {
+            return """
+                The ledger has webhooks, and this server delivers none: set webhookSecretFile to the file that all \
+                servers of the ledger share.
+                """
+        }
+        guard let known = try await parts.ledger.webhookFingerprint(), known != fingerprint else { return nil }
+        return """
+            webhookSecretFile is not the file with which the ledger's webhooks were made, so this server delivers \
+            none: receivers would take its signatures for forged.
+            """
+    }
+}
+
+/// The parts that the deliveries of a server share.
+package struct WebhookParts: Sendable {
+    package var ledger: Ledger
+    package var secrets: WebhookSecrets?
+    package var sender: WebhookSender
+    /// The networks to which requests may go although they are not public.
+    package var networks: [IPNetwork]
+    let followers: EventFollowers
+    package var now: @Sendable () -> Timestamp
+    /// Returns the time of the machine even if ``now`` returns a simulator's time, for the signatures.
+    package var wall: @Sendable () -> Timestamp
+    package var clock: any Clock<Duration>
+    package var logger: Logger
+    /// Returns a generator for the times of later attempts.
+    package var random: @Sendable () -> any RandomNumberGenerator & Sendable
+    /// For failures of the ledger, and refused addresses.
+    let failure: ThrottledWarning
+
+    package init(
+        _ service: LedgerService, sender: WebhookSender, now: @escaping @Sendable () -> Timestamp,
+        wall: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,
+        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable
+    ) {
+        ledger = service.ledger
+        secrets = service.webhookSecrets
+        networks = service.webhookNetworks
+        followers = service.followers
+        self.sender = sender
+        self.now = now
+        self.wall = wall
+        self.clock = clock
+        self.logger = logger
+        self.random = random
+        failure = ThrottledWarning("A webhook waits", clock: clock, logger)
+    }
+}
+
+/// The running deliveries of a server.
+private final class RunningDeliveries: Sendable {
+    private struct Running {
+        var endpoint: WebhookEndpoint
+        var task: Task<Void, Never>
+    }
+
+    private let running = Mutex<[String: Running]>([:])
+
+    func has(_ endpoint: WebhookEndpoint) -> Bool { running.withLock { $0[endpoint.id] != nil } }
+
+    /// Begins a delivery.
+    func begin(_ endpoint: WebhookEndpoint, _ body: @escaping @Sendable () async -> Void) {
+        running.withLock { running in
+            let task = Task {
+                await body()
+                self.running.withLock { $0[endpoint.id] = nil }
+            }
+            running[endpoint.id] = Running(endpoint: endpoint, task: task)
+        }
+    }
+
+    /// Ends the deliveries to all endpoints that are not exactly among some endpoints.
+    func keep(_ endpoints: [WebhookEndpoint]) async {
+        let wanted = Set(endpoints)
+        let ended = running.withLock { $0.values.filter { !wanted.contains($0.endpoint) }.map(\.task) }
+        for task in ended { task.cancel() }
+        for task in ended { await task.value }
+    }
+
+    func end() async { await keep([]) }
+}
+
+extension WebhookEndpoint {
+    /// A sentence for the operator, if the server itself has stopped the deliveries.
+    fileprivate var concern: String? {
+        guard case .disabled(let reason, let time) = state else { return nil }
+        return """
+            The webhook \(id) of \(bundleId) was disabled at \(time.iso8601): \(reason) When the receiver works again: \
+            quittance webhooks resume \(id).
+            """
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import PurchaseLedger
+import PurchaseServer
+import TestData
+import Testing
+
+/// A ledger, a feed and a receiver for a ``DeliveryPlan``, without storage and network. Time passes in random steps.
+private struct PlanWorld {
+    /// An attempt that reached the receiver.
+    struct Sent: Hashable {
+        var event: Int64
+        var isDelivered: Bool
+    }
+
+    let endpoint: WebhookEndpoint
+    /// The lane of each event; the first event has the number 1.
+    let lanes: [Int]
+    var random: SeededRandom
+    /// The probability of a failure, and the events that always fail.
+    var failureRate = 0.0
+    var hopeless: Set<Int64> = []
+
+    private(set) var plan: DeliveryPlan
+    private(set) var stored: WebhookProgress
+    private(set) var waiting: [EventCursor: FailedDelivery] = [:]
+    private(set) var setAside: [EventCursor: FailedDelivery] = [:]
+    private(set) var disabled: String?
+    private(set) var now = Timestamp(milliseconds: 1_700_000_000_000)
+    private(set) var sent: [Sent] = []
+    private(set) var attempts: [Int64: Int] = [:]
+    private(set) var mostAtOnce = 0
+    private(set) var mostWaiting = 0
+    private(set) var crashes = 0
+    private var inFlight: [DeliveryPlan.Delivery] = []
+
+    init(seed: UInt64, events: Int, isOrdered: Bool) {
+        random = SeededRandom(seed: seed)
+        let generator = random
+        var random = generator
+        lanes = (0..<events).map { _ in Int.random(in: 0..<WebhookProgress.lanes, using: &random) }
+        endpoint = WebhookEndpoint(
+            id: "e", of: "com.example", url: "https://example.com", isOrdered: isOrdered, createdAt: now)
+        stored = WebhookProgress(from: EventCursor(0))
+        plan = DeliveryPlan(endpoint, stored, failed: [])
+    }
+
+    /// One thing that happens: a page is read, requests begin, an answer arrives, time passes, or a commit.
+    mutating func step() {
+        mostWaiting = max(mostWaiting, waiting.count)
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0, 1: read()
+        case 2, 3:
+            let new = plan.begin(at: now)
+            inFlight += new.map { each in
+                var each = each
+                each.body = nil
+                return each
+            }
+            mostAtOnce = max(mostAtOnce, inFlight.count)
+        case 4, 5, 6: answer()
+        default:
+            now = now.advanced(by: .milliseconds(Int64.random(in: 1...9_000, using: &random)))
+            if inFlight.isEmpty, Bool.random(using: &random) { now = now.advanced(by: .seconds(7200)) }
+            if Bool.random(using: &random) { commit() }
+        }
+    }
+
+    private mutating func read() {
+        guard let cursor = plan.cursorToRead, let start = cursor.number, start < lanes.count else { return }
+        let end = min(Int(start) + 100, lanes.count)
+        let page = (Int(start)..<end).map { index in
+            DeliveryPlan.Delivery(EventCursor(Int64(index) + 1), lane: lanes[index], body: [])
+        }
+        plan.add(page, after: cursor, next: EventCursor(Int64(end)), at: now)
+    }
+
+    private mutating func answer() {
+        guard !inFlight.isEmpty else { return }
+        let delivery = inFlight.remove(at: Int.random(in: inFlight.indices, using: &random))
+        let number = delivery.event.number ?? 0
+        let fails = hopeless.contains(number) || Double.random(in: 0..<1, using: &random) < failureRate
+        sent.append(Sent(event: number, isDelivered: !fails))
+        attempts[number, default: 0] += 1
+        let outcome = WebhookOutcome(
+            status: fails ? 500 : 204, failure: fails ? "500" : nil, retryAfter: nil, milliseconds: 1, answer: "")
+        plan.end(delivery, .answered(outcome), at: now, using: &random)
+    }
+
+    mutating func commit() {
+        let changes = plan.takeChanges()
+        stored = changes.progress
+        for event in changes.delivered { waiting[event] = nil }
+        for failure in changes.failed {
+            waiting[failure.event] = failure.dueAt == nil ? nil : failure
+            if failure.dueAt == nil { setAside[failure.event] = failure }
+        }
+        disabled = disabled ?? changes.disable
+    }
+
+    /// The server dies, and another one begins with the stored state.
+    mutating func crash() {
+        crashes += 1
+        inFlight = []
+        plan = DeliveryPlan(endpoint, stored, failed: Array(waiting.values))
+    }
+
+    var isDone: Bool {
+        inFlight.isEmpty && waiting.isEmpty && plan.newAttempts == 0
+            && stored.positions.allSatisfy { $0.number == Int64(lanes.count) }
+    }
+
+    /// Runs until everything is delivered or set aside.
+    mutating func run(crashingOneIn odds: Int? = nil) {
+        for step in 0..<4_000_000 where step % 1000 != 0 || !isDone {
+            if let odds, Int.random(in: 0..<odds, using: &random) == 0 { crash() }
+            self.step()
+        }
+    }
+}
+
+/// Tests which events a ``DeliveryPlan`` sends, in which order, and how often.
+@Suite struct DeliveryPlanTests {
+    @Test(arguments: Seeds.first(8, soak: 300), [false, true])
+    func `without a crash every event is delivered exactly once`(seed: UInt64, isOrdered: Bool) {
+        var world = PlanWorld(seed: seed, events: 700, isOrdered: isOrdered)
+        world.failureRate = 0.2
+        world.run()
+        #expect(world.isDone, "seed \(seed)")
+        let delivered = world.sent.filter(\.isDelivered).map(\.event)
+        #expect(Set(delivered) == Set(1...700) && delivered.count == 700, "seed \(seed)")
+        #expect(world.mostAtOnce <= 32, "seed \(seed): \(world.mostAtOnce)")
+    }
+
+    @Test(arguments: Seeds.first(8, soak: 300), [false, true])
+    func `after crashes every event is delivered at least once`(seed: UInt64, isOrdered: Bool) {
+        var world = PlanWorld(seed: seed, events: 700, isOrdered: isOrdered)
+        world.failureRate = 0.2
+        world.run(crashingOneIn: 900)
+        #expect(world.isDone && world.crashes > 0, "seed \(seed)")
+        #expect(Set(world.sent.filter(\.isDelivered).map(\.event)) == Set(1...700), "seed \(seed)")
+    }
+
+    /// In each lane, the first delivery of an event comes after the first delivery of every earlier event.
+    @Test(arguments: Seeds.first(8, soak: 300), [nil, 900])
+    func `an ordered lane delivers its events in their order`(seed: UInt64, odds: Int?) {
+        var world = PlanWorld(seed: seed, events: 500, isOrdered: true)
+        world.failureRate = 0.3
+        world.run(crashingOneIn: odds)
+        var last: [Int: Int64] = [:]
+        var seen: Set<Int64> = []
+        for sent in world.sent where sent.isDelivered && seen.insert(sent.event).inserted {
+            let lane = world.lanes[Int(sent.event) - 1]
+            #expect(last[lane, default: 0] < sent.event, "seed \(seed), lane \(lane)")
+            last[lane] = sent.event
+        }
+        #expect(seen.count == 500, "seed \(seed)")
+    }
+
+    @Test(arguments: Seeds.first(4, soak: 50), [false, true])
+    func `an event that always fails is set aside after ten attempts, and no other`(seed: UInt64, isOrdered: Bool) {
+        var world = PlanWorld(seed: seed, events: 300, isOrdered: isOrdered)
+        world.hopeless = [7, 150]
+        world.run()
+        #expect(Set(world.setAside.keys) == [EventCursor(7), EventCursor(150)], "seed \(seed)")
+        #expect(world.attempts[7] == 10 && world.attempts[150] == 10, "seed \(seed)")
+        #expect(Set(world.sent.filter(\.isDelivered).map(\.event)).count == 298, "seed \(seed)")
+    }
+
+    @Test(arguments: [false, true])
+    func `a dead receiver gets no more than the failed events may be`(isOrdered: Bool) {
+        var world = PlanWorld(seed: 1, events: 5000, isOrdered: isOrdered)
+        world.failureRate = 1
+        for _ in 0..<60_000 { world.step() }
+        let limit = isOrdered ? WebhookProgress.lanes : FailedDelivery.maxWaiting
+        #expect(world.mostWaiting <= limit && world.mostWaiting > limit * 9 / 10, "\(world.mostWaiting)")
+    }
+
+    @Test func `after five days without a delivery the endpoint is disabled`() {
+        var world = PlanWorld(seed: 3, events: 50, isOrdered: true)
+        world.failureRate = 1
+        let start = world.now
+        for _ in 0..<200_000 where world.disabled == nil { world.step() }
+        #expect(world.disabled?.contains("500") == true)
+        #expect(world.now > start.advanced(by: .seconds(5 * 86_400)))
+    }
+
+    @Test func `410 disables, and Retry-After is heeded`() throws {
+        let now = Timestamp(milliseconds: 1_700_000_000_000)
+        var random = SeededRandom(seed: 1)
+        func plan() -> (DeliveryPlan, DeliveryPlan.Delivery) {
+            let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
+            var plan = DeliveryPlan(endpoint, WebhookProgress(from: EventCursor(0)), failed: [])
+            let event = DeliveryPlan.Delivery(EventCursor(1), lane: 3, body: [])
+            let other = DeliveryPlan.Delivery(EventCursor(2), lane: 4, body: [])
+            plan.add([event, other], after: EventCursor(0), next: EventCursor(2), at: now)
+            return (plan, plan.begin(at: now)[0])
+        }
+        var (gone, first) = plan()
+        gone.end(
+            first, .answered(WebhookOutcome(status: 410, failure: "410", retryAfter: nil, milliseconds: 1, answer: "")),
+            at: now, using: &random)
+        #expect(gone.takeChanges().disable != nil)
+
+        var (busy, second) = plan()
+        let pause = WebhookOutcome(
+            status: 429, failure: "429", retryAfter: .seconds(1000), milliseconds: 1, answer: "")
+        busy.end(second, .answered(pause), at: now, using: &random)
+        #expect(busy.begin(at: now.advanced(by: .seconds(999))).isEmpty)
+        let failed = try #require(busy.takeChanges().failed.first)
+        #expect(failed.dueAt == now.advanced(by: .seconds(1000)))
+        let sent = busy.begin(at: now.advanced(by: .seconds(1001)))
+        #expect(sent.map(\.event) == [EventCursor(1)])
+    }
+}

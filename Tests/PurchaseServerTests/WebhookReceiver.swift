@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import HTTPTypes
+import Hummingbird
+import Logging
+import NIOCore
+import Synchronization
+
+/// A server that receives webhooks on a free port of this machine.
+final class WebhookReceiver: Sendable {
+    /// A request as it arrived.
+    struct Received: Sendable {
+        var headers: HTTPFields
+        var body: [UInt8]
+
+        var id: String { headers[HTTPField.Name("webhook-id")!] ?? "" }
+        var json: JSONValue { JSONValue(readable: body) ?? .null }
+    }
+
+    private let state = Mutex<(all: [Received], delivered: [String])>(([], []))
+
+    /// All requests, in the order in which they were answered.
+    var all: [Received] { state.withLock { $0.all } }
+    /// The ids of the events that were answered with success.
+    var delivered: [String] { state.withLock { $0.delivered } }
+
+    /// Runs a receiver while `body` runs.
+    ///
+    /// - Parameter answer: The answer to a request.
+    static func run(
+        answering answer: @escaping @Sendable (Received) async -> Response = { _ in Response(status: .noContent) },
+        _ body: @escaping @Sendable (WebhookReceiver, _ url: String) async throws -> Void
+    ) async throws {
+        let receiver = WebhookReceiver()
+        let router = Router()
+        router.post("/hook") { request, context in
+            let bytes = Array((try await request.body.collect(upTo: 1 << 20)).readableBytesView)
+            let received = Received(headers: request.headers, body: bytes)
+            let response = await answer(received)
+            receiver.state.withLock { state in
+                state.all.append(received)
+                if response.status.kind == .successful { state.delivered.append(received.id) }
+            }
+            return response
+        }
+        var logger = Logger(label: "receiver")
+        logger.logLevel = .critical
+        let (ports, port) = AsyncStream.makeStream(of: Int.self)
+        let application = Application(
+            router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
+            onServerRunning: { port.yield($0.localAddress?.port ?? 0) }, logger: logger)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await application.run() }
+            group.addTask {
+                for await port in ports {
+                    try await body(receiver, "http://127.0.0.1:\(port)/hook")
+                    return
+                }
+            }
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import Foundation
+import Hummingbird
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
+import Synchronization
+import TestData
+import TestProcess
+import TestWorld
+import Testing
+
+/// Tests the handler of `docs/webhooks.md`: from webhooks alone, its table equals the answers of the API, although the
+/// receiver fails, and events come again and in another order.
+@Suite(.timeLimit(.minutes(60))) struct WebhookYearTests {
+    private static let docs = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("docs")
+
+    /// Applies the received bodies to the handler, and compares the tables.
+    private static let comparison = """
+        import sys
+        handler, tables = Handler(), 0
+        for number, line in enumerate(open(sys.argv[1], encoding="utf8")):
+            line = json.loads(line)
+            if "table" not in line:
+                handler.handle(line)
+                continue
+            found, tables = {}, tables + 1
+            for (customer, name), until in handler.table(line["now"]).items():
+                found.setdefault(customer, {})[name] = None if until == math.inf else until
+            for customer in sorted(found.keys() | line["table"].keys()):
+                if found.get(customer) != line["table"].get(customer):
+                    sys.exit(f"line {number}, {line['now']}: {customer} has {line['table'].get(customer)}, "
+                             f"and the handler has {found.get(customer)}")
+        print(tables)
+        """
+
+    @Test(arguments: Seeds.first(1, soak: 3), [false, true])
+    func `a handler of webhooks alone has the table of the API`(seed: UInt64, isOrdered: Bool) async throws {
+        let random = Mutex(SeededRandom(seed: seed &* 2 &+ (isOrdered ? 1 : 0)))
+        let folder = try TemporaryFolder()
+        try await WebhookReceiver.run(answering: { _ in
+            // Some failed requests were handled all the same.
+            let fails = random.withLock { Int.random(in: 0..<5, using: &$0) == 0 }
+            return Response(status: fails ? .internalServerError : .noContent)
+        }) { receiver, url in
+            let lines = try await Self.lines(of: seed, isOrdered, receiver, url)
+            try Data(lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("lines.jsonl"))
+        }
+        let program = try Self.program("events.md") + "\n" + Self.program("webhooks.md") + "\n" + Self.comparison
+        try Data(program.utf8).write(to: folder.url.appendingPathComponent("handler.py"))
+        let outcome = try TestProcess.run(["python3", folder.path("handler.py"), folder.path("lines.jsonl")])
+        #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
+        let tables = Int(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
+        #expect(tables >= 5, "seed \(seed)")
+    }
+
+    /// The bodies in the order of their arrival, and a table whenever everything was delivered.
+    private static func lines(
+        of seed: UInt64, _ isOrdered: Bool, _ receiver: WebhookReceiver, _ url: String
+    ) async throws -> [String] {
+        var year = try await FollowedYear(
+            seed: seed, customers: Seeds.isSoak ? 300 : 40, days: Seeds.isSoak ? 365 : 90,
+            steps: Seeds.isSoak ? 6000 : 500)
+        let lines = Mutex<[String]>([])
+        let taken = Mutex(0)
+        let offset = Mutex(Duration.zero)
+        var endpoint = WebhookEndpoint(
+            id: "webhook", of: RandomHistory.bundleId, url: url, isOrdered: isOrdered, createdAt: RandomWorld.start)
+        endpoint.isAsymmetric = true
+        let service = try await year.webhooks(to: endpoint, offset: { offset.withLock { $0 } })
+        let delivering = Task { try await service.run() }
+        year.onTable = { events, table in
+            // Failed events are due after seconds, minutes and hours: the time of the deliveries runs ahead.
+            while !events.isSubset(of: receiver.delivered) {
+                try await Task.sleep(for: .milliseconds(20))
+                offset.withLock { $0 += .seconds(60) }
+            }
+            offset.withLock { $0 = .zero }
+            let all = receiver.all
+            let start = taken.withLock { taken in
+                defer { taken = all.count }
+                return taken
+            }
+            lines.withLock { $0 += all[start...].map(\.json.compactText) + [table] }
+        }
+        try await year.run()
+        delivering.cancel()
+        try await delivering.value
+        return lines.withLock { $0 }
+    }
+
+    /// The first Python program of a page that defines a class.
+    private static func program(_ page: String) throws -> String {
+        let text = try String(contentsOf: docs.appendingPathComponent(page), encoding: .utf8)
+        let programs = text.components(separatedBy: "```python\n").dropFirst().map {
+            $0.components(separatedBy: "```")[0]
+        }
+        return try #require(programs.first { $0.contains("class ") })
+    }
+}
