@@ -114,9 +114,11 @@ private struct PlanWorld {
 
     /// Runs until everything is delivered or set aside.
     mutating func run(crashingOneIn odds: Int? = nil) {
-        for step in 0..<4_000_000 where step % 1000 != 0 || !isDone {
+        var steps = 0
+        while !isDone, steps < 2_000_000 {
             if let odds, Int.random(in: 0..<odds, using: &random) == 0 { crash() }
-            self.step()
+            step()
+            steps += 1
         }
     }
 }

@@ -11,6 +11,7 @@ import PurchaseLedger
 import PurchaseServer
 import Synchronization
 import TestWorld
+import Testing
 
 /// A simulated time in which customers buy, upgrade and ask for refunds; their backend claims purchases, makes grants,
 /// merges and deletes customers, and corrects the ledger; a follower reads the events. ``FollowerTests`` compare the
@@ -24,7 +25,7 @@ struct FollowedYear {
     private(set) var tables = 0
 
     /// Called with the ids of all events and with each table, before the table is kept.
-    var onTable: ((_ events: Set<String>, _ table: String) async throws -> Void)?
+    var onTable: (@Sendable (_ events: Set<String>, _ table: String) async throws -> Void)?
 
     private var events: RandomWorld
     private var random: SeededRandom

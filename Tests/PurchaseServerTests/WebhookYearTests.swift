@@ -43,7 +43,7 @@ import Testing
     func `a handler of webhooks alone has the table of the API`(seed: UInt64, isOrdered: Bool) async throws {
         let random = Mutex(SeededRandom(seed: seed &* 2 &+ (isOrdered ? 1 : 0)))
         let folder = try TemporaryFolder()
-        try await WebhookReceiver.run(answering: { _ in
+        try await TestReceiver.run(answering: { _ in
             // Some failed requests were handled all the same.
             let fails = random.withLock { Int.random(in: 0..<5, using: &$0) == 0 }
             return Response(status: fails ? .internalServerError : .noContent)
@@ -61,7 +61,7 @@ import Testing
 
     /// The bodies in the order of their arrival, and a table whenever everything was delivered.
     private static func lines(
-        of seed: UInt64, _ isOrdered: Bool, _ receiver: WebhookReceiver, _ url: String
+        of seed: UInt64, _ isOrdered: Bool, _ receiver: TestReceiver, _ url: String
     ) async throws -> [String] {
         var year = try await FollowedYear(
             seed: seed, customers: Seeds.isSoak ? 300 : 40, days: Seeds.isSoak ? 365 : 90,

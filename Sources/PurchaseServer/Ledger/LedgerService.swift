@@ -96,7 +96,7 @@ extension LedgerService {
 
     /// The problems that need the operator's attention although the server works, as sentences; `nil` if there are
     /// none.
-    var concern: String? {
+    package var concern: String? {
         let concerns = [
             ledger.condition.concern, clockJudge?.concern, board.concern, histories.concern, webhooks.concern,
         ].compactMap(\.self)

@@ -26,9 +26,12 @@ struct EndpointDelivery {
     /// looks at the clock.
     private static let interval = Duration.seconds(1)
 
+    /// The length of a lease. After a crash, another server begins within this time.
+    static let lease = Duration.seconds(60)
+
     /// The rest of a lease below which it is prolonged: more than the longest request, so that no request of this
     /// server is under way when another server may begin.
-    private static let minLease = Duration.seconds(60)
+    private static let minLease = Duration.seconds(30)
 
     private let endpoint: WebhookEndpoint
     private let requests: EndpointRequests
@@ -126,7 +129,7 @@ extension EndpointDelivery {
         if plan.newAttempts > 0, sinceCommit.isOver { return true }
         // A lease that is longer than any was stored before the clock was set back.
         let now = parts.now()
-        return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Job.lease) < job.dueAt
+        return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Self.lease) < job.dueAt
     }
 
     /// Stores the progress, and prolongs the lease. While the storage cannot be reached, tries again: what was sent
@@ -144,7 +147,7 @@ extension EndpointDelivery {
         while true {
             do {
                 let now = parts.now()
-                job = try await parts.ledger.commitWebhook(job, changes, until: now.advanced(by: Job.lease), at: now)
+                job = try await parts.ledger.commitWebhook(job, changes, until: now.advanced(by: Self.lease), at: now)
                 return
             } catch let error as LedgerStorageError {
                 parts.failure.log(endpoint.metadata(["error": "\(error)"]))

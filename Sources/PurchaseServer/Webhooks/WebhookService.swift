@@ -61,7 +61,7 @@ package struct WebhookService: Service {
             let now = parts.now()
             guard
                 let job = try await parts.ledger.leaseWebhook(
-                    endpoint.id, of: endpoint.bundleId, until: now.advanced(by: Job.lease), at: now)
+                    endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
             else { continue }
             running.begin(endpoint) { [parts, watch] in
                 await EndpointDelivery.run(endpoint, job, parts)

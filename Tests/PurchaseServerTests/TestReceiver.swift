@@ -8,13 +8,15 @@ import NIOCore
 import Synchronization
 
 /// A server that receives webhooks on a free port of this machine.
-final class WebhookReceiver: Sendable {
+final class TestReceiver: Sendable {
     /// A request as it arrived.
     struct Received: Sendable {
         var headers: HTTPFields
         var body: [UInt8]
 
-        var id: String { headers[HTTPField.Name("webhook-id")!] ?? "" }
+        var id: String { self["webhook-id"] ?? "" }
+        /// The value of a header field.
+        subscript(name: String) -> String? { HTTPField.Name(name).flatMap { headers[$0] } }
         var json: JSONValue { JSONValue(readable: body) ?? .null }
     }
 
@@ -30,9 +32,9 @@ final class WebhookReceiver: Sendable {
     /// - Parameter answer: The answer to a request.
     static func run(
         answering answer: @escaping @Sendable (Received) async -> Response = { _ in Response(status: .noContent) },
-        _ body: @escaping @Sendable (WebhookReceiver, _ url: String) async throws -> Void
+        _ body: @escaping @Sendable (TestReceiver, _ url: String) async throws -> Void
     ) async throws {
-        let receiver = WebhookReceiver()
+        let receiver = TestReceiver()
         let router = Router()
         router.post("/hook") { request, context in
             let bytes = Array((try await request.body.collect(upTo: 1 << 20)).readableBytesView)

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
+import Hummingbird
+import Logging
+import PurchaseLedger
+import PurchaseLedgerTesting
+import PurchaseServer
+import Synchronization
+import TestData
+import TestWorld
+import Testing
+
+/// A ledger with webhooks and some servers that deliver. Events are grants, which are quickly made.
+private final class WebhookWorld: Sendable {
+    static let app = "com.example.notes"
+
+    /// The storage of a server, which can lose its connection.
+    final class ServerStorage: ForwardingStorage {
+        let inner: any LedgerStorage
+        private let isLost = Mutex(false)
+
+        init(_ inner: any LedgerStorage) { self.inner = inner }
+
+        func lose() { isLost.withLock { $0 = true } }
+
+        func willForward() throws {
+            if isLost.withLock({ $0 }) { throw LedgerStorageError(.unavailable, "the connection is lost") }
+        }
+    }
+
+    let storage = MemoryLedgerStorage()
+    let ledger: Ledger
+    private let time = Mutex(RandomWorld.start)
+    private let grants = Mutex(0)
+
+    init() { ledger = Ledger(storage: storage) }
+
+    var now: Timestamp { time.withLock { $0 } }
+    func pass(_ duration: Duration) { time.withLock { $0 = $0.advanced(by: duration) } }
+
+    static let secrets = Result { try WebhookSecrets(file: Array(repeating: 7, count: 32)) }
+
+    func add(_ id: String, _ url: String, isOrdered: Bool = false) async throws {
+        let endpoint = WebhookEndpoint(id: id, of: Self.app, url: url, isOrdered: isOrdered, createdAt: now)
+        let outcome = try await ledger.addWebhook(endpoint, fingerprint: Self.secrets.get().fingerprint, at: now)
+        #expect(outcome == .done)
+    }
+
+    /// Makes events, one for each of some customers in turn.
+    func makeEvents(_ count: Int, customers: Int = 40) async throws {
+        for _ in 0..<count {
+            let number = grants.withLock { grants in
+                grants += 1
+                return grants
+            }
+            let request = GrantRequest(id: "g\(number)", entitlement: "pro", why: "a test")
+            let outcome = try await ledger.make(
+                request, forCustomer: "customer \(number % customers)", of: Self.app, at: now)
+            guard case .made = outcome else { throw CancellationError() }
+        }
+    }
+
+    /// The ids of all events, in their order.
+    func events() async throws -> [LedgerEvent] {
+        var events: [LedgerEvent] = []
+        var cursor: EventCursor?
+        repeat {
+            let page = try await ledger.events(of: Self.app, after: cursor, limit: 500)
+            events += page.events
+            cursor = page.events.isEmpty ? nil : page.next
+        } while cursor != nil
+        return events
+    }
+
+    func service(_ storage: (any LedgerStorage)? = nil) throws -> LedgerService {
+        var service = LedgerService(
+            ledger: Ledger(storage: storage ?? self.storage), verifier: try RandomHistory.store.get().verifier())
+        service.apps = [Self.app: AppConfiguration(AppIdentity(bundleId: Self.app))]
+        service.webhookNetworks = try [#require(IPNetwork("127.0.0.0/8"))]
+        service.webhookSecrets = try Self.secrets.get()
+        return service
+    }
+
+    func webhooks(of service: LedgerService) -> WebhookService {
+        var logger = Logger(label: "test")
+        logger.logLevel = .critical
+        let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
+        let parts = WebhookParts(
+            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(), logger: logger,
+            random: { SeededRandom(seed: 1) })
+        return WebhookService(parts, of: service, interval: .milliseconds(20))
+    }
+
+    /// Runs a server while `body` runs.
+    func run(_ service: LedgerService? = nil, _ body: () async throws -> Void) async throws {
+        let webhooks = webhooks(of: try service ?? self.service())
+        let task = Task { try await webhooks.run() }
+        do {
+            try await body()
+        } catch {
+            task.cancel()
+            throw error
+        }
+        task.cancel()
+        try await task.value
+    }
+
+    /// Waits for a condition, while time passes.
+    func wait(passing step: Duration = .zero, until condition: () async throws -> Bool) async throws {
+        while try await !condition() {
+            try await Task.sleep(for: .milliseconds(20))
+            pass(step)
+        }
+    }
+}
+
+/// Tests that every event reaches an endpoint, whatever the endpoint and the servers do.
+@Suite(.timeLimit(.minutes(10))) struct WebhookServiceTests {
+    private typealias World = WebhookWorld
+
+    @Test(arguments: [false, true])
+    func `a receiver that is down for a day gets every event, in order if asked`(isOrdered: Bool) async throws {
+        let world = World()
+        let isDown = Mutex(true)
+        try await TestReceiver.run(answering: { _ in
+            Response(status: isDown.withLock { $0 } ? .serviceUnavailable : .ok)
+        }) { receiver, url in
+            try await world.add("e", url, isOrdered: isOrdered)
+            try await world.run {
+                try await world.makeEvents(200)
+                try await world.wait { receiver.all.count >= (isOrdered ? 16 : 200) }
+                for _ in 0..<24 {
+                    world.pass(.seconds(3600))
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+                #expect(receiver.delivered.isEmpty)
+                isDown.withLock { $0 = false }
+                try await world.wait(passing: .seconds(3600)) { receiver.delivered.count >= 200 }
+            }
+            let events = try await world.events()
+            let ids = events.compactMap(\.cursor?.rawValue)
+            #expect(Set(receiver.delivered) == Set(ids) && receiver.delivered.count == 200)
+            guard isOrdered else { return }
+            let places = Dictionary(uniqueKeysWithValues: zip(receiver.delivered, 0...))
+            for (customer, events) in Dictionary(grouping: events, by: \.customer) {
+                let found = events.compactMap { places[$0.cursor?.rawValue ?? ""] }
+                #expect(found == found.sorted(), "\(String(describing: customer))")
+            }
+        }
+    }
+
+    @Test func `410 disables the endpoint, which readiness says, and resuming delivers what waited`() async throws {
+        let world = World()
+        let isGone = Mutex(true)
+        try await TestReceiver.run(answering: { _ in
+            Response(status: isGone.withLock { $0 } ? .gone : .noContent)
+        }) { receiver, url in
+            try await world.add("e", url)
+            let service = try world.service()
+            try await world.run(service) {
+                try await world.makeEvents(5)
+                try await world.wait {
+                    try await world.ledger.webhookEndpoint("e", of: World.app)?.state != .active
+                }
+                try await world.wait { service.concern?.contains("410 Gone") == true }
+                isGone.withLock { $0 = false }
+                _ = try await world.ledger.changeWebhook("e", of: World.app, at: world.now) { $0.state = .active }
+                try await world.wait(passing: .seconds(60)) { Set(receiver.delivered).count >= 5 }
+                try await world.wait { service.concern == nil }
+            }
+        }
+    }
+
+    @Test func `a server with another secret file, or none, delivers nothing and says so`() async throws {
+        let world = World()
+        try await TestReceiver.run { receiver, url in
+            try await world.add("e", url)
+            try await world.makeEvents(3)
+            for file in [nil, Array(repeating: UInt8(8), count: 32)] {
+                var service = try world.service()
+                service.webhookSecrets = try file.map { try WebhookSecrets(file: $0) }
+                try await world.run(service) {
+                    try await world.wait { service.concern?.contains("webhookSecretFile") == true }
+                }
+            }
+            #expect(receiver.all.isEmpty)
+        }
+    }
+
+    @Test func `after a rotation both secrets sign for a day`() async throws {
+        let world = World()
+        try await TestReceiver.run { receiver, url in
+            try await world.add("e", url)
+            let now = world.now
+            _ = try await world.ledger.changeWebhook("e", of: World.app, at: now) {
+                $0.generation = 2
+                $0.rotatedAt = now
+            }
+            try await world.run {
+                try await world.makeEvents(1)
+                try await world.wait { receiver.delivered.count >= 1 }
+                world.pass(.seconds(86_400))
+                try await world.makeEvents(1)
+                try await world.wait { receiver.delivered.count >= 2 }
+            }
+            let counts = receiver.all.map { request in
+                request["webhook-signature"]?.split(separator: " ").count
+            }
+            #expect(counts == [2, 1])
+        }
+    }
+
+    /// Of three servers each is killed in turn, with its requests under way and its last results not stored.
+    @Test(arguments: Seeds.first(2, soak: 40))
+    func `when servers are killed, every event is delivered at least once`(seed: UInt64) async throws {
+        let world = World()
+        let random = Mutex(SeededRandom(seed: seed))
+        try await TestReceiver.run(answering: { _ in
+            let isSlow = random.withLock { Int.random(in: 0..<10, using: &$0) == 0 }
+            if isSlow { try? await Task.sleep(for: .milliseconds(5)) }
+            return Response(status: .noContent)
+        }) { receiver, url in
+            try await world.add("e", url, isOrdered: seed % 2 == 0)
+            var running: [(storage: World.ServerStorage, task: Task<Void, any Error>)] = []
+            func start() throws {
+                let storage = World.ServerStorage(world.storage)
+                let webhooks = world.webhooks(of: try world.service(storage))
+                running.append((storage, Task { try await webhooks.run() }))
+            }
+            for _ in 0..<3 { try start() }
+            for _ in 0..<6 {
+                try await world.makeEvents(150)
+                let sent = receiver.delivered.count
+                try await world.wait(passing: .seconds(1)) { receiver.delivered.count > sent }
+                let killed = running.remove(at: random.withLock { Int.random(in: 0..<3, using: &$0) })
+                killed.storage.lose()
+                killed.task.cancel()
+                try start()
+            }
+            let all = Set(try await world.events().compactMap(\.cursor?.rawValue))
+            try await world.wait(passing: .seconds(5)) { all.isSubset(of: receiver.delivered) }
+            for server in running {
+                server.task.cancel()
+                try await server.task.value
+            }
+            let duplicates = receiver.delivered.count - all.count
+            #expect(duplicates <= 6 * 132, "seed \(seed): \(duplicates) of \(all.count)")
+            print("Of \(all.count) events, \(duplicates) came again after six kills (seed \(seed))")
+        }
+    }
+
+    @Test func `an endpoint that never answers delays no other endpoint`() async throws {
+        let world = World()
+        try await TestReceiver.run(answering: { _ in
+            try? await Task.sleep(for: .seconds(60))
+            return Response(status: .noContent)
+        }) { _, dead in
+            try await TestReceiver.run { receiver, url in
+                try await world.add("dead", dead)
+                try await world.add("alive", url)
+                try await world.run {
+                    try await world.makeEvents(300)
+                    try await world.wait { receiver.delivered.count >= 300 }
+                }
+                #expect(receiver.delivered.count == 300)
+            }
+        }
+    }
+
+    @Test func `a customer who was erased meanwhile is not named`() async throws {
+        let world = World()
+        let isDown = Mutex(true)
+        try await TestReceiver.run(answering: { _ in
+            Response(status: isDown.withLock { $0 } ? .badGateway : .noContent)
+        }) { receiver, url in
+            try await world.add("e", url)
+            try await world.run {
+                try await world.makeEvents(1)
+                try await world.wait { receiver.all.count >= 1 }
+                let scope = LedgerScope(bundleId: World.app, environment: .production)
+                _ = try await world.ledger.delete("customer 1", in: scope, at: world.now)
+                isDown.withLock { $0 = false }
+                try await world.wait(passing: .seconds(10)) { receiver.delivered.count >= 2 }
+            }
+            let bodies = receiver.all.map(\.json)
+            #expect(bodies.first?["customer"]?.string == "customer 1")
+            let again = bodies.dropFirst().filter { $0["id"] == bodies.first?["id"] }
+            #expect(!again.isEmpty && again.allSatisfy { $0["customer"] == nil }, "\(bodies)")
+        }
+    }
+}
