@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The work of the server that delivers to an endpoint: the lease, the events, and the commits of results.
+// The work of a delivering server: the lease, the events, and the commits of results.
 
 package import AppStoreModel
 
@@ -10,7 +10,7 @@ package struct WebhookChanges: Sendable {
     package var progress: WebhookProgress
     /// The failed deliveries, new or changed.
     package var failed: [FailedDelivery]
-    /// The events that had failed and were delivered since, or need no delivery any more.
+    /// The failed events without a further attempt, because of a success or because the event was erased.
     package var delivered: [EventCursor]
     /// The new attempts, in their order.
     package var attempts: [WebhookAttempt]
@@ -32,7 +32,7 @@ package struct WebhookChanges: Sendable {
 extension Ledger {
     /// Leases the job of an active endpoint. Until the lease ends, no other server delivers to the endpoint.
     ///
-    /// - Returns: The job with the ``WebhookProgress``; `nil` while another server has the job, and if the endpoint is
+    /// - Returns: The job with the ``WebhookProgress``; `nil` while a different server has the job, and if the endpoint is
     ///   missing or not active.
     /// - Throws: ``LedgerStorageError``: `damaged` if the endpoint or its job cannot be read.
     package func leaseWebhook(
@@ -48,7 +48,7 @@ extension Ledger {
     ///   - job: The job as it was leased or last committed.
     ///   - end: The new end of the lease. The present time, or an earlier time, ends the lease.
     /// - Returns: The job as it is stored now.
-    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: another server has it, or a person changed or
+    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: a different server has the job, or a person changed or
     ///   removed the endpoint. No result was stored then. ``LedgerStorageError``.
     package func commitWebhook(
         _ job: Job, _ changes: WebhookChanges, until end: Timestamp, at now: Timestamp
@@ -88,8 +88,10 @@ extension Ledger {
         }
     }
 
-    /// The failed deliveries of an endpoint that wait for an attempt, or those set aside, at most `limit`, in the order
-    /// of the events. Unreadable ones are left out.
+    /// The failed deliveries of an endpoint, at most `limit`, in the order of the events. Unreadable records are left
+    /// out.
+    ///
+    /// - Parameter setAside: Whether to return the events set aside, rather than the events with a further attempt.
     public func failedDeliveries(
         of id: String, of bundleId: String, setAside: Bool, limit: Int
     ) async throws -> [FailedDelivery] {
@@ -110,8 +112,8 @@ extension Ledger {
             .filter { numbers.contains($0.number) }.sorted { $0.number > $1.number }.map(\.attempt)
     }
 
-    /// The time of the first event that an active endpoint still needs; `nil` if none needs an event. Events before
-    /// this time can be erased. An endpoint with an unreadable progress needs no event.
+    /// The time of the first event still needed by an active endpoint; `nil` if no event is needed. Events before this
+    /// time can be erased. An endpoint with an unreadable progress needs no event.
     package func webhooksNeedEvents() async throws -> Timestamp? {
         var first: Timestamp?
         for endpoint in try await webhookEndpoints() where endpoint.state == .active {
@@ -150,7 +152,7 @@ extension Ledger {
 }
 
 extension EventCursorError {
-    /// The position at which a reader that cannot start again continues; `nil` for the beginning.
+    /// The position at which a reader continues without its table of earlier events; `nil` for the beginning.
     package var oldest: EventCursor? {
         switch self {
         case .invalid: nil
@@ -161,11 +163,11 @@ extension EventCursorError {
 
 // MARK: - Decisions
 
-/// The records that the results of deliveries change.
+/// The results of deliveries, with the records to change.
 private struct WebhookResults: Sendable {
     let job: Job
     let changes: WebhookChanges
-    /// The numbers of the new attempts that are kept.
+    /// The numbers of the new attempts to keep.
     let numbers: Range<Int64>
     /// The progress to store.
     let progress: WebhookProgress
@@ -199,7 +201,7 @@ extension LedgerDraft {
         let endpoint: WebhookEndpoint? = required(WebhookEndpoint.key(id, of: bundleId))
         let stored: Job? = required(Job.ID(webhook: id, of: bundleId).key)
         guard endpoint?.state == .active, var job = stored, progress(job) != nil else { return nil }
-        // Only a wrong clock can have set a lease that ends this far ahead.
+        // Only a wrong clock can have set such a distant end of a lease.
         guard job.dueAt <= now || job.dueAt > now.advanced(by: Job.lease * 2) else { return nil }
         job.attempts &+= 1
         job.dueAt = end

@@ -42,7 +42,7 @@ extension Ledger {
     /// Adds an endpoint. The deliveries begin with the next event, or with the first event after a cursor. If the app
     /// has an endpoint with this id, it stays as it is.
     ///
-    /// Several servers that add endpoints at the same instant can exceed ``WebhookEndpoint/maxCount``.
+    /// Additions by several servers at the same instant can exceed ``WebhookEndpoint/maxCount``.
     ///
     /// - Parameters:
     ///   - fingerprint: The fingerprint of the secret file. A ledger without endpoints accepts any file.
@@ -64,7 +64,7 @@ extension Ledger {
         }
     }
 
-    /// Changes an endpoint. The server that delivers to the endpoint begins again with the changed endpoint.
+    /// Changes an endpoint. The delivering server begins again with the changed endpoint.
     ///
     /// - Parameter change: Must have no side effects, because the closure may run several times.
     /// - Returns: The changed endpoint; `nil` if the app has no endpoint with this id.
@@ -111,7 +111,7 @@ extension Ledger {
         return records
     }
 
-    /// The number of records that one load reads and one commit erases, so that neither takes long.
+    /// The maximum number of records of a load and of an erasing commit, so that neither takes long.
     static let webhookPage = 500
 }
 
@@ -168,7 +168,7 @@ extension LedgerDraft {
         return endpoint
     }
 
-    /// Takes the job of an endpoint away from the server that has it.
+    /// Takes the job of an endpoint from the delivering server.
     ///
     /// - Parameter end: The time at which a server may have the job again.
     /// - Returns: The stored job; `nil` if the endpoint has no readable job.

@@ -16,7 +16,7 @@ extension JSONValue {
 // MARK: - Endpoints
 
 extension WebhookEndpoint: RecordValue {
-    /// The kind of the records that hold endpoints.
+    /// The kind of the records of endpoints.
     package static let recordKind = RecordKind(rawValue: "webhookEndpoint")
 
     /// The key of the record for the endpoint of an app with an id.
@@ -50,8 +50,8 @@ extension WebhookEndpoint: RecordValue {
         static let disabled = "disabled"
     }
 
-    /// Reads an endpoint. If a member that decides about deliveries has an unknown form, reading fails, so that no
-    /// event goes to a receiver that did not ask for it.
+    /// Reads an endpoint. If a member decides about deliveries and has an unknown form, reading fails: no receiver may
+    /// get events for which its backend did not ask.
     @inline(never)
     public init(_ record: LedgerRecord) throws(LedgerStorageError) {
         guard case .app(let bundleId) = record.key.owner, let json = JSONValue(readable: record.payload),
@@ -136,7 +136,7 @@ extension WebhookProgress {
 
     /// Reads the progress in the job of an endpoint.
     ///
-    /// - Throws: ``LedgerStorageError``: `damaged` if the payload has another form.
+    /// - Throws: ``LedgerStorageError``: `damaged` if the payload has an unknown form.
     @inline(never)
     package init(_ job: Job) throws(LedgerStorageError) {
         guard let json = JSONValue(readable: job.payload),
@@ -164,15 +164,15 @@ extension WebhookProgress {
 // MARK: - Failed deliveries
 
 extension FailedDelivery: RecordValue {
-    /// The kind of the records that hold failed deliveries.
+    /// The kind of the records of failed deliveries.
     package static let recordKind = RecordKind(rawValue: "failedDelivery")
 
-    /// The maximum length of a stored reason in Unicode scalars. Only a reason that quotes a received text is longer,
-    /// and is cut.
+    /// The maximum length of a stored reason in Unicode scalars. Only a reason with a received text is longer, and is
+    /// cut.
     private static let reasonLimit = 1000
 
-    /// The key of the record for an event that an endpoint did not get. The number in the name has a fixed length, so
-    /// that storages which search in the order of names find the oldest event first.
+    /// The key of the record for an event and an endpoint. The number in the name has a fixed length, so a storage with
+    /// the order of names finds the oldest event first.
     package static func key(_ event: EventCursor, to endpoint: String, of bundleId: String) -> RecordKey {
         let digits = event.number.map { "\($0)" } ?? ""
         let number = String(repeating: "0", count: max(0, 19 - digits.count)) + digits
@@ -182,7 +182,7 @@ extension FailedDelivery: RecordValue {
     /// The key of the record.
     package var key: RecordKey { Self.key(event, to: endpoint, of: bundleId) }
 
-    /// The entry of the records of an endpoint: of the events that wait for an attempt, or of those set aside.
+    /// The entry of an endpoint's records: of the waiting events, or of the events set aside.
     static func entry(_ endpoint: String, setAside: Bool) -> String {
         endpoint + (setAside ? " set aside" : " waiting")
     }
@@ -232,15 +232,15 @@ extension FailedDelivery: RecordValue {
 
 // MARK: - The secret file
 
-/// The fingerprint of the file from which servers derive the secrets of all endpoints. A server with a different file
-/// would sign with secrets that no receiver knows.
+/// The fingerprint of the file from which servers derive the secrets of all endpoints. No receiver knows the secrets of
+/// a different file.
 struct WebhookFingerprint: RecordValue {
-    /// The fingerprint: a text that reveals no secret.
+    /// The fingerprint: a text without secrets.
     let text: String
 
     static let recordKind = RecordKind(rawValue: "webhookSecrets")
 
-    /// The key of the record. A ledger has one.
+    /// The key of the ledger's only record of this kind.
     static let key = RecordKey(recordKind, "", of: .ledger)
 
     private static let member = "fingerprint"

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Delivers events to an endpoint again, and removes endpoints. Both change many records, and first take the endpoint's
-// job, so that no server delivers meanwhile.
+// job, because no server may deliver meanwhile.
 
 public import AppStoreModel
 
-/// The events that an endpoint gets again.
+/// The events of a repeated delivery.
 public enum WebhookReplay: Hashable, Sendable {
     /// The events after a cursor.
     case after(EventCursor)
     /// The events recorded since a time.
     case since(Timestamp)
-    /// The events that were set aside.
+    /// The events set aside after their last attempt.
     case setAside
 }
 
 extension Ledger {
-    /// Delivers events to an endpoint again. No event is left out: a lane that has not reached the first of the events
-    /// continues at its position.
+    /// Delivers events to an endpoint again. No event is left out: a lane before the first of the events continues at
+    /// its position.
     ///
-    /// - Returns: The number of events that were set aside and wait for an attempt now, at most
-    ///   ``FailedDelivery/maxWaiting`` together with those that wait already; 0 for other replays. `nil` if the app has
-    ///   no endpoint with this id.
+    /// - Returns: For a replay of the events set aside, the number of events now waiting. With earlier waiting events,
+    ///   there are at most ``FailedDelivery/maxWaiting``, and further events stay set aside. 0 for other replays; `nil`
+    ///   if the app has no endpoint with this id.
     /// - Throws: ``EventCursorError`` if the ledger has no events after the cursor; ``LedgerStorageError``:
     ///   `unavailable` if the endpoint was changed meanwhile.
     public func replayWebhook(
@@ -45,7 +45,7 @@ extension Ledger {
     public func removeWebhook(_ id: String, of bundleId: String, at now: Timestamp) async throws -> Bool {
         let key = WebhookEndpoint.key(id, of: bundleId)
         guard try await storage.load(LedgerQuery([.record(key)])).records[key] != nil else { return false }
-        // An endpoint or a job that cannot be read is removed too: no server delivers to it.
+        // An unreadable endpoint or job is removed too, because no server delivers to the endpoint.
         let job = try await takenJob(id, of: bundleId, at: now)
         try await eraseFailed(of: id, of: bundleId, while: job, at: now) { _ in true }
         let pages = WebhookAttempts.keys(of: id, of: bundleId)
@@ -58,7 +58,7 @@ extension Ledger {
         return true
     }
 
-    /// Takes the job of an endpoint from the server that has it; `nil` if the endpoint or the job cannot be read.
+    /// Takes the job of an endpoint from the delivering server; `nil` if the endpoint or the job cannot be read.
     private func takenJob(_ id: String, of bundleId: String, at now: Timestamp) async throws -> Job? {
         do {
             return try await takeJob(id, of: bundleId, at: now)
@@ -67,7 +67,7 @@ extension Ledger {
         }
     }
 
-    /// Takes the job of an endpoint from the server that has it, and lets no server have it for the length of a lease.
+    /// Takes the job of an endpoint from the delivering server. No server gets the job for the length of a lease.
     ///
     /// - Parameter change: Changes the progress.
     /// - Returns: `nil` if the app has no endpoint with this id.
@@ -110,7 +110,7 @@ extension Ledger {
         for setAside in [false, true] {
             let entry = FailedDelivery.entry(id, setAside: setAside)
             let selection = RecordSelection(FailedDelivery.recordKind, of: .app(bundleId), entry: entry)
-            // All keys are read first, because a scan need not find records that are stored only during a part of it.
+            // All keys are read first, because an erasure during a scan may hide records from the scan.
             let keys = try await records(selection).filter { isErased(FailedDelivery(readable: $0)) }.map(\.key)
             for start in stride(from: 0, to: keys.count, by: Self.webhookPage) {
                 let page = Array(keys[start..<min(keys.count, start + Self.webhookPage)])
@@ -166,7 +166,7 @@ extension Ledger {
         try await replace(job, with: job.next(at: now, nil), at: now)
     }
 
-    /// The maximum number of pages that a replay reads to find the first event since a time.
+    /// The maximum number of pages in the search for the first event since a time.
     private static let replayPages = 20
 
     /// The cursor after which all events recorded since a time follow. Events may be a few minutes out of order,
@@ -194,7 +194,7 @@ extension Ledger {
         return try await position(before: time, from: start, of: bundleId)
     }
 
-    /// The tolerated difference between the clocks of servers that record events.
+    /// The tolerated difference between the clocks of servers.
     private static let replayTolerance = ChainReport.clockTolerance * 5
 
     /// The position of the last event before the first event recorded since a time, from a position on.
