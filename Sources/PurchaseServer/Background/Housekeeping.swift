@@ -149,7 +149,7 @@ package struct Housekeeping: Service {
 
     /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
     /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time: the newest
-    /// date at which the App Store signed a document.
+    /// date at which the App Store signed a document. Events that an active webhook still needs stay.
     private func eraseOldEvents(_ interval: inout Interval) async throws {
         // The clock is read before the judge is asked, so that the judge's answer covers this reading too.
         let now = now()
@@ -172,6 +172,7 @@ package struct Housekeeping: Service {
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
+        let instant = min(instant, try await ledger.webhooksNeedEvents() ?? instant)
         var count = Self.eventLimit
         while count >= Self.eventLimit, !Task.isCancelled {
             count = try await ledger.eraseEvents(before: instant, limit: Self.eventLimit)
