@@ -54,6 +54,10 @@ public struct ServerConfiguration: Sendable {
     public var erasureJournal: String?
     /// The age in days at which events are erased, 1 to 3650; `nil` keeps all events.
     public var eventRetentionDays: Int?
+    /// The path of the file from which the secrets of all webhooks are derived; `nil` delivers no webhooks.
+    public var webhookSecretFile: String?
+    /// The networks in which webhooks may reach addresses that are otherwise forbidden, also without TLS.
+    public var webhookNetworks: [IPNetwork] = []
     /// The lowest level that the log includes.
     public var logLevel = Logger.Level.info
     /// The format of log lines.
@@ -137,11 +141,7 @@ extension ServerConfiguration {
             number($0, in: 1...100_000)
         },
         Setting("maxFollowers", \.bounds.followers, "a number from 0 to 100000") { number($0, in: 0...100_000) },
-        Setting("trustedProxies", \.bounds.trustedProxies, "one or more addresses, or blocks such as 10.0.0.0/8") {
-            text in
-            let networks = list(text).map { IPNetwork($0) }
-            return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
-        },
+        Setting("trustedProxies", \.bounds.trustedProxies, expectedNetworks) { networks($0) },
         Setting("bodyBytesInFlight", \.bounds.bodyBytesInFlight, "a number of bytes of at least 16777216 (16 MiB)") {
             // A client may use a quarter of the bytes: with fewer bytes, the longest body would always be refused.
             number($0, in: 16 << 20...1 << 40)
@@ -177,6 +177,8 @@ extension ServerConfiguration {
         Setting("eventRetentionDays", \.eventRetentionDays, "a number of days from 1 to 3650") {
             number($0, in: 1...3650).map(Optional.some)
         },
+        Setting("webhookSecretFile", \.webhookSecretFile, "the path of a file") { $0.isEmpty ? nil : .some($0) },
+        Setting("webhookNetworks", \.webhookNetworks, expectedNetworks) { networks($0) },
         Setting("logLevel", \.logLevel, Logger.Level.list, { Logger.Level(rawValue: $0) }),
         Setting("logFormat", \.logFormat, LogFormat.list, { LogFormat(rawValue: $0) }),
         Setting("requestLog", \.requestLog, "all, errors, off, or a number n from 2 to 1000000 for one request in n") {
@@ -192,6 +194,13 @@ extension ServerConfiguration {
     private static let seconds = "a number of seconds from 1 to 3600"
 
     private static func duration(_ text: String) -> Duration? { number(text, in: 1...3600).map { .seconds($0) } }
+
+    private static let expectedNetworks = "one or more addresses, or blocks such as 10.0.0.0/8"
+
+    private static func networks(_ text: String) -> [IPNetwork]? {
+        let networks = list(text).map { IPNetwork($0) }
+        return networks.isEmpty || networks.contains(nil) ? nil : networks.compactMap(\.self)
+    }
 
     private static func number(_ text: String, in range: ClosedRange<Int>) -> Int? {
         Int(text).flatMap { range.contains($0) ? $0 : nil }

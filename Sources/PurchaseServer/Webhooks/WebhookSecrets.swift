@@ -41,6 +41,19 @@ package struct WebhookSecrets: Sendable {
             seed: Self.bytes(32, from: key, for: "v1a/\(purpose)"))
     }
 
+    /// Reads the file that the setting `webhookSecretFile` names. Other users of the machine must not have access to it.
+    ///
+    /// - Throws: ``KeyFileError``, which contains nothing of the file.
+    package static func read(_ path: String) throws(KeyFileError) -> WebhookSecrets {
+        let file = SecretFile(path: path, maxBytes: maxFileBytes, content: "a secret")
+        let bytes = try file.read()
+        do {
+            return try WebhookSecrets(file: bytes)
+        } catch {
+            throw file.failure(error.description)
+        }
+    }
+
     private static let whiteSpace: [UInt8] = Array(" \t\r\n".utf8)
 
     /// The salt of HKDF (RFC 5869 section 3.1), which keeps other uses of the same file apart.
