@@ -24,7 +24,9 @@ import Testing
         _ = try await ledger.record([signed.evidence(transaction: pass)], claimedBy: "a", at: Facts.day(0))
         ledger.rules = Self.rules(days: 10)
         #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5)) == 1)
-        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5)) == 0)
+        // Within a day each start evaluates the purchases again, and publishes nothing new.
+        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(5.5)) == 1)
+        #expect(try await ledger.publishCatalogueChanges(at: Facts.day(6.5)) == 0)
         #expect(try await ledger.publishDueChanges(at: Facts.day(11)) == 1)
         let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
         #expect(events.map(\.kind.known) == [.linked, .purchased, .purchaseUpdated, .accessEnded])
@@ -43,5 +45,25 @@ import Testing
         _ = try await ledger.publishCatalogueChanges(at: Facts.day(32))
         let events = try await ledger.events(of: Facts.scope.bundleId, limit: 100).events
         #expect(events.map(\.kind.known) == [.subscriptionStarted, .subscriptionStale, .accessEnded])
+    }
+
+    @Test func `in a rolling restart, what a server with the former catalogue published is published anew`()
+        async throws
+    {
+        let (storage, signed) = (MemoryLedgerStorage(), try SignedHistory())
+        var first = Ledger(storage: storage, rules: Self.rules(days: 90))
+        var second = first
+        _ = try await first.publishCatalogueChanges(at: Facts.day(0))
+        first.rules = Self.rules(days: 10)
+        _ = try await first.publishCatalogueChanges(at: Facts.day(5))
+        let pass = try signed.transaction(product: "pass", signed: 0) {
+            $0.type = Open(.nonRenewingSubscription)
+            $0.expiresDate = nil
+        }
+        _ = try await second.record([signed.evidence(transaction: pass)], claimedBy: "a", at: Facts.day(5))
+        second.rules = first.rules
+        _ = try await second.publishCatalogueChanges(at: Facts.day(5))
+        let events = try await first.events(of: Facts.scope.bundleId, limit: 100).events
+        #expect(events.map { $0.content?.after?.until }.suffix(2) == [Facts.day(90), Facts.day(10)])
     }
 }

@@ -9,8 +9,8 @@ extension Ledger {
     /// The number of chains evaluated in a commit.
     private static let catalogueChainPage = 200
 
-    /// Evaluates the chains of every app whose catalogue has changed since the last call, and publishes the resulting
-    /// changes.
+    /// Evaluates the chains of every app whose catalogue has changed since the last call, or less than a day ago
+    /// (`CatalogueChange`), and publishes the resulting changes.
     ///
     /// After an interrupted call, the next call evaluates all chains of these apps again.
     ///
@@ -22,16 +22,20 @@ extension Ledger {
             CatalogueDigest.Part.allCases.map { CatalogueDigest(catalogue.digest($0), of: bundleId, $0) }
         }
         guard !digests.isEmpty else { return 0 }
-        let known = try await storage.load(LedgerQuery(digests.map { .record($0.record.key) })).records
+        let keys = digests.map(\.record.key) + rules.catalogues.keys.map(CatalogueChange.key)
+        let known = try await storage.load(LedgerQuery(keys.map(LedgerKey.record))).records
         let new = digests.filter { known[$0.record.key]?.payload != $0.bytes }
         // Earlier versions published no entitlements and stored no digest of them. Their purchases need no evaluation,
         // because filling in the entitlements is no event.
         let changed = Set(
             new.filter { $0.part == .timing || known[$0.record.key] != nil }.map(\.bundleId))
-        let count = changed.isEmpty ? 0 : try await evaluate(changed, at: now)
+        let recent = known.values.compactMap { CatalogueChange(changeIn: $0) }.filter { $0.isRecent(at: now) }
+        let apps = changed.union(recent.map(\.bundleId))
+        let count = apps.isEmpty ? 0 : try await evaluate(apps, at: now)
         guard !new.isEmpty else { return count }
         try await commit(LedgerQuery(), at: now) { draft in
             for digest in new { draft.put(digest) }
+            for app in changed { draft.put(CatalogueChange(of: app, at: now)) }
         }
         return count
     }
@@ -59,6 +63,13 @@ extension Ledger {
         guard damaged.isEmpty else { throw LedgerStorageError.damaged(damaged) }
         if let damage = damage.first { throw LedgerStorageError(.damaged, damage) }
         return count
+    }
+}
+
+extension CatalogueChange {
+    fileprivate init?(changeIn record: LedgerRecord) {
+        guard record.key.kind == Self.recordKind else { return nil }
+        self.init(readable: record)
     }
 }
 
