@@ -19,14 +19,14 @@ public struct LedgerCounts: Hashable, Sendable {
     /// Events that were not erased.
     public var events = 0
 
-    /// Adds records to the counts. Notices and the ids of deleted customers are no jobs: their due time is only the end
-    /// of their life.
+    /// Adds records to the counts. Of the kinds known to this version, only those of jobs count as jobs: for example,
+    /// the due time of a notice is only the end of its life.
     mutating func add(_ found: [LedgerRecord]) {
         for record in found {
             if record.key.kind == APIKey.recordKind {
                 apiKeys += 1
-            } else if record.dueAt != nil, !Notice.isKind(record.key.kind),
-                record.key.kind != DeletedCustomer.recordKind
+            } else if record.dueAt != nil,
+                RecordKind.forms[record.key.kind] == nil || Job.kinds.contains(record.key.kind)
             {
                 jobs += 1
             } else {

@@ -44,9 +44,6 @@ package struct Notice: Hashable, Sendable {
 }
 
 extension Notice {
-    /// Whether records of a kind hold notices.
-    static func isKind(_ kind: RecordKind) -> Bool { Kind(rawValue: kind.rawValue) != nil }
-
     /// Whether a purchase was made in the last 30 days, or at an unknown time.
     static func isRecent(_ statement: TransactionStatement, at now: Timestamp) -> Bool {
         now < (statement.purchaseDate ?? now).advanced(by: lifetime)
