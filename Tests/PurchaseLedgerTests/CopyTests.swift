@@ -60,6 +60,10 @@ import Testing
         #expect(content.apiKeys.contains { $0.revokedAt != nil })
         #expect(content.records.contains { $0.key == CatalogueDigest.key(FilledLedger.scope.bundleId) })
         #expect(content.records.contains { $0.key.kind == CustomerAttributes.recordKind && !$0.entries.isEmpty })
+        let failed = content.records.filter { $0.key.kind == FailedDelivery.recordKind }
+        #expect(Set(failed.map { $0.dueAt != nil }) == [true, false])
+        #expect(content.records.contains { $0.key.kind == WebhookEndpoint.recordKind })
+        #expect(content.records.contains { $0.key.kind == RecordKind(rawValue: "webhookAttempts") })
         #expect(content.events.count == 2)
         #expect(content.erasedEvents.values.contains { $0 > 0 })
     }

@@ -405,4 +405,21 @@ import Testing
         // The due changes that this round publishes are new, and stay.
         #expect(try await !publish(after: 31).isEmpty)
     }
+
+    @Test(arguments: [(WebhookEndpoint.State.active, 1), (.paused, 0)])
+    func `old events stay while an active webhook needs them`(state: WebhookEndpoint.State, left: Int) async throws {
+        let world = try await LedgerRoutesTests.World()
+        let start = LedgerRoutesTests.now
+        var endpoint = WebhookEndpoint(
+            id: "hook", of: "com.example", url: "https://example.com", createdAt: start)
+        endpoint.state = state
+        _ = try await world.ledger.addWebhook(endpoint, fingerprint: "print", at: start)
+        _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
+        let now = start.advanced(by: .seconds(5 * 86_400))
+        let housekeeping = Housekeeping(
+            ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
+            clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
+        try await housekeeping.run()
+        #expect(try await world.ledger.events(of: "com.example", limit: 10).events.count == left)
+    }
 }

@@ -151,6 +151,7 @@ package struct FilledLedger {
         try await ledger.setAttributes(
             [.init("$email", "moving@example.com"), .init("plan", "é"), .init("gone", nil)], of: "moving",
             in: Self.scope.bundleId, at: now)
+        try await addWebhook()
         try await record(
             token("350") { payload in
                 (payload.bundleId, payload.environment) = (Self.other.bundleId, Open(.sandbox))
@@ -159,6 +160,32 @@ package struct FilledLedger {
         guard oldest.count > 20 else { throw TooFewEvents() }
         _ = try await ledger.eraseEvents(before: oldest[10].recordedAt, limit: 5000)
     }
+
+    /// A webhook with an event that waits for an attempt, one that was set aside, and some attempts.
+    private func addWebhook() async throws {
+        let app = Self.scope.bundleId
+        let endpoint = WebhookEndpoint(
+            id: "hook", of: app, url: "https://example.com/é", kinds: ["purchase.made"], environment: .production,
+            isOrdered: true, isAsymmetric: true, createdAt: now)
+        _ = try await ledger.addWebhook(endpoint, fingerprint: "print", at: now)
+        let end = now.advanced(by: Job.lease)
+        guard let job = try await ledger.leaseWebhook("hook", of: app, until: end, at: now),
+            let progress = try await ledger.webhookProgress(of: "hook", of: app)
+        else { throw NoWebhook() }
+        let events = try await ledger.events(of: app, limit: 100).events.suffix(2).compactMap(\.cursor)
+        let failed = events.enumerated().map { index, event in
+            FailedDelivery(
+                of: event, to: "hook", of: app, lane: index, attempts: index + 1, dueAt: index == 0 ? end : nil,
+                failedAt: now, reason: "The answer was 500.")
+        }
+        let attempts = events.map {
+            WebhookAttempt(of: $0, at: now, milliseconds: 3, status: 500, failure: "500", answer: "“no”")
+        }
+        let changes = WebhookChanges(progress: progress, failed: failed, attempts: attempts)
+        _ = try await ledger.commitWebhook(job, changes, until: end, at: now)
+    }
+
+    private struct NoWebhook: Error {}
 
     private struct TooFewEvents: Error {}
 

@@ -136,9 +136,10 @@ extension String {
         var kept = String.UnicodeScalarView()
         var left = bytes
         for scalar in unicodeScalars.prefix(scalars) {
+            let scalar = scalar.properties.generalCategory == .control ? " " : scalar
             left -= UTF8.width(scalar)
             guard left >= 0 else { break }
-            kept.append(scalar.properties.generalCategory == .control ? " " : scalar)
+            kept.append(scalar)
         }
         return String(kept)
     }

@@ -32,8 +32,8 @@ package struct WebhookChanges: Sendable {
 extension Ledger {
     /// Leases the job of an active endpoint. Until the lease ends, no other server delivers to the endpoint.
     ///
-    /// - Returns: The job with the ``WebhookProgress``; `nil` while a different server has the job, and if the endpoint is
-    ///   missing or not active.
+    /// - Returns: The job with the ``WebhookProgress``; `nil` while a different server has the job, and if the
+    ///   endpoint is missing or not active.
     /// - Throws: ``LedgerStorageError``: `damaged` if the endpoint or its job cannot be read.
     package func leaseWebhook(
         _ id: String, of bundleId: String, until end: Timestamp, at now: Timestamp
@@ -48,8 +48,8 @@ extension Ledger {
     ///   - job: The job as it was leased or last committed.
     ///   - end: The new end of the lease. The present time, or an earlier time, ends the lease.
     /// - Returns: The job as it is stored now.
-    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: a different server has the job, or a person changed or
-    ///   removed the endpoint. No result was stored then. ``LedgerStorageError``.
+    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: a different server has the job, or a
+    ///   person changed or removed the endpoint. No result was stored then. ``LedgerStorageError``.
     package func commitWebhook(
         _ job: Job, _ changes: WebhookChanges, until end: Timestamp, at now: Timestamp
     ) async throws -> Job {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+package import PurchaseLedger
+
+/// A story of two webhooks, whose course must be the same in every storage.
+package struct WebhookStory {
+    private static let app = "com.example"
+
+    private let ledger: Ledger
+    /// What happened so far, and the state after it. Cursors are told by their numbers, because the ids of epochs
+    /// differ.
+    private var course: [String] = []
+
+    /// Tells the story in an empty ledger.
+    package static func course(in storage: any LedgerStorage) async throws -> [String] {
+        var story = WebhookStory(ledger: Ledger(storage: storage))
+        try await story.tell()
+        return story.course
+    }
+
+    private init(ledger: Ledger) {
+        self.ledger = ledger
+    }
+
+    private static func time(_ seconds: Int64) -> Timestamp { TestStore.day(100).advanced(by: .seconds(seconds)) }
+
+    private mutating func tell() async throws {
+        try await publish(1...30)
+        let cursors = try await ledger.events(of: Self.app, limit: 100).events.compactMap(\.cursor)
+        for (id, cursor) in [("one", cursors[4]), ("two", nil)] {
+            let endpoint = WebhookEndpoint(
+                id: id, of: Self.app, url: "https://example.com/é", kinds: ["purchase.made"], createdAt: Self.time(0))
+            let change = try await ledger.addWebhook(
+                endpoint, fingerprint: "print", from: cursor, at: Self.time(0))
+            try await note("add \(id): \(change)")
+        }
+        let endpoint = WebhookEndpoint(id: "three", of: Self.app, url: "", createdAt: Self.time(0))
+        let refused = try await ledger.addWebhook(endpoint, fingerprint: "other", at: Self.time(0))
+        try await note("add three: \(refused)")
+        try await deliver(cursors)
+        try await replay(cursors)
+        try await failMany(cursors)
+        try await note("remove: \(try await ledger.removeWebhook("one", of: Self.app, at: Self.time(90)))")
+        let records = try await ledger.storage.records(RecordSelection(), limit: 500).map(\.key.name).sorted()
+        course.append("\(records)")
+    }
+
+    /// Delivers some events, of which some fail.
+    private mutating func deliver(_ cursors: [EventCursor]) async throws {
+        guard var job = try await lease(at: 1) else { return }
+        try await note("another lease: \(try await lease(at: 2) != nil)")
+        for round in 0..<3 {
+            let events = cursors[(round * 8)..<(round * 8 + 8)]
+            var progress = WebhookProgress(from: cursors[round * 8 + 7])
+            progress.deliveredAt = Self.time(Int64(round))
+            let failed = events.prefix(4).enumerated().map { index, event in
+                FailedDelivery(
+                    of: event, to: "one", of: Self.app, lane: index, attempts: round,
+                    dueAt: index % 2 == 0 ? Self.time(40) : nil, failedAt: Self.time(4), reason: "no\u{0}")
+            }
+            let attempts = events.map {
+                WebhookAttempt(of: $0, at: Self.time(3), milliseconds: round, status: 500, failure: nil, answer: "é")
+            }
+            let changes = WebhookChanges(
+                progress: progress, failed: failed, delivered: round == 2 ? [cursors[0], cursors[1], cursors[20]] : [],
+                attempts: attempts)
+            job = try await ledger.commitWebhook(job, changes, until: Self.time(60), at: Self.time(5))
+            try await note("commit")
+        }
+        _ = try await ledger.changeWebhook("one", of: Self.app, at: Self.time(6)) { $0.generation = 2 }
+        do {
+            let changes = WebhookChanges(progress: WebhookProgress(from: cursors[0]), delivered: [cursors[2]])
+            _ = try await ledger.commitWebhook(job, changes, until: Self.time(60), at: Self.time(7))
+        } catch is LeaseLost {
+            try await note("lost")
+        }
+    }
+
+    private mutating func replay(_ cursors: [EventCursor]) async throws {
+        for replay in [.setAside, .after(cursors[17]), .since(Self.time(7)), .setAside] as [WebhookReplay] {
+            let count = try await ledger.replayWebhook("one", of: Self.app, replay, at: Self.time(70))
+            try await note("replay: \(count ?? -1)")
+        }
+        _ = try await ledger.eraseEvents(before: Self.time(10))
+        try await note("erase")
+        let found = try await ledger.webhookEvents(of: Self.app, after: cursors[0], limit: 1, at: Self.time(80))
+        try await note("oldest: \(found.page.events.first?.cursor?.number ?? 0), missing: \(found.isMissing)")
+    }
+
+    /// Many events fail, are set aside, and become due again, each in a single commit.
+    private mutating func failMany(_ cursors: [EventCursor]) async throws {
+        guard let job = try await lease(at: 81) else { return }
+        let failed = (0..<700).map { number in
+            FailedDelivery(
+                of: EventCursor(1000 + number), to: "one", of: Self.app, lane: 3, attempts: 10, dueAt: nil,
+                failedAt: Self.time(81), reason: "no")
+        }
+        let changes = WebhookChanges(progress: WebhookProgress(from: cursors[20]), failed: failed)
+        _ = try await ledger.commitWebhook(job, changes, until: Self.time(200), at: Self.time(82))
+        try await note("many")
+        let count = try await ledger.replayWebhook("one", of: Self.app, .setAside, at: Self.time(85))
+        try await note("replay: \(count ?? -1)")
+    }
+
+    private func lease(at seconds: Int64) async throws -> Job? {
+        try await ledger.leaseWebhook("one", of: Self.app, until: Self.time(seconds + 59), at: Self.time(seconds))
+    }
+
+    private func publish(_ seconds: ClosedRange<Int64>) async throws {
+        try await ledger.storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.events = seconds.map { second in
+                LedgerEvent(
+                    Open(.notificationReceived), in: LedgerScope(bundleId: Self.app, environment: .production),
+                    at: Self.time(second), customer: nil, chainName: nil, body: Array("{}".utf8))
+            }
+            return .commit(changes, ())
+        }
+    }
+
+    /// Notes what happened, and the state after it.
+    private mutating func note(_ step: String) async throws {
+        course.append(step)
+        course.append("\(try await ledger.webhookEndpoints().map { "\($0.id) \($0.generation) \($0.url)" })")
+        course.append("needed: \(try await ledger.webhooksNeedEvents()?.milliseconds ?? 0)")
+        for setAside in [false, true] {
+            let failed = try await ledger.failedDeliveries(of: "one", of: Self.app, setAside: setAside, limit: 100)
+            course.append(
+                "failed: \(failed.map { "\($0.event.number ?? 0) \($0.attempts) \($0.dueAt?.milliseconds ?? 0)" })")
+        }
+        let attempts = try await ledger.webhookAttempts(of: "one", of: Self.app, limit: 20)
+        course.append("attempts: \(attempts.map { "\($0.event.number ?? 0) \($0.milliseconds)" })")
+        guard let progress = try await ledger.webhookProgress(of: "one", of: Self.app) else { return }
+        course.append("positions: \(progress.positions.compactMap(\.number)), \(progress.attempts)")
+    }
+}
