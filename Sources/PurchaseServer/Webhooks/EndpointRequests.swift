@@ -22,7 +22,9 @@ struct EndpointRequests: Sendable {
 
     /// - Returns: `nil` if this server has no secret, or refuses the endpoint's address.
     init?(_ endpoint: WebhookEndpoint, _ parts: WebhookParts) {
-        guard let secrets = parts.secrets, let url = Self.url(of: endpoint, parts) else { return nil }
+        guard let secrets = parts.secrets, case .success(let url) = Self.url(of: endpoint, parts.networks) else {
+            return nil
+        }
         self.endpoint = endpoint
         self.parts = parts
         self.url = url
@@ -31,14 +33,20 @@ struct EndpointRequests: Sendable {
             uniqueKeysWithValues: generations.map { ($0, secrets.secret(of: endpoint.id, generation: $0)) })
     }
 
-    /// Not inlined into its caller, because this compiler's optimizer miscompiles the result.
-    @inline(never)
-    private static func url(of endpoint: WebhookEndpoint, _ parts: WebhookParts) -> WebhookURL? {
+    /// The reason why an endpoint's address is refused, as a sentence; `nil` if it is permitted. The address may have
+    /// been added by a server with other networks.
+    static func fault(of endpoint: WebhookEndpoint, _ networks: [IPNetwork]) -> String? {
+        guard case .failure(let error) = url(of: endpoint, networks) else { return nil }
+        return "\(error)"
+    }
+
+    private static func url(
+        of endpoint: WebhookEndpoint, _ networks: [IPNetwork]
+    ) -> Result<WebhookURL, WebhookURLError> {
         do {
-            return try WebhookURL(endpoint.url, allowing: parts.networks)
+            return .success(try WebhookURL(endpoint.url, allowing: networks))
         } catch {
-            parts.failure.log(endpoint.metadata(["error": "\(error)"]))
-            return nil
+            return .failure(error)
         }
     }
 }

@@ -52,21 +52,34 @@ package struct WebhookService: Service {
     /// Begins and ends deliveries, according to the endpoints in the ledger.
     private func look(_ running: RunningDeliveries) async throws {
         let endpoints = try await parts.ledger.webhookEndpoints().filter { apps.contains($0.bundleId) }
-        let active = endpoints.filter { $0.state == .active }
-        let fault = active.isEmpty ? nil : try await secretFault()
-        watch.show((fault.map { [$0] } ?? []) + endpoints.compactMap(\.concern))
-        await running.keep(fault == nil ? active : [])
-        guard fault == nil else { return }
+        var active = endpoints.filter { $0.state == .active }
+        var concerns = endpoints.compactMap(\.concern)
+        if !active.isEmpty, let fault = try await secretFault() {
+            concerns = [fault] + concerns
+            active = []
+        }
+        for endpoint in active {
+            guard let fault = EndpointRequests.fault(of: endpoint, parts.networks) else { continue }
+            concerns.append("The webhook \(endpoint.id) of \(endpoint.bundleId) is not served: \(fault)")
+            active.removeAll { $0 == endpoint }
+        }
+        watch.show(concerns)
+        await running.keep(active)
         for endpoint in active where !running.has(endpoint) {
-            let now = parts.now()
-            guard
-                let job = try await parts.ledger.leaseWebhook(
-                    endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
-            else { continue }
-            running.begin(endpoint) { [parts, watch] in
-                await EndpointDelivery.run(endpoint, job, parts)
-                watch.noteChange()
-            }
+            await failure.attempt(about: endpoint.metadata()) { try await begin(endpoint, running) }
+        }
+    }
+
+    /// Begins the deliveries to an endpoint, unless another server has its lease.
+    private func begin(_ endpoint: WebhookEndpoint, _ running: RunningDeliveries) async throws {
+        let now = parts.now()
+        let job = try await parts.ledger.leaseWebhook(
+            endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
+        guard let job else { return }
+        running.begin(endpoint) { [parts, watch] in
+            await EndpointDelivery.run(endpoint, job, parts)
+            parts.sender.forget(endpoint.id)
+            watch.noteChange()
         }
     }
 
