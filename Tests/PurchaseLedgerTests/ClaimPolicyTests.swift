@@ -4,6 +4,7 @@ import AppStoreModel
 import PurchaseLedger
 import ReceiptCoding
 import TestData
+import TestWorld
 import Testing
 
 /// Tests which customer owns a purchase after notifications and claims, in the order of their arrival.
@@ -177,7 +178,22 @@ import Testing
 
     // MARK: transferIfInactive
 
-    @Test func `with transferIfInactive a purchase moves only if it entitles its owner to nothing`() async throws {
+    @Test func `with transferIfInactive a purchase in force stays, also if the catalogue gives nothing for it`()
+        async throws
+    {
+        let shop = try Shop(.transferIfInactive)
+        let unlisted = try await shop.signed.evidence(
+            transaction: shop.signed.transaction("5", original: "5", product: "unlisted"))
+        let app = try await shop.signed.verifier.evidence(
+            appTransaction: shop.signed.sign(TestStore.appTransaction()), at: Facts.day(0))
+        for (evidence, ends) in [(unlisted, true), (app, false)] {
+            #expect(try await shop.claim("anna", evidence, day: 1))
+            #expect(try await !shop.claim("bert", evidence, day: 1))
+            #expect(try await shop.claim("bert", evidence, day: 40) == ends)
+        }
+    }
+
+    @Test func `with transferIfInactive a purchase moves only if it is not in force`() async throws {
         let shop = try Shop(.transferIfInactive)
         let document = try await shop.month()
         #expect(try await shop.claim("anna", document, day: 1))

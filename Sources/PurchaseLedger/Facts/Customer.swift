@@ -96,7 +96,8 @@ public enum ClaimPolicy: String, CaseIterable, Sendable {
     case accountTokenWins
     /// Ownership moves to the customer that presents the purchase.
     case transfer
-    /// Ownership moves only if the purchase entitles its owner to nothing at present.
+    /// Ownership moves only if the purchase is not in force at present: it is over, refunded, refused or a consumable.
+    /// A purchase in force stays even if the catalogue gives nothing for it.
     case transferIfInactive
     /// The purchase stays with its owner.
     case keep

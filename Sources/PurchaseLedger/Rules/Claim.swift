@@ -11,7 +11,7 @@ package struct Claim {
     package var owners: [Party]
     /// The customer named in the purchase's newest `appAccountToken`; `nil` if there is none.
     package var account: Party?
-    /// Whether the purchase entitles its owners to anything at present.
+    /// Whether the purchase is in force at present, even if the catalogue gives nothing for it.
     package var isEntitling: Bool
     /// Whether the claimant had the purchase before all others; see ``Claimants``.
     package var isFirst: Bool

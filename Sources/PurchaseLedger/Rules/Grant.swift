@@ -36,7 +36,8 @@ struct Grant {
 }
 
 extension Chain {
-    /// Whether the purchase grants anything at `now`. A product outside the catalogue counts too.
+    /// Whether the purchase is in force at `now`. A product outside the catalogue counts too: a copied document must
+    /// not move a purchase because the configuration lacks its product.
     func isEntitling(_ catalogue: Catalogue, at now: Timestamp) -> Bool {
         let history = history(catalogue, at: now)
         return !history.grants(history.subscription(renewal, at: now), catalogue, at: now).isEmpty
