@@ -50,7 +50,8 @@ load: setup
 	swift build -c release --product simulate-check
 	"$$(swift build -c release --show-bin-path)/simulate-check" --load --seed $(SEED)
 
-# Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, 90,000 deliveries; or SEED=7. Needs python3.
+# Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, and 400 apps with backends; or SEED=7.
+# Needs python3.
 rulebook: setup-tests
 	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
 

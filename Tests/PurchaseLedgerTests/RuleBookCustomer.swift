@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
 import ReceiptCoding
+import TestWorld
 import Testing
 
 /// One line that `Tests/RuleBook/world.py` prints: a customer, the documents that the App Store signed, and the orders
@@ -17,6 +18,7 @@ struct RuleBookCustomer: Decodable {
             /// A transaction with its renewal info.
             case status
             case receipt
+            case appTransaction
         }
 
         var kind: Kind
@@ -26,6 +28,8 @@ struct RuleBookCustomer: Decodable {
         var transactions: [JWSTransactionDecodedPayload]?
         var renewal: JWSRenewalInfoDecodedPayload?
         var purchases: [Purchase]?
+        /// An app transaction, or what a receipt says about the purchase of the app.
+        var app: AppTransaction?
     }
 
     /// A purchase in an app receipt.
@@ -56,8 +60,17 @@ struct RuleBookCustomer: Decodable {
             var duration: Int64?
         }
 
+        struct AppRule: Decodable {
+            var beforeVersion: String?
+            var beforeDate: Timestamp?
+            var platform: Open<PurchasePlatform>?
+            var entitlements: Set<String>
+        }
+
         var staleLeeway: Int64
         var products: [String: Product]
+        var appPurchase: [AppRule]?
+        var refusedPurchases: Set<String>?
     }
 
     var customer: Int
@@ -85,6 +98,8 @@ extension RuleBookCustomer {
             var name: String
             var reason: String
             var productId: String
+            /// The transaction or the grant that gives the entitlement.
+            var source: String?
             var until: Timestamp?
         }
 
@@ -98,6 +113,7 @@ extension RuleBookCustomer {
         var subscriptions: [String: Subscription] = [:]
         var entitlements: [Entitlement] = []
         var consumables: [Consumable] = []
+        var refused: Set<String> = []
         var nextChange: Timestamp?
     }
 
@@ -135,13 +151,16 @@ extension RuleBookCustomer.Answer {
                 next: $0.nextProductId)
         }
         entitlements = holdings.entitlements.map {
-            Entitlement(name: $0.name, reason: $0.reason.rawValue, productId: $0.productId ?? "", until: $0.until)
+            Entitlement(
+                name: $0.name, reason: $0.reason.rawValue, productId: $0.productId ?? "",
+                source: $0.transactionId ?? $0.grantId, until: $0.until)
         }
         consumables = holdings.consumables.map {
             Consumable(
                 transactionId: $0.transactionId, productId: $0.productId, quantity: $0.quantity,
                 revoked: $0.revokedQuantity)
         }
+        refused = holdings.refused
         nextChange = holdings.nextChange
     }
 }
@@ -152,7 +171,12 @@ extension Catalogue {
             products: catalogue.products.mapValues {
                 Product(
                     entitlements: $0.entitlements, level: $0.level, duration: $0.duration.map { .milliseconds($0) })
-            }, staleLeeway: .milliseconds(catalogue.staleLeeway))
+            }, staleLeeway: .milliseconds(catalogue.staleLeeway), refusedPurchases: catalogue.refusedPurchases ?? [])
+        appPurchase = (catalogue.appPurchase ?? []).map {
+            AppPurchaseRule(
+                beforeVersion: $0.beforeVersion.flatMap(AppVersion.init), beforeDate: $0.beforeDate,
+                platform: $0.platform, entitlements: $0.entitlements)
+        }
     }
 }
 
@@ -168,8 +192,12 @@ extension RuleBookCustomer.Document {
         case .status: return try [Evidence(unsigned: #require(transaction)), Evidence(unsigned: #require(renewal))]
         case .notification: return [try unsignedNotification()]
         case .receipt: return [try unsignedReceipt()]
+        case .appTransaction: throw NeedsSignature()
         }
     }
+
+    /// The document occurs only where all documents are signed.
+    private struct NeedsSignature: Error {}
 
     private func signed(by history: SignedHistory) async throws -> [Evidence] {
         switch kind {
@@ -192,10 +220,17 @@ extension RuleBookCustomer.Document {
             payload.data?.signedRenewalInfo = try renewal.map(history.sign)
             return [try await history.evidence(notification: history.sign(payload))]
         case .receipt:
-            // `created` is in days. Half a millisecond is added because the conversion back truncates.
-            let created = (Double(signedDate.milliseconds - Facts.day(0).milliseconds) + 0.5) / 86_400_000
-            let purchases = try #require(purchases).map(InAppPurchase.init)
-            return [try await history.evidence(receipt: purchases, created: created)]
+            var receipt = TestStore.receipt(try #require(purchases).map(InAppPurchase.init))
+            receipt.receiptCreationDate = signedDate
+            if let app {
+                receipt.receiptType = app.receiptType.map { Open(rawValue: $0.rawValue) }
+                receipt.originalPurchaseDate = app.originalPurchaseDate
+                receipt.originalApplicationVersion = app.originalApplicationVersion
+            }
+            return [try await history.verifier.evidence(receipt: history.sign(receipt), at: Facts.day(0))]
+        case .appTransaction:
+            let token = try history.sign(#require(app))
+            return [try await history.verifier.evidence(appTransaction: token, at: Facts.day(0))]
         }
     }
 

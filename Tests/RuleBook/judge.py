@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Iterator
 
+from customers import ENVIRONMENTS, AppPurchase, Customers, Expected, Person
+from follower import Follower
 from rulebook import FOREVER, NUMBERS, Catalogue, Facts, Grant, Holdings, Judge, Status
 
 Words = dict[str, Any]
@@ -89,6 +91,9 @@ def compare_entitlements(answers: list[Words], book: dict[str, list[Grant]]) -> 
     for answer in answers:
         grants = book.get(answer["name"], [])
         mine = (answer["productId"], answer.get("until") or FOREVER, answer["reason"])
+        sources = frozenset().union(*(grant.ids for grant in grants if grant.reason == answer["reason"]))
+        if grants and answer.get("source") and sources and answer["source"] not in sources:
+            yield Difference("entitlement's source", f"{answer['name']}: {answer['source']} ≠ {sorted(sources)}")
         if grants and mine not in [(grant.product, grant.until, grant.reason) for grant in grants]:
             parts = ["productId", "until", "reason"]
             theirs = (grants[0].product, grants[0].until, grants[0].reason)
@@ -113,6 +118,11 @@ class Found:
             self.examples[title] = len(documents), (
                 f"{title}\n  {difference.what}\n  {where}\n  ours: {json.dumps(ours)}\n  book: {book}\n"
                 f"  delivered, times from then:\n{listed}\n")
+
+    def add_text(self, difference: Difference, size: int, text: str) -> None:
+        self.counts[difference.title] += 1
+        if size < self.examples.get(difference.title, (sys.maxsize, ""))[0]:
+            self.examples[difference.title] = size, text
 
     def report(self) -> int:
         for kind, _ in self.counts.most_common(EXAMPLES):
@@ -248,9 +258,144 @@ def verdicts(world_file: str) -> int:
     return found.report()
 
 
+# MARK: Crowds
+
+# The kinds of events of which the book knows all.
+COUNTED = {
+    "customer.merged", "customer.unmerged", "customer.aliasRemoved", "purchase.denied", "purchase.allowed",
+    "grant.made", "grant.ended",
+}  # fmt: skip
+# Within a minute a clock that was ahead is not taken for wrong: what it published stays.
+TOLERANCE = 60_000
+
+
+class CrowdJudge:
+    """Compares what the library answered to the steps of a crowd."""
+
+    def __init__(self, world: Words, found: Found):
+        self.world, self.found = world, found
+        self.book, self.follower = Customers(world), Follower()
+        self.delivered: list[Words] = []
+        self.number, self.step, self.done = 0, {}, []  # type: ignore[var-annotated]
+
+    def judge(self, answers: list[Words]) -> None:
+        for self.number, (self.step, ours) in enumerate(zip(self.world["steps"], answers, strict=True)):
+            if self.step["do"] == "ask":
+                self.compare_answers(ours["customers"])
+                continue
+            self.done.append(self.step)
+            for index in self.step.get("documents", []):
+                self.delivered.append(self.world["documents"][index])
+            self.compare_outcome(ours["outcome"], self.book.take(self.step))
+            self.compare_events(ours["events"], self.book.expected)
+            for event in ours["events"]:
+                self.follower.apply(event)
+
+    def differ(self, kind: str, what: str, ours: Any = None) -> None:
+        """What differs, and how it came to that."""
+        where = f"world.py --seed {self.world['seed']} --crowds 1 --only {self.world['crowd']}: step {self.number}"
+        history = "\n".join(f"    {step}" for step in self.done[-12:])
+        title = f"{self.step['do']}: {kind}"
+        self.found.add_text(
+            Difference(title, what), len(self.done),
+            f"{title}\n  {what}\n  {where}: {self.step}\n  policy {self.world['policy']}\n  ours: {ours}\n{history}\n")
+
+    # What a step answers
+
+    def compare_outcome(self, ours: Words, book: Words) -> None:
+        for name in sorted({*ours, *book} - {"owners"}):
+            if ours.get(name) != book.get(name):
+                self.differ(name, f"{ours.get(name)} ≠ {book.get(name)}", ours)
+        if "owners" in book and not self.are_owners(ours["owners"], book["owners"]):
+            self.differ("owners", f"{ours['owners']} ≠ {book['owners']}")
+
+    def are_owners(self, ours: dict[str, str], book: dict[str, list[str]]) -> bool:
+        return ours.keys() == book.keys() and all(ours[owner] in book[owner] for owner in ours)
+
+    def compare_events(self, events: list[Words], expected: Expected) -> None:
+        def source(event: Words) -> str | None:
+            return event.get("mergedCustomer") or event.get("grantId") or event.get("originalTransactionId")
+
+        told = Counter((event["kind"], event.get("customer"), source(event)) for event in events)
+        told = Counter({event: count for event, count in told.items() if event[0] in COUNTED})
+        for uncertain in [event for event in [*told, *expected] if event[2] in self.book.perhaps_merged]:
+            told.pop(uncertain, None), expected.pop(uncertain, None)
+        if told != expected:
+            self.differ("events", f"{told - expected} and not {expected - told}")
+
+    # What the customers have
+
+    def compare_answers(self, answers: list[Words]) -> None:
+        entitled: dict[tuple[str, str], float] = {}
+        for id, ours in zip(self.step["customers"], answers, strict=True):
+            person = self.book.find(id)
+            for environment in ENVIRONMENTS:
+                self.found.questions += 1
+                self.compare_answer(person, environment, ours[environment])
+            # Production counts before the sandbox.
+            for environment in reversed(ENVIRONMENTS):
+                for each in ours[environment]["entitlements"] if person else []:
+                    entitled[person.name, each["name"]] = each.get("until") or FOREVER
+        if self.is_published():
+            asked = {person.name for person in map(self.book.find, self.step["customers"]) if person}
+            table = self.follower.table(self.step["at"])
+            table = {key: until for key, until in table.items() if key[0] in asked or not self.book.find(key[0])}
+            if table != entitled:
+                wrong = sorted(table.items() ^ entitled.items(), key=str)
+                self.differ("table of the events", f"{wrong}", [table, entitled])
+
+    def is_published(self) -> bool:
+        """All changes up to now, and no others: the server has worked, and undone what its clock published early.
+
+        QUESTION: a clock that is behind what the App Store has signed? An event that a document proves stays.
+        """
+        now = self.step["at"]
+        if any(document["signedDate"] > now for document in self.delivered):
+            return False
+        last = next((step for step in reversed(self.done) if step["do"] not in ("rebuild", "copy")), self.step)
+        early = [step for step in self.done if now < step["at"] <= now + TOLERANCE]
+        return last["do"] == "work" and last["at"] == now and not early
+
+    def compare_answer(self, person: Person | None, environment: str, ours: Words) -> None:
+        if person is None:
+            judge, owned = Judge(Facts(), self.book.catalogue), set()
+        else:
+            judge, owned = self.book.judge(person, environment), self.book.purchases(person)
+        question = Question(self.step["at"], self.delivered, judge)
+        book, differences = closest(ours, judge.readings(question.now))
+        differences = differences or [*until_next_change(question, ours)]
+        for each in differences:
+            self.differ(each.title, f"{person and person.ids} in {environment}: {each.what}", ours)
+        apps = self.book.owned_apps(person, environment) if person else []
+        refused = self.book.refused() & owned
+        of_apps = {name for name in refused if name in self.book.apps}
+        refused = {app.name for app in apps} & of_apps | (refused - of_apps if environment == "Production" else set())
+        if {*ours["refused"]} != refused:
+            self.differ("refused", f"{person and person.ids}: {ours['refused']} ≠ {sorted(refused)}")
+        if not is_app(ours.get("app"), apps):
+            self.differ("app", f"{person and person.ids}: {ours.get('app')} ≠ {apps}")
+
+
+def is_app(ours: Words | None, apps: list[AppPurchase]) -> bool:
+    """The earliest of a customer's purchases of the app. QUESTION: of those in one second, either."""
+    if ours is None or not apps:
+        return ours is None and not apps
+    first = min(app.bought // 1000 for app in apps)
+    allowed = [app for app in apps if app.bought // 1000 == first]
+    return any(
+        ours.get("id") == app.id and ours.get("version") == app.version and ours.get("platform") == app.platform
+        and ours["bought"] // 1000 == first
+        for app in allowed
+    )  # fmt: skip
+
+
 def judge_files(world_file: str, answers_file: str) -> int:
     found = Found()
     with open(world_file) as worlds, open(answers_file) as answers:
-        for world, given in zip(worlds, answers, strict=True):
-            judge(json.loads(world), json.loads(given), found)
+        for line, given in zip(worlds, answers, strict=True):
+            world = json.loads(line)
+            if "steps" in world:
+                CrowdJudge(world, found).judge(json.loads(given))
+            else:
+                judge(world, json.loads(given), found)
     return found.report()

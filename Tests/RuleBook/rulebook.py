@@ -7,6 +7,8 @@ signed transactions has them (its sections in parentheses), a function for a sen
     python3 rulebook.py world.jsonl                   compares itself with Apple's verdicts in orderly histories
     python3 rulebook.py --self-test [DATA]            checks itself with Appendix 2, and genuine notifications in DATA
 
+`customers.py` goes on with the customers of an app and its backend, from our own pages.
+
 Where the sheet is silent, this says QUESTION. Then either answer is accepted, or the one that grants least.
 """
 
@@ -206,8 +208,9 @@ class Purchase:
 class Chain:
     """The periods of one subscription: auto-renewable, one original transaction id."""
 
-    def __init__(self, original: str, periods: Iterable[Purchase], renewal: Words | None):
+    def __init__(self, original: str, periods: Iterable[Purchase], renewal: Words | None, *, is_refused: bool = False):
         self.original = original
+        self.is_refused = is_refused
         self.periods = sorted(periods, key=lambda period: period.bought)
         self.renewal = renewal
 
@@ -285,6 +288,12 @@ class Chain:
         """The table of E.3, and of the newest R, whatever it is about, the next product."""
         period = self.governing(now)
         next_product = (self.renewal or {}).get("autoRenewProductId")
+        if self.is_refused:
+            # Whatever governs: revoked, without an end of access.
+            period = period or self.periods[-1]
+            switch = (self.renewal_about(period) or {}).get("autoRenewStatus")
+            renews = None if switch is None else switch == 1
+            return Status("revoked", period, None, renews, None, next_product, ("refused",))
         if period is None:
             return Status("upgraded", self.periods[-1], None, None, None, next_product, self.rules(now))
         renewal = self.renewal_about(period) or {}
@@ -351,6 +360,7 @@ class Grant:
     product: str
     until: float
     reason: str
+    # Transaction ids; or the id of a grant by the app's backend.
     ids: frozenset[str]
 
 
@@ -378,22 +388,30 @@ class Holdings:
 
 
 class Judge:
-    """The answers that follow from these facts."""
+    """The answers that follow from these facts.
 
-    def __init__(self, facts: Facts, catalogue: Catalogue):
-        self.catalogue = catalogue
+    `refused` are original transaction ids of purchases that grant nothing. `gifts` are entitlements, by name, that no
+    transaction gives: by the purchase of the app, and by the app's backend.
+    """
+
+    def __init__(
+        self, facts: Facts, catalogue: Catalogue, refused: frozenset[str] = frozenset(),
+        gifts: Iterable[tuple[str, Grant]] = (),
+    ):  # fmt: skip
+        self.catalogue, self.refused, self.gifts = catalogue, refused, list(gifts)
         purchases = facts.purchases()
         self.once = [purchase for purchase in purchases if purchase.type != RENEWABLE]
         periods = sorted((each for each in purchases if each.type == RENEWABLE), key=lambda each: each.original)
         self.chains = [
-            Chain(original, list(same), facts.renewals.get(original))
+            Chain(original, list(same), facts.renewals.get(original), is_refused=original in refused)
             for original, same in groupby(periods, lambda period: period.original)
         ]
 
     def holdings(self, now: int, *, ties_count_ahead: bool = False) -> Holdings:
         statuses = {chain.original: chain.status(now) for chain in self.chains}
         grants: dict[str, list[Grant]] = {}
-        for name, grant in [*self.subscribed(now, statuses, ties_count_ahead), *self.bought_once(now)]:
+        given = [(name, gift) for name, gift in self.gifts if now < gift.until]
+        for name, grant in [*self.subscribed(now, statuses, ties_count_ahead), *self.bought_once(now), *given]:
             grants.setdefault(name, []).append(grant)
         rules = {rule for status in statuses.values() for rule in status.rules}
         rules |= {"two ids" for purchase in self.once if len(purchase.ids) > 1}
@@ -405,6 +423,8 @@ class Judge:
 
         A period that has not begun is none while another runs (E.3 (5)). QUESTION: nor after one that was revoked.
         """
+        if chain.is_refused:
+            return
         for period in chain.remaining(now):
             has_begun = period.start <= now or period is status.period
             if has_begun and now < (period.end or 0) and not chain.is_revoked(period):
@@ -455,7 +475,7 @@ class Judge:
     def bought_once(self, now: int) -> Iterator[tuple[str, Grant]]:
         """Non-consumables unless revoked; non-renewing ones from purchaseDate for the developer's own duration."""
         for purchase in self.once:
-            if purchase.revocations or purchase.type == CONSUMABLE:
+            if purchase.revocations or purchase.type == CONSUMABLE or purchase.original in self.refused:
                 continue
             until = FOREVER
             if purchase.type == NON_RENEWING:
@@ -468,9 +488,14 @@ class Judge:
 
     def consumables(self) -> dict[str, tuple[str, int, int, int]]:
         return {
-            min(purchase.ids): (purchase.product, purchase.quantity, *taken_back(purchase))
+            min(purchase.ids): (purchase.product, purchase.quantity, *self.taken_back(purchase))
             for purchase in self.once if purchase.type == CONSUMABLE
         }  # fmt: skip
+
+    def taken_back(self, purchase: Purchase) -> tuple[int, int]:
+        """Of a refused purchase all."""
+        is_refused = purchase.original in self.refused
+        return (purchase.quantity, purchase.quantity) if is_refused else taken_back(purchase)
 
 
 def longest(grants: list[Grant]) -> list[Grant]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worked decisions of the fact sheet's Appendix 2, rows 1–35 and 37, against the rule book.
+"""The worked decisions of the fact sheet's Appendix 2, rows 1–35 and 37, and some of our pages, against the rule book.
 
 Rows 18 (another environment) and 36 (a migration) are not about these rules: the verifier refuses the one, and the
 world makes none of the other.
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator
 
+from customers import Customers, numbers
 from rulebook import NON_CONSUMABLE, RENEWABLE, Catalogue, Facts, Holdings, Judge
 
 Words = dict[str, Any]
@@ -168,7 +169,46 @@ def failures() -> Iterator[str]:
     facts.add(coins)
     if Judge(facts, CATALOGUE).consumables() != {"5": ("coins", 2, 1, 1)}:
         yield "row 22: one of two is taken back"
+    for left, right, is_before in VERSIONS:
+        if is_before != (numbers(left) is not None and numbers(left) < numbers(right)):  # type: ignore[operator]
+            yield f"version {left} before {right}"
+    yield from story()
     print(f"{count + 1} worked decisions")
+
+
+# docs/configuration.md, *The purchase of the app*: whether the one is before the other.
+VERSIONS = [
+    ("1.9", "1.10", True), ("1.10", "1.9", False), ("2", "2.0", False), ("2.0", "2", False), ("209", "210", True),
+    ("2.0b1", "3", False), ("", "1", False), ("1.", "2", False),
+]  # fmt: skip
+
+
+def story() -> Iterator[str]:
+    """docs/api.md, *Corrections* and *Grants*, in a story of two customers."""
+    catalogue = {"products": {}, "staleLeeway": 0, "appPurchase": [], "refusedPurchases": []}
+    book = Customers({"policy": "keep", "catalogue": catalogue, "documents": [YEAR, YEAR]})
+
+    def take(do: str, at: int = START, **words: Any) -> Words:
+        return book.take({"do": do, "at": at, **words})
+
+    take("record", documents=[0], claimant="bert")
+    if take("record", documents=[0], claimant="anna") != {"kept": ["1"]}:
+        yield "with keep, a purchase stays"
+    give = {"id": "x", "customer": "bert", "entitlement": "pro", "environment": "Production", "until": E, "why": "-"}
+    outcomes = [take("grant", **give)["outcome"], take("grant", **give | {"why": "?"})["outcome"]]
+    if outcomes != ["made", "otherGrant"]:
+        yield "the same request makes a grant once"
+    take("alias", customer="anna", alias="bert")
+    if take("unmerge", customer="bert") != {"outcome": "undone", "ids": ["bert"], "purchases": 1}:
+        yield "an unmerge gives back ids and purchases"
+    holders = [person.name for person in book.people if person.grants]
+    if holders != ["anna"]:
+        yield f"a grant stays with the remaining customer, not with {holders}"
+    if take("deny", purchase="1") != {"purchase": "1", "owners": {"bert": ["correction"]}, "isDenied": True}:
+        yield "a denied purchase keeps its owners"
+    take("work", at=E)
+    if [name for person in book.people for name in book.judge(person, "Production").holdings(START).entitlements]:
+        yield "the end of a grant is final, also if the clock was ahead"
 
 
 def faults(row: Row, book: Holdings) -> Iterator[str]:

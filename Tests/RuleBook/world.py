@@ -3,8 +3,10 @@
 """Histories of many customers: what the App Store signs about them, and how that arrives.
 
 Prints one customer a line as JSON, and what happened how often on standard error. The same seed makes the same world.
+With `--crowds` a line is an app with several customers and a backend, which grants and corrects.
 
     python3 world.py --seed 1 --customers 150 > world.jsonl
+    python3 world.py --seed 1 --crowds 10 > crowds.jsonl
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import sys
 from collections import Counter
 
+import crowd
 from store import CATALOGUE, DAY, MINUTE, Customer, Words
 
 # What must happen now and then, for a world to be worth asking about.
@@ -107,23 +110,36 @@ def world(seed: int, number: int) -> tuple[Words, Counter[str]]:
     return line, customer.coverage
 
 
+def crowd_of(seed: int, number: int) -> tuple[Words, Counter[str]]:
+    """An app with its customers and its backend."""
+    people = crowd.Crowd(seed, number)
+    people.live()
+    people.coverage["documents"] += len(people.documents)
+    people.coverage["steps"] += len(people.steps)
+    people.coverage["questions"] += sum(len(each.get("customers", [])) for each in people.steps if each["do"] == "ask")
+    return people.world, people.coverage
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--customers", type=int, default=200)
-    parser.add_argument("--only", type=int, help="this customer alone")
+    parser.add_argument("--crowds", type=int, help="instead of customers, apps with customers and a backend")
+    parser.add_argument("--only", type=int, help="this customer or crowd alone")
     parser.add_argument("--output", type=argparse.FileType("w"), default=sys.stdout)
     parser.add_argument("--at-least", type=int, default=0, help="fail if something happened less often")
     arguments = parser.parse_args()
     coverage: Counter[str] = Counter()
-    numbers = range(arguments.customers) if arguments.only is None else [arguments.only]
-    for number in numbers:
-        line, counts = world(arguments.seed, number)
+    make, count, events = world, arguments.customers, EVENTS
+    if arguments.crowds is not None:
+        make, count, events = crowd_of, arguments.crowds, crowd.EVENTS
+    for number in range(count) if arguments.only is None else [arguments.only]:
+        line, counts = make(arguments.seed, number)
         coverage += counts
         print(json.dumps(line, separators=(",", ":")), file=arguments.output)
     for event, count in sorted(coverage.items(), key=lambda item: (-item[1], item[0])):
         print(f"{count:8} {event}", file=sys.stderr)
-    rare = [event for event in EVENTS.replace("\n", " ").split(", ") if coverage[event.strip()] < arguments.at_least]
+    rare = [event for event in events.replace("\n", " ").split(", ") if coverage[event.strip()] < arguments.at_least]
     if rare:
         sys.exit(f"seed {arguments.seed}: fewer than {arguments.at_least}: {', '.join(rare)}")
 
