@@ -162,6 +162,15 @@ import Testing
         }
     }
 
+    @Test func `the earliest merge of an id is undone, also if the clock was ahead at that merge`() async throws {
+        let shop = try await Self.shop()
+        try await shop.claim("cora", Self.book(shop, 5))
+        // Bert was merged into anna on day 1.
+        try await Self.merge(shop, "anna", into: "cora", day: 0.5)
+        #expect(try await Self.undo(shop, "bert") == .undone(ids: ["bert", "robert"], purchases: 2))
+        #expect(try await Self.ids(shop, "cora") == Self.bytes("cora", "anna"))
+    }
+
     @Test func `after the erasure of the customer no merge is undone, and no record names it after 30 days`()
         async throws
     {

@@ -413,6 +413,8 @@ class Customers:
         person = Person(ids, is_established=True)
         survivor.ids = [id for id in survivor.ids if id not in ids]
         self.people.append(person)
+        for other in self.merges:
+            other.lost |= {*ids} if other.survivor is survivor else set()
         merge.is_undone = True
         for earlier in merge.earlier:
             if earlier.survivor is survivor and not earlier.is_undone:
