@@ -88,7 +88,7 @@ extension Ledger {
         }
     }
 
-    /// The failed deliveries of an endpoint, at most `limit`, in the order of the events. Unreadable records are left
+    /// The failed deliveries of an endpoint: the first `limit` in the order of the events. Unreadable records are left
     /// out.
     ///
     /// - Parameter setAside: Whether to return the events set aside, rather than the events with a further attempt.
@@ -98,8 +98,10 @@ extension Ledger {
         let entry = FailedDelivery.entry(id, setAside: setAside)
         let selection = RecordSelection(FailedDelivery.recordKind, of: .app(bundleId), entry: entry)
         guard limit > 0 else { return [] }
-        return try await records(selection, limit: limit).compactMap { FailedDelivery(readable: $0) }
+        // All records are read, because a storage may list them in a different order than that of the events.
+        let all = try await records(selection).compactMap { FailedDelivery(readable: $0) }
             .sorted { ($0.event.number ?? 0, $0.event.rawValue) < ($1.event.number ?? 0, $1.event.rawValue) }
+        return Array(all.prefix(limit))
     }
 
     /// The newest attempts of an endpoint, the newest first, at most `limit` and ``WebhookAttempt/kept``.

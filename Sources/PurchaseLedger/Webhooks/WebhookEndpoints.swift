@@ -98,16 +98,15 @@ extension Ledger {
         try snapshot.value(key)
     }
 
-    /// The records of a selection, at most `limit`, in the order of the storage.
-    func records(_ selection: RecordSelection, limit: Int = .max) async throws -> [LedgerRecord] {
+    /// The records of a selection, in the order of the storage.
+    func records(_ selection: RecordSelection) async throws -> [LedgerRecord] {
         var records: [LedgerRecord] = []
         var cursor: ScanCursor?
         repeat {
-            let page = try await storage.records(
-                selection, after: cursor, limit: min(Self.webhookPage, limit - records.count))
+            let page = try await storage.records(selection, after: cursor, limit: Self.webhookPage)
             records += page.items
             cursor = page.next
-        } while cursor != nil && records.count < limit
+        } while cursor != nil
         return records
     }
 

@@ -171,8 +171,8 @@ extension FailedDelivery: RecordValue {
     /// cut.
     private static let reasonLimit = 1000
 
-    /// The key of the record for an event and an endpoint. The number in the name has a fixed length, so a storage with
-    /// the order of names finds the oldest event first.
+    /// The key of the record for an event and an endpoint. The number in the name has a fixed length, so people
+    /// who sort the names of a table have the order of the events.
     package static func key(_ event: EventCursor, to endpoint: String, of bundleId: String) -> RecordKey {
         let digits = event.number.map { "\($0)" } ?? ""
         let number = String(repeating: "0", count: max(0, 19 - digits.count)) + digits
