@@ -19,10 +19,13 @@ package final class PinnedClient: Sendable {
     /// - Parameters:
     ///   - host: The host in the requests' URLs.
     ///   - address: The IP address of the host.
+    ///   - connections: The maximum number of simultaneous connections. Further requests wait for a free connection.
     ///   - connectTimeout: The longest time for connecting.
     ///   - roots: The trusted root certificates as PEM; `nil` trusts those of the operating system.
     /// - Throws: An error if the roots are unreadable.
-    package init(host: String, address: String, connectTimeout: TimeAmount, roots: String? = nil) throws {
+    package init(
+        host: String, address: String, connections: Int, connectTimeout: TimeAmount, roots: String? = nil
+    ) throws {
         var configuration = HTTPClient.Configuration(
             redirectConfiguration: .disallow, timeout: .init(connect: connectTimeout))
         configuration.httpVersion = .http1Only
@@ -30,6 +33,7 @@ package final class PinnedClient: Sendable {
         // If no server listens on the port, the request fails at once instead of after the timeout.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.idleTimeout = Self.idle
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connections
         if let roots {
             var tls = TLSConfiguration.makeClientConfiguration()
             tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(roots.utf8)))

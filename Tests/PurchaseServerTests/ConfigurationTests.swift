@@ -447,6 +447,22 @@ import Testing
         #expect([bounds.requestTimeout, bounds.writeTimeout] == [.seconds(3), .seconds(4)])
     }
 
+    @Test func `the secret file and the networks of webhooks can be configured`() throws {
+        let text = #"{"webhookSecretFile": "/etc/q/secret", "webhookNetworks": ["10.1.2.0/24", "::1"]}"#
+        let read = try Self.read(text)
+        #expect(read.webhookSecretFile == "/etc/q/secret")
+        #expect(read.webhookNetworks == ["10.1.2.0/24", "::1"].compactMap { IPNetwork($0) })
+        let variable = try Self.read(text, ["QUITTANCE_WEBHOOK_NETWORKS": "192.168.0.0/16"])
+        #expect(variable.webhookNetworks == ["192.168.0.0/16"].compactMap { IPNetwork($0) })
+        #expect(try Self.read("{}").webhookSecretFile == nil && Self.read("{}").webhookNetworks.isEmpty)
+        for networks in [#"["10.0.0.0/33"]"#, #""localhost""#, "[]", #"["10.0.0.0/8", "x"]"#] {
+            let error = #expect(throws: ConfigurationError.self) {
+                try Self.read("{\n\"webhookNetworks\": \(networks)}")
+            }
+            #expect(error?.line == 2 && error?.message.contains("blocks such as 10.0.0.0/8") == true, "\(networks)")
+        }
+    }
+
     @Test(arguments: [
         (8080, 8080, nil, false), (8080, 8080, "127.0.0.1", false), (8080, 8080, "127.0.0.2", true),
         (8080, 8081, nil, true), (0, 0, nil, true), (8080, nil, nil, true),

@@ -14,33 +14,33 @@ import TestProcess
 import TestWorld
 import Testing
 
-/// Tests the handler of `docs/webhooks.md`: from webhooks alone, its table equals the answers of the API, although the
+/// Tests the receiver of `docs/webhooks.md`: from webhooks alone, its table equals the answers of the API, although the
 /// receiver fails, and events come again and in another order.
 @Suite(.timeLimit(.minutes(60))) struct WebhookYearTests {
     private static let docs = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appendingPathComponent("docs")
 
-    /// Applies the received bodies to the handler, and compares the tables.
+    /// Applies the received bodies to the receiver, and compares the tables.
     private static let comparison = """
         import sys
-        handler, tables = Handler(), 0
+        receiver, follower, tables = Receiver(), Follower(), 0
         for number, line in enumerate(open(sys.argv[1], encoding="utf8")):
             line = json.loads(line)
             if "table" not in line:
-                handler.handle(line)
+                receiver.apply(line)
                 continue
-            found, tables = {}, tables + 1
-            for (customer, name), until in handler.table(line["now"]).items():
+            found, tables, follower.given = {}, tables + 1, receiver.given()
+            for (customer, name), until in follower.table(line["now"]).items():
                 found.setdefault(customer, {})[name] = None if until == math.inf else until
             for customer in sorted(found.keys() | line["table"].keys()):
                 if found.get(customer) != line["table"].get(customer):
                     sys.exit(f"line {number}, {line['now']}: {customer} has {line['table'].get(customer)}, "
-                             f"and the handler has {found.get(customer)}")
+                             f"and the receiver has {found.get(customer)}")
         print(tables)
         """
 
     @Test(arguments: Seeds.first(1, soak: 3), [false, true])
-    func `a handler of webhooks alone has the table of the API`(seed: UInt64, isOrdered: Bool) async throws {
+    func `a receiver of webhooks alone has the table of the API`(seed: UInt64, isOrdered: Bool) async throws {
         let random = Mutex(SeededRandom(seed: seed &* 2 &+ (isOrdered ? 1 : 0)))
         let folder = try TemporaryFolder()
         try await TestReceiver.run(answering: { _ in
@@ -52,8 +52,8 @@ import Testing
             try Data(lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("lines.jsonl"))
         }
         let program = try Self.program("events.md") + "\n" + Self.program("webhooks.md") + "\n" + Self.comparison
-        try Data(program.utf8).write(to: folder.url.appendingPathComponent("handler.py"))
-        let outcome = try TestProcess.run(["python3", folder.path("handler.py"), folder.path("lines.jsonl")])
+        try Data(program.utf8).write(to: folder.url.appendingPathComponent("receiver.py"))
+        let outcome = try TestProcess.run(["python3", folder.path("receiver.py"), folder.path("lines.jsonl")])
         #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
         let tables = Int(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)) ?? 0
         #expect(tables >= 5, "seed \(seed)")

@@ -64,7 +64,7 @@ package struct DeliveryPlan: Sendable {
 
     /// The most requests at a time: one for each lane, and as many for failed events, so that events which fail by a
     /// timeout delay no lane.
-    private static let maxWidth = WebhookProgress.lanes * 2
+    static let maxWidth = WebhookProgress.lanes * 2
 
     /// The most events that a lane keeps in memory: with the largest events some megabytes for an endpoint.
     package static let queueLimit = 100

@@ -41,7 +41,8 @@ package struct WebhookSecrets: Sendable {
             seed: Self.bytes(32, from: key, for: "v1a/\(purpose)"))
     }
 
-    /// Reads the file that the setting `webhookSecretFile` names. Other users of the machine must not have access to it.
+    /// Reads the file that the setting `webhookSecretFile` names. Other users of the machine must not have access to the
+    /// file.
     ///
     /// - Throws: ``KeyFileError``, which contains nothing of the file.
     package static func read(_ path: String) throws(KeyFileError) -> WebhookSecrets {
@@ -110,7 +111,8 @@ package struct WebhookSecret: Sendable {
     /// The secret as receivers configure it: `whsec_` and base64.
     package var text: String { Self.prefix + Data(key).base64EncodedString() }
 
-    /// The public key that verifies the `v1a` signatures: `whpk_` and base64. Empty for a secret without an Ed25519 key.
+    /// The public key that verifies the `v1a` signatures: `whpk_` and base64. Empty for a secret without an Ed25519
+    /// key.
     package var publicKey: String {
         signingKey.map { "whpk_" + $0.publicKey.rawRepresentation.base64EncodedString() } ?? ""
     }

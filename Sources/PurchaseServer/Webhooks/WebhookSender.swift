@@ -68,18 +68,30 @@ package final class WebhookSender: Sendable {
     /// - Returns: The outcome. If the task was cancelled, the outcome is a failure.
     package func send(_ message: WebhookMessage, to url: WebhookURL, of endpoint: String) async -> WebhookOutcome {
         let time = clock.stopwatch()
-        let target: WebhookTarget
-        do {
-            target = try await self.target(of: url, for: endpoint)
-        } catch {
-            return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
+        var tried: Set<IPAddress> = []
+        while true {
+            let target: WebhookTarget
+            do {
+                target = try await self.target(of: url, for: endpoint)
+            } catch {
+                return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
+            }
+            let rest = max(.zero, limit - time())
+            let answer = await WebhookExchange(on: target.loop)
+                .answer(to: target.request(message), from: target.pinned.client, within: TimeAmount(rest))
+            if answer.status == nil, let error = answer.error, !Task.isCancelled {
+                noteFailure(of: target, for: endpoint)
+                tried.insert(target.address)
+                // For example, `localhost` often has an IPv6 address on which no program listens.
+                let hasOther = !target.others.isSubset(of: tried)
+                if hasOther, tried.count < Self.maxAddresses, isUnreachable(error) { continue }
+            }
+            return WebhookOutcome(answer, at: message.timestamp, milliseconds: time().wholeMilliseconds, limit: limit)
         }
-        let rest = max(.zero, limit - time())
-        let answer = await WebhookExchange(on: target.loop)
-            .answer(to: target.request(message), from: target.pinned.client, within: TimeAmount(rest))
-        if answer.status == nil, answer.error != nil, !Task.isCancelled { noteFailure(of: target, for: endpoint) }
-        return WebhookOutcome(answer, at: message.timestamp, milliseconds: time().wholeMilliseconds, limit: limit)
     }
+
+    /// The maximum number of addresses that a single request tries. Names rarely have more.
+    private static let maxAddresses = 4
 
     /// Forgets an endpoint and closes its connections, after the answers to its requests.
     package func forget(_ endpoint: String) {
@@ -168,8 +180,8 @@ extension WebhookSender {
         }
     }
 
-    /// Checks addresses, and chooses the target: the last one, if its address is still among them and connections
-    /// succeed.
+    /// Checks addresses, and chooses the target: the last one, if its address is still among them and its
+    /// connections succeed. Hosts of many servers have some of their addresses in each answer, in another order.
     private func choose(
         from addresses: [IPAddress], for url: WebhookURL, of endpoint: String
     ) throws -> WebhookTarget {
@@ -192,7 +204,8 @@ extension WebhookSender {
                 // After a failed connection the next address of the list.
                 let last = entry.hasFailed ? entry.target.flatMap { addresses.firstIndex(of: $0.address) } : nil
                 let address = addresses[last.map { ($0 + 1) % addresses.count } ?? 0]
-                target = try WebhookTarget(url, address, connectTimeout: TimeAmount(limit), roots: roots)
+                target = try WebhookTarget(
+                    url, address, of: addresses, connectTimeout: TimeAmount(limit), roots: roots)
             }
             entry.target = target
             entry.age = clock.stopwatch()
@@ -216,13 +229,17 @@ extension WebhookSender {
 /// The host of an endpoint at a checked address.
 private final class WebhookTarget: Sendable {
     let address: IPAddress
+    /// The other addresses of the host.
+    let others: Set<IPAddress>
     let pinned: PinnedClient
     /// The event loop of all connections, so that no request changes between threads.
     let loop: any EventLoop
     /// A request without a body. The client reads the URL again for each new request, which costs more than a copy.
     private let request: HTTPClient.Request
 
-    init(_ url: WebhookURL, _ address: IPAddress, connectTimeout: TimeAmount, roots: String?) throws {
+    init(
+        _ url: WebhookURL, _ address: IPAddress, of addresses: [IPAddress], connectTimeout: TimeAmount, roots: String?
+    ) throws {
         request = try HTTPClient.Request(
             url: url.text, method: .POST,
             headers: ["content-type": "application/json", "user-agent": "quittance", "host": url.hostField])
@@ -231,8 +248,10 @@ private final class WebhookTarget: Sendable {
             throw ResolverError("the URL cannot be used")
         }
         self.address = address
+        others = Set(addresses).subtracting([address])
         pinned = try PinnedClient(
-            host: url.host, address: address.text, connectTimeout: connectTimeout, roots: roots)
+            host: url.host, address: address.text, connections: DeliveryPlan.maxWidth, connectTimeout: connectTimeout,
+            roots: roots)
         loop = HTTPClient.defaultEventLoopGroup.next()
     }
 

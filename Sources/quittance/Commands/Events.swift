@@ -17,8 +17,16 @@ struct Events: AsyncParsableCommand {
               quittance events --follow --kind subscription.renewed,purchase.made
               QUITTANCE_KEY=qt_… quittance events --follow --json \\
                   --server https://purchases.example.com
+              quittance events --follow --forward http://localhost:3000/webhooks
 
-            Exit status: 0 after the last event; 1 if the server refuses a request; 2 if it does not answer.
+            With --forward the command sends each event to your program, as the server sends webhooks: a signed POST \
+            request (docs/webhooks.md). It prints the secret on standard error, and the answer to each request. It \
+            sends the events in order. If a request fails, the command sends the event again after 5 seconds and \
+            after 5 minutes, or later if the answer has Retry-After, and then goes on with the next event. A server \
+            goes on for three days. After the answer 410 the command ends.
+
+            Exit status: 0 after the last event; 1 if the server refuses a request, or a receiver answers 410; 2 if \
+            the server does not answer.
             """)
 
     @OptionGroup var server: RunningServer
@@ -43,6 +51,12 @@ struct Events: AsyncParsableCommand {
     @Flag(help: "Print each event as a JSON document on one line.")
     var json = false
 
+    @Option(help: "Send each event to this URL, such as http://localhost:3000/webhooks.")
+    var forward: String?
+
+    @Option(help: "The secret that signs the requests of --forward: whsec_… Default: a random secret.")
+    var secret: String?
+
     /// The maximum number of events per request.
     private static let pageLimit = 500
 
@@ -52,7 +66,13 @@ struct Events: AsyncParsableCommand {
     /// The pause after an empty answer without a wait: the server has too many followers, or a short request timeout.
     private static let pause = Duration.seconds(5)
 
+    func validate() throws {
+        guard forward != nil || secret == nil else { throw ValidationError("--secret needs --forward.") }
+        guard forward == nil || !json else { throw ValidationError("Pass either --forward or --json.") }
+    }
+
     func run() async throws {
+        let forwarder = try forward.map { try EventForwarder(to: $0, secret: secret, clock: ContinuousClock()) }
         var cursor = after
         var isAtEnd = false
         repeat {
@@ -65,7 +85,13 @@ struct Events: AsyncParsableCommand {
                     "environment": environment?.optionName, "customer": customer,
                 ], wait: .seconds(Int64(wait)))
             let events = page["items"]?.array ?? []
-            for event in events { try Terminal.print(json ? event.compactText : Self.line(event)) }
+            for event in events {
+                guard let forwarder else {
+                    try Terminal.print(json ? event.compactText : Self.line(event))
+                    continue
+                }
+                try await forwarder.send(event) { try Terminal.print("\(Self.line(event))  \($0)") }
+            }
             let next = page["nextCursor"]?.string
             isAtEnd = events.isEmpty && next == cursor || next == nil
             cursor = next ?? cursor
