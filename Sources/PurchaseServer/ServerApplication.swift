@@ -50,14 +50,15 @@ public struct ServerApplication: Sendable {
 
     package let bodies: BodyIntake
     private let requestLogState: RequestLogState
+    private let webhookIDs: WebhookIDs
 
     /// The bytes of long bodies and responses in memory.
     package var bodyBytesInFlight: Int { bodies.budget.count }
 
     /// Creates a server. ``run(hostname:port:healthHostname:healthPort:onListening:)`` starts the server.
     ///
-    /// - Parameter requestSeed: A random number at the start of each request id, so that ids differ from the ids before
-    ///   a restart.
+    /// - Parameter requestSeed: A random number at the start of each id of a request and of a webhook, so that ids
+    ///   differ from the ids before a restart.
     public init(
         environment: AppStoreModel.Environment = .production, ledger: LedgerService? = nil,
         bounds: ServerBounds = ServerBounds(), requestSeed: UInt64, now: @escaping @Sendable () -> Timestamp,
@@ -71,6 +72,7 @@ public struct ServerApplication: Sendable {
         self.logger = logger
         bodies = BodyIntake(bounds, clock: clock, logger: logger)
         requestLogState = RequestLogState(seed: requestSeed)
+        webhookIDs = WebhookIDs(seed: requestSeed)
     }
 
     /// A listening socket of the server.
@@ -219,6 +221,7 @@ public struct ServerApplication: Sendable {
             ).routes,
             ConsumptionRoutes(authentication: authentication, apps: ledger.apps).routes,
             CorrectionRoutes(authentication: authentication).routes,
+            WebhookRoutes(authentication: authentication, ids: webhookIDs, clock: clock).routes,
             BackfillRoutes(authentication: authentication).routes,
             AppStoreRoutes(authentication: authentication).routes,
             SignatureRoutes(authentication: authentication, signing: ledger.signing, apps: ledger.apps).routes,

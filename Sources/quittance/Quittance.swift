@@ -32,6 +32,7 @@ struct Quittance: AsyncParsableCommand {
             CustomerCommand.self,
             PurchasesCommand.self,
             Grants.self,
+            Webhooks.self,
             ConfigTopic.self,
         ]
     )

@@ -11,6 +11,7 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
     case unauthorized, forbidden, customerTokenRequired, customerTokenInvalid, otherCustomer, offerNotAllowed
     case notFound, unknownEntitlement, noRetentionMessage, invalidCursor, cursorExpired, consumptionClosed
     case correctionRefused, otherGrant, tooManyGrants, tooManyAttributes
+    case webhookURLRefused, tooManyWebhooks, noWebhookSecrets, otherWebhookSecrets
     case storageUnavailable, otherRoots
     case noSigningKey, appStoreRefused, appStoreCredentials, appStoreUnavailable
     case malformed, unsupportedAlgorithm, untrustedChain, certificateExpired, invalidSignature, certificateRevoked
@@ -23,15 +24,17 @@ package enum ErrorCode: String, CaseIterable, Encodable, Sendable {
         switch self {
         case .unauthorized, .customerTokenRequired, .customerTokenInvalid: .unauthorized
         case .forbidden, .otherCustomer, .offerNotAllowed: .forbidden
-        case .notFound, .unknownEntitlement, .noRetentionMessage, .noSigningKey: .notFound
+        case .notFound, .unknownEntitlement, .noRetentionMessage, .noSigningKey, .noWebhookSecrets: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .timeout: .requestTimeout
-        case .consumptionClosed, .correctionRefused, .otherGrant, .tooManyGrants, .tooManyAttributes: .conflict
+        case .consumptionClosed, .correctionRefused, .otherGrant, .tooManyGrants, .tooManyAttributes, .tooManyWebhooks:
+            .conflict
         case .cursorExpired: .gone
         case .tooLarge: .contentTooLarge
         case .internal: .internalServerError
         case .appStoreCredentials: .badGateway
-        case .overloaded, .storageUnavailable, .otherRoots, .appStoreUnavailable, .revocationUnknown:
+        case .overloaded, .storageUnavailable, .otherRoots, .appStoreUnavailable, .revocationUnknown,
+            .otherWebhookSecrets:
             .serviceUnavailable
         default: .badRequest
         }

@@ -166,14 +166,15 @@ extension Refusal {
             "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))
     }
 
-    init(_ error: EventCursorError) {
+    /// - Parameter member: The parameter or member of the request with the cursor.
+    init(_ error: EventCursorError, in member: String = "after") {
         switch error {
         case .invalid:
             self.init(
                 .invalidCursor,
                 """
-                “after” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
-                “after”.
+                “\(member)” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
+                “\(member)”.
                 """)
         case .expired(let oldest):
             self.init(

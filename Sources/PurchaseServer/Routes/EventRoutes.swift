@@ -2,7 +2,7 @@
 
 import AppStoreModel
 import Hummingbird
-import PurchaseLedger
+package import PurchaseLedger
 import ServiceLifecycle
 
 /// The route `/v1/events`: the events about customers and purchases, page by page.
@@ -39,8 +39,8 @@ struct EventRoutes: Sendable {
     }
 
     private func answer(_ request: AuthenticatedRequest) async throws -> Answer<EventPageBody> {
-        let limit = try number("limit", of: request, in: 1...Self.pageLimit) ?? 100
-        let wait = try number("wait", of: request, in: 0...Self.waitLimit) ?? 0
+        let limit = try request.query.number("limit", in: 1...Self.pageLimit) ?? 100
+        let wait = try request.query.number("wait", in: 0...Self.waitLimit) ?? 0
         let filter = try EventFilter(request)
         do {
             let (page, isAtEnd) = try await page(request, filter, limit)
@@ -92,17 +92,6 @@ struct EventRoutes: Sendable {
         return Answer(
             json: try JSONWriter.bytes(encoding: none), headers: [.retryAfter: "\(ServerBounds.retryAfter)"])
     }
-
-    /// The value of a parameter: a whole number without a plus sign. `nil` if the request does not name the parameter.
-    private func number(
-        _ name: String, of request: AuthenticatedRequest, in range: ClosedRange<Int>
-    ) throws(Refusal) -> Int? {
-        guard let text = request.query[name] else { return nil }
-        guard text.utf8.first != UInt8(ascii: "+"), let number = Int(text), range.contains(number) else {
-            throw .invalid("\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
-        }
-        return number
-    }
 }
 
 /// The filter of a request for events.
@@ -125,8 +114,7 @@ struct EventFilter: Sendable {
 
     private static func kinds(_ text: String) throws(Refusal) -> Set<String> {
         let kinds = Set(text.split(separator: ",", omittingEmptySubsequences: false).map(String.init))
-        let known = Set(LedgerEvent.Kind.allCases.map(\.rawValue))
-        if let unknown = kinds.subtracting(known).min() {
+        if let unknown = LedgerEvent.Kind.unknownName(in: kinds) {
             throw .invalid("kind has an unknown kind of event: “\(unknown.prefix(40))”.")
         }
         return kinds
@@ -167,5 +155,12 @@ struct EventFilter: Sendable {
         guard let ids else { return true }
         let names = [page.customerId(of: event)].compactMap(\.self) + (page.allDeletedIds(of: event) ?? [])
         return names.contains { ids.contains(CustomerID($0, of: scope.bundleId)) }
+    }
+}
+
+extension LedgerEvent.Kind {
+    /// The first name without a kind of event; `nil` if each name is a kind.
+    package static func unknownName(in names: Set<String>) -> String? {
+        names.subtracting(allCases.map(\.rawValue)).min()
     }
 }

@@ -31,6 +31,15 @@ struct QueryParameters: Sendable {
 
     subscript(name: String) -> String? { values[name] }
 
+    /// The value of a parameter: a whole number without a plus sign. `nil` if the request does not name the parameter.
+    func number(_ name: String, in range: ClosedRange<Int>) throws(Refusal) -> Int? {
+        guard let text = values[name] else { return nil }
+        guard text.utf8.first != UInt8(ascii: "+"), let number = Int(text), range.contains(number) else {
+            throw .invalid("\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound).")
+        }
+        return number
+    }
+
     /// The maximum length of a name in an error, in characters.
     private static let shown = 40
 

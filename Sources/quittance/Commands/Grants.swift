@@ -216,7 +216,7 @@ extension CustomerGrant {
 
 extension Timestamp {
     /// Parses the value of an option.
-    fileprivate static func option(_ name: String, _ text: String) throws -> Timestamp {
+    static func option(_ name: String, _ text: String) throws -> Timestamp {
         try Timestamp(iso8601: text).require(
             as: \.self, else: ValidationError("\(name) takes a time like 2026-01-31T12:00:00Z, not \(text.printable)."))
     }

@@ -44,6 +44,7 @@ struct Composition {
     ) async throws -> Output {
         let verifier = try verifier()
         let signing = try signing(warn: warn)
+        let webhookSecrets = try webhookSecrets()
         let composition = try await takingSimulatorTime(logger)
         let isServer = use == .serving
         return try await withStorage(use, waiting: isServer ? logger : nil) { storage in
@@ -55,6 +56,8 @@ struct Composition {
             let erasures = try isServer ? erasureJournal() : nil
             if let journal = erasures?.journal { service.keepErasures(in: journal) }
             service.signing = signing
+            service.webhookSecrets = webhookSecrets
+            service.webhookNetworks = configuration.webhookNetworks
             let reconcilers = composition.reconcilers(service, share: share)
             service.reconcilers = reconcilers
             service.jobs = reconcilers.jobs(clock: clock, logger: logger) + [service.grantEnds(now: composition.now)]

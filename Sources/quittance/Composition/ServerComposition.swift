@@ -78,6 +78,14 @@ extension Composition {
         return AppSigning(keys: keys, nonce: Self.nonce)
     }
 
+    /// The secrets of webhooks; `nil` if the configuration has no secret file.
+    ///
+    /// - Throws: `ValidationError` if the file cannot be used.
+    func webhookSecrets() throws -> WebhookSecrets? {
+        guard let path = configuration.webhookSecretFile else { return nil }
+        return try asUsage("\(configuration.reference(to: "webhookSecretFile")): ") { try WebhookSecrets.read(path) }
+    }
+
     /// The reconcilers, which call the App Store or a simulator for the apps with keys.
     ///
     /// - Parameter share: The share of Apple's rate limits to use, in percent.

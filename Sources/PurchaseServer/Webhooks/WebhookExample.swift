@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package import AppStoreModel
+package import PurchaseLedger
+
+/// An example of an event, for tests of an endpoint: with the members of a genuine event of its kind, and a member
+/// `test` to tell the two apart.
+///
+/// A receiver may ignore `test`. It still changes none of its own customers: no app has the customer, the products and
+/// the entitlement of the examples, and the App Store sells nothing under the transaction id 1.
+package struct WebhookExample: Sendable {
+    /// The id of the message and of the event. Ids of genuine events begin with a number.
+    package let id: String
+    /// The kind of the event.
+    package let kind: LedgerEvent.Kind
+    private let scope: LedgerScope
+    private let now: Timestamp
+
+    /// The id of the customer in each example.
+    package static let customer = "quittance-test"
+
+    /// The member that marks an example, at the beginning of the event's own members.
+    private static let mark = #""test":true,"#
+
+    /// - Parameter id: The id of the message, without `test_` at its beginning.
+    package init(_ kind: LedgerEvent.Kind, id: String, for endpoint: WebhookEndpoint, at now: Timestamp) {
+        self.id = "test_\(id)"
+        self.kind = kind
+        // Without a filter the sandbox, because many receivers count production alone.
+        scope = LedgerScope(bundleId: endpoint.bundleId, environment: endpoint.environment ?? .sandbox)
+        self.now = now
+    }
+
+    /// The kinds of events for an endpoint.
+    package static func kinds(for endpoint: WebhookEndpoint) -> [LedgerEvent.Kind] {
+        LedgerEvent.Kind.allCases.filter { endpoint.kinds?.contains($0.rawValue) ?? true }
+    }
+
+    /// The body of the message: the event in the form of the feed.
+    package var body: [UInt8] {
+        get throws {
+            // The numbers only link the event to the names on its page.
+            let customer = Customer(number: 1, bundleId: scope.bundleId)
+            let merged = Customer(number: 2, bundleId: scope.bundleId)
+            var content = WrittenExample(at: now, in: scope.environment).content(of: kind)
+            if kind == .customersMerged { content.mergedCustomer = merged.number }
+            var event = LedgerEvent(
+                kind, in: scope, at: now, customer: kind == .notificationReceived ? nil : customer,
+                chainName: kind.isAboutPurchase ? WrittenExample.transactionId : nil, content)
+            event.cursor = EventCursor(rawValue: id)
+            event.body = Array("{\(Self.mark)".utf8) + event.body.dropFirst()
+            var page = EventPage(
+                events: [event], customerIds: [customer: Self.customer], next: EventCursor(rawValue: id))
+            page.formerIds = [merged: "\(Self.customer)-merged"]
+            if kind == .customerDeleted {
+                page.deletedIds = [customer: Self.customer]
+                page.allDeletedIds = [customer: [Self.customer]]
+            }
+            return try JSONWriter.bytes(encoding: EventBody(event, in: page))
+        }
+    }
+}
+
+extension LedgerEvent.Kind {
+    /// Whether events of this kind name a purchase.
+    fileprivate var isAboutPurchase: Bool {
+        switch self {
+        case .grantMade, .grantMoved, .grantEnded, .notificationReceived: false
+        default: !isAboutCustomer
+        }
+    }
+}
+
+/// The content of the examples.
+private struct WrittenExample {
+    let now: Timestamp
+    let environment: Environment
+
+    /// The transaction, and the original transaction.
+    static let transactionId = "1"
+    /// The transaction of a renewal, and the purchase to which a subscription migrated.
+    private static let laterId = "2"
+    private static let entitlement = "test"
+
+    init(at now: Timestamp, in environment: Environment) {
+        self.now = now
+        self.environment = environment
+    }
+
+    /// A product of the examples.
+    private enum Product: String {
+        case month = "test.month"
+        case year = "test.year"
+        case coins = "test.coins"
+        case book = "test.book"
+        case season = "test.season"
+
+        var type: ProductType {
+            switch self {
+            case .month, .year: .autoRenewableSubscription
+            case .coins: .consumable
+            case .book: .nonConsumable
+            case .season: .nonRenewingSubscription
+            }
+        }
+
+        /// The price in thousandths of a euro.
+        var price: Int64 {
+            switch self {
+            case .month: 4990
+            case .year: 49_990
+            case .coins: 990
+            case .book: 2990
+            case .season: 7990
+            }
+        }
+    }
+
+    private func days(_ count: Int64) -> Timestamp { now.advanced(by: .seconds(count * 86_400)) }
+
+    // MARK: States
+
+    private func state(
+        _ status: SubscriptionState.Status, of product: Product, until end: Timestamp? = nil, willRenew: Bool? = nil,
+        commitmentWillRenew: Bool? = nil
+    ) -> ChainState {
+        ChainState(
+            status: status, productId: product.rawValue, until: end, willRenew: willRenew,
+            commitmentWillRenew: commitmentWillRenew)
+    }
+
+    private func active(willRenew: Bool? = true) -> ChainState {
+        state(.active, of: .month, until: days(30), willRenew: willRenew)
+    }
+
+    private func committed(renews: Bool) -> ChainState {
+        state(.active, of: .year, until: days(30), willRenew: true, commitmentWillRenew: renews)
+    }
+
+    private var ending: ChainState { state(.active, of: .month, until: now, willRenew: true) }
+    private var expired: ChainState { state(.expired, of: .month, willRenew: false) }
+
+    private func given(by state: ChainState?) -> GivenEntitlements {
+        guard let state, let product = state.productId.flatMap(Product.init), product != .coins else { return .empty }
+        let reason: Entitlement.Reason? =
+            switch state.status.known {
+            case .active: product.type == .autoRenewableSubscription ? .subscription : .purchase
+            case .billingGrace: .billingGrace
+            case .stale: .stale
+            default: nil
+            }
+        guard let reason else { return .empty }
+        // The customer may use a stale subscription for a while after the end of its period.
+        let end = state.status == .stale ? now.advanced(by: .seconds(3600)) : state.until
+        var entitlement = GivenEntitlement(Self.entitlement, reason, in: environment, until: end)
+        if product.type == .autoRenewableSubscription {
+            entitlement.subscriptionGroup = "1"
+            entitlement.level = 1
+        }
+        return GivenEntitlements([entitlement])
+    }
+
+    private func given(until end: Timestamp?) -> GivenEntitlements {
+        GivenEntitlements([GivenEntitlement(Self.entitlement, .grant, in: environment, until: end)])
+    }
+
+    // MARK: Contents
+
+    /// A change of a purchase, with the details of its transaction.
+    private func change(
+        of product: Product = .month, from before: ChainState?, to after: ChainState,
+        transactionId: String = transactionId, _ change: (inout EventDetails) -> Void = { _ in }
+    ) -> EventContent {
+        var details = EventDetails()
+        details.type = Open(product.type)
+        details.inAppOwnershipType = Open(.purchased)
+        details.quantity = 1
+        details.price = product.price
+        details.currency = "EUR"
+        details.storefront = "DEU"
+        change(&details)
+        var content = owned(from: before, to: after)
+        content.transactionId = transactionId
+        content.productId = product.rawValue
+        content.details = details
+        return content
+    }
+
+    /// A change of a purchase without a transaction.
+    private func owned(from before: ChainState?, to after: ChainState?, detail: String? = nil) -> EventContent {
+        var content = EventContent(effectiveAt: now, detail: detail, before: before, after: after)
+        content.entitlementsBefore = given(by: before)
+        content.entitlementsAfter = given(by: after)
+        return content
+    }
+
+    private func refund(of product: Product, from before: ChainState, to after: ChainState) -> EventContent {
+        change(of: product, from: before, to: after) { details in
+            details.revocationDate = now
+            details.revocationReason = Open(.other)
+            details.revocationType = Open(.refundFull)
+            details.revocationPercentage = 100_000
+        }
+    }
+
+    private func grant(from before: GivenEntitlements, to after: GivenEntitlements) -> EventContent {
+        var content = EventContent(effectiveAt: now, detail: "an example", grantId: "test")
+        content.entitlementsBefore = before
+        content.entitlementsAfter = after
+        return content
+    }
+
+    private func corrected(_ content: EventContent) -> EventContent {
+        var content = content
+        content.correction = Correction(by: Correction.operatorName, reason: "an example")
+        return content
+    }
+
+    func content(of kind: LedgerEvent.Kind) -> EventContent {
+        let coins = state(.active, of: .coins)
+        let book = state(.active, of: .book)
+        let deniedBook = state(.revoked, of: .book)
+        switch kind {
+        case .subscriptionStarted: return change(from: nil, to: active())
+        case .subscriptionRenewed: return change(from: ending, to: active(), transactionId: Self.laterId)
+        case .subscriptionExtended:
+            return change(from: active(), to: state(.active, of: .month, until: days(33), willRenew: true))
+        case .subscriptionRecovered: return change(from: expired, to: active(), transactionId: Self.laterId)
+        case .subscriptionUpdated: return change(from: active(willRenew: nil), to: active())
+        case .subscriptionProductChanged:
+            let year = state(.active, of: .year, until: days(365), willRenew: true)
+            return change(of: .year, from: active(), to: year, transactionId: Self.laterId)
+        case .subscriptionRenewalDisabled:
+            return change(from: active(), to: active(willRenew: false)) {
+                $0.expirationIntent = Open(.customerCancelled)
+            }
+        case .subscriptionRenewalEnabled: return change(from: active(willRenew: false), to: active())
+        case .subscriptionCommitmentRenewalDisabled:
+            return change(of: .year, from: committed(renews: true), to: committed(renews: false))
+        case .subscriptionCommitmentRenewalEnabled:
+            return change(of: .year, from: committed(renews: false), to: committed(renews: true))
+        case .subscriptionGraceEntered:
+            let grace = state(.billingGrace, of: .month, until: days(16), willRenew: true)
+            return change(from: ending, to: grace) { details in
+                details.expirationIntent = Open(.billingError)
+                details.gracePeriodExpiresDate = days(16)
+            }
+        case .subscriptionRetryEntered:
+            return change(from: ending, to: state(.billingRetry, of: .month, willRenew: true)) {
+                $0.expirationIntent = Open(.billingError)
+            }
+        case .subscriptionExpired:
+            return change(from: ending, to: expired) { $0.expirationIntent = Open(.customerCancelled) }
+        case .subscriptionStale: return change(from: ending, to: state(.stale, of: .month, willRenew: true))
+        case .subscriptionRevoked:
+            return refund(of: .month, from: active(), to: state(.revoked, of: .month, willRenew: false))
+        case .subscriptionMigrated:
+            var content = owned(from: expired, to: nil, detail: Self.laterId)
+            content.transactionId = Self.transactionId
+            content.productId = Product.month.rawValue
+            return content
+        case .purchased: return change(of: .coins, from: nil, to: coins)
+        case .refunded: return refund(of: .coins, from: coins, to: state(.revoked, of: .coins))
+        case .refundReversed: return change(of: .coins, from: state(.revoked, of: .coins), to: coins)
+        case .accessEnded:
+            let season = state(.active, of: .season, until: now)
+            return change(of: .season, from: season, to: state(.expired, of: .season))
+        case .purchaseUpdated: return change(of: .coins, from: coins, to: coins)
+        case .consumptionRequested: return change(of: .coins, from: coins, to: coins)
+        case .linked: return owned(from: nil, to: active(), detail: "appAccountToken")
+        case .unlinked: return owned(from: active(), to: nil)
+        case .purchaseDenied: return corrected(change(of: .book, from: book, to: deniedBook))
+        case .purchaseAllowed: return corrected(change(of: .book, from: deniedBook, to: book))
+        case .customersMerged, .customerDeleted: return EventContent(effectiveAt: now)
+        case .customerUnmerged, .aliasRemoved: return corrected(EventContent(effectiveAt: now))
+        case .grantMade: return grant(from: .empty, to: given(until: days(30)))
+        case .grantMoved: return grant(from: .empty, to: given(until: days(30)))
+        case .grantEnded: return grant(from: given(until: now), to: .empty)
+        case .notificationReceived: return EventContent(effectiveAt: now, detail: "TEST")
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import AppStoreModel
+import Foundation
+import PurchaseLedger
+import PurchaseServer
+import TestWorld
+import Testing
+
+/// The examples of events for tests of an endpoint, against the genuine events in `docs/events.md`.
+@Suite struct WebhookExampleTests {
+    private static let page = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "docs/events.md")
+
+    private static let endpoint = WebhookEndpoint(
+        id: "x", of: "com.example", url: "https://example.com/", createdAt: TestStore.start)
+
+    private static func example(_ kind: LedgerEvent.Kind, _ endpoint: WebhookEndpoint = endpoint) throws -> JSONValue {
+        try JSONValue(parsing: WebhookExample(kind, id: "1", for: endpoint, at: TestStore.start).body)
+    }
+
+    /// The members in a cell of the table.
+    private static func names(_ cell: String) -> Set<String> {
+        Set(cell.matches(of: /`(\w+)`/).map { String($0.1) })
+    }
+
+    @Test(arguments: LedgerEvent.Kind.allCases)
+    func `an example has the members of genuine events of its kind, and the mark of a test`(
+        kind: LedgerEvent.Kind
+    ) throws {
+        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let row = try #require(text.split(separator: "\n").first { $0.hasPrefix("| `\(kind.rawValue)` |") })
+        let cells = row.components(separatedBy: " | ")
+        let required = Self.names(cells[1])
+        let allowed = required.union(Self.names(cells.count > 2 ? cells[2] : ""))
+        let example = try Self.example(kind)
+        let members = Set((example.members ?? []).filter { $0.value != .null }.map(\.name))
+            .subtracting(["id", "kind", "recordedAt", "bundleId", "environment", "effectiveAt", "test"])
+        #expect(members.isSuperset(of: required), "missing: \(required.subtracting(members).sorted())")
+        #expect(members.isSubset(of: allowed), "unknown: \(members.subtracting(allowed).sorted())")
+        #expect(example["kind"]?.string == kind.rawValue && example["test"] == .bool(true))
+        #expect(example["id"]?.string == "test_1" && example["bundleId"]?.string == "com.example")
+        let customer = kind == .notificationReceived ? nil : "quittance-test"
+        #expect(example["customer"]?.string == customer)
+    }
+
+    @Test(arguments: LedgerEvent.Kind.allCases)
+    func `the members of an example have the order and the types of the page's example`(kind: LedgerEvent.Kind) throws {
+        let text = try String(contentsOf: Self.page, encoding: .utf8)
+        let section = try #require(text.components(separatedBy: "#### `\(kind.rawValue)`\n").dropFirst().first)
+        let block = try #require(section.components(separatedBy: "```json\n").dropFirst().first)
+        let genuine = try JSONValue(parsing: Array(block.components(separatedBy: "\n```")[0].utf8))
+        let example = try Self.example(kind)
+        let common = Set((genuine.members ?? []).map(\.name)).intersection((example.members ?? []).map(\.name))
+        func shared(_ value: JSONValue) -> [String] {
+            (value.members ?? []).map(\.name).filter(common.contains)
+        }
+        #expect(shared(example) == shared(genuine))
+        #expect(common.count >= 6)
+        for name in common {
+            let types = [genuine[name], example[name]].map { $0.map(Self.type) ?? "" }
+            #expect(types[0] == types[1] || types.contains("null"), "\(name)")
+        }
+    }
+
+    private static func type(_ value: JSONValue) -> String {
+        switch value {
+        case .null: "null"
+        case .bool: "bool"
+        case .number: "number"
+        case .string: "string"
+        case .array: "array"
+        case .object: "object"
+        }
+    }
+
+    @Test func `an example is of the sandbox, unless the endpoint wants another environment`() throws {
+        #expect(try Self.example(.purchased)["environment"]?.string == "Sandbox")
+        var endpoint = Self.endpoint
+        endpoint.environment = .production
+        let example = try Self.example(.subscriptionStarted, endpoint)
+        #expect(example["environment"]?.string == "Production")
+        let entitlement = example["entitlementsAfter"]?.array?.first
+        #expect(entitlement?["environment"]?.string == "Production" && entitlement?["name"]?.string == "test")
+    }
+
+    @Test func `an endpoint with a filter gets examples of its kinds alone`() {
+        var endpoint = Self.endpoint
+        #expect(WebhookExample.kinds(for: endpoint) == LedgerEvent.Kind.allCases)
+        endpoint.kinds = ["grant.made", "purchase.made", "a.newer.version's"]
+        #expect(WebhookExample.kinds(for: endpoint) == [.purchased, .grantMade])
+    }
+
+    @Test func `ids of webhooks differ within a server and between servers`() {
+        let first = WebhookIDs(seed: 1 << 63)
+        let second = WebhookIDs(seed: 1 << 62)
+        let ids = (0..<100).flatMap { _ in [first.next(), second.next()] }
+        #expect(Set(ids).count == 200)
+        #expect(ids.allSatisfy { $0.allSatisfy { $0.isASCII && ($0.isLowercase || $0.isNumber) } })
+    }
+}
