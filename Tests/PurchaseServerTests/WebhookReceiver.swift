@@ -17,6 +17,8 @@ final class WebhookReceiver: Sendable {
         case endless(String)
         /// Sends nothing.
         case silence
+        /// Sends a text as soon as there is a connection.
+        case unasked(String)
 
         /// A complete answer.
         static func status(_ status: String, fields: String = "", body: String = "") -> Answer {
@@ -78,6 +80,8 @@ final class WebhookReceiver: Sendable {
 
         func channelActive(context: ChannelHandlerContext) {
             state.value.withLock { $0.connections += 1 }
+            guard case .unasked(let text) = answer else { return }
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -88,7 +92,7 @@ final class WebhookReceiver: Sendable {
             state.value.withLock { $0.requests.append(text) }
             text = ""
             switch answer {
-            case .silence: break
+            case .silence, .unasked: break
             case .text(let answer): context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
             case .last(let answer):
                 let context = NIOLoopBound(context, eventLoop: context.eventLoop)

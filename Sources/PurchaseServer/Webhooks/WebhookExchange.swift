@@ -65,7 +65,9 @@ final class WebhookExchange: HTTPClientResponseDelegate {
             continuation.resume(returning: Answer(error: CancellationError()))
             return
         }
-        let task = client.execute(request: request, delegate: self, eventLoop: .delegateAndChannel(on: loop))
+        // The client makes all its connections on this loop. It would not keep connections that a request demands for a
+        // loop (`delegateAndChannel`).
+        let task = client.execute(request: request, delegate: self, eventLoop: .delegate(on: loop))
         state.withLock { $0.task = task }
         let timer = loop.scheduleTask(in: limit) { task.fail(reason: HTTPClientError.deadlineExceeded) }
         task.futureResult.whenComplete { result in

@@ -41,8 +41,7 @@ package struct WebhookSecrets: Sendable {
             seed: Self.bytes(32, from: key, for: "v1a/\(purpose)"))
     }
 
-    /// Reads the file that the setting `webhookSecretFile` names. Other users of the machine must not have access to the
-    /// file.
+    /// Reads the file of the setting `webhookSecretFile`. Other users of the machine must not have access to the file.
     ///
     /// - Throws: ``KeyFileError``, which contains nothing of the file.
     package static func read(_ path: String) throws(KeyFileError) -> WebhookSecrets {
