@@ -167,8 +167,7 @@ public struct ServerApplication: Sendable {
     private func webhooks(_ service: LedgerService) -> some Service {
         let sender = WebhookSender(networks: service.webhookNetworks, clock: clock)
         let parts = WebhookParts(
-            service, sender: sender, now: now, wall: wall ?? now, clock: clock, logger: logger,
-            random: { SystemRandomNumberGenerator() })
+            service, sender: sender, now: now, wall: wall ?? now, clock: clock, logger: logger)
         return WebhookService(parts, of: service)
     }
 

@@ -281,7 +281,7 @@ struct FollowedYear {
         let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
         let parts = WebhookParts(
             service, sender: sender, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
-            clock: ContinuousClock(), logger: logger, random: { SeededRandom(seed: 1) })
+            clock: ContinuousClock(), logger: logger)
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 

@@ -27,12 +27,12 @@ final class TestReceiver: Sendable {
     /// The ids of the events that were answered with success.
     var delivered: [String] { state.withLock { $0.delivered } }
 
-    /// Runs a receiver while `body` runs.
+    /// Lets `body` use a receiver.
     ///
     /// - Parameter answer: The answer to a request.
     static func run(
         answering answer: @escaping @Sendable (Received) async -> Response = { _ in Response(status: .noContent) },
-        _ body: @escaping @Sendable (TestReceiver, _ url: String) async throws -> Void
+        _ body: (TestReceiver, _ url: String) async throws -> Void
     ) async throws {
         let receiver = TestReceiver()
         let router = Router()
@@ -52,16 +52,8 @@ final class TestReceiver: Sendable {
         let application = Application(
             router: router, configuration: .init(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { port.yield($0.localAddress?.port ?? 0) }, logger: logger)
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await application.run() }
-            group.addTask {
-                for await port in ports {
-                    try await body(receiver, "http://127.0.0.1:\(port)/hook")
-                    return
-                }
-            }
-            try await group.next()
-            group.cancelAll()
-        }
+        // The receiver listens as long as the process: the library traps if a server is cancelled while it answers.
+        Task { try await application.run() }
+        for await port in ports { return try await body(receiver, "http://127.0.0.1:\(port)/hook") }
     }
 }

@@ -89,8 +89,7 @@ private final class WebhookWorld: Sendable {
         logger.logLevel = .critical
         let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
         let parts = WebhookParts(
-            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(), logger: logger,
-            random: { SeededRandom(seed: 1) })
+            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(), logger: logger)
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 
@@ -232,7 +231,7 @@ private final class WebhookWorld: Sendable {
             }
             for _ in 0..<3 { try start() }
             for _ in 0..<6 {
-                try await world.makeEvents(150)
+                try await world.makeEvents(150, customers: 100)
                 let sent = receiver.delivered.count
                 try await world.wait(passing: .seconds(1)) { receiver.delivered.count > sent }
                 let killed = running.remove(at: random.withLock { Int.random(in: 0..<3, using: &$0) })

@@ -3,8 +3,8 @@
 package import AppStoreModel
 package import PurchaseLedger
 
-/// The deliveries to an endpoint: which event is sent next, and what follows from the answer. A value without clock or
-/// network, which ``WebhookService`` feeds with pages of events and with answers.
+/// The deliveries to an endpoint: which event is sent next, and what follows from the answer. A value without clock,
+/// randomness or network, which ``EndpointDelivery`` feeds with pages of events and with answers.
 ///
 /// Each lane (``WebhookProgress/lane(of:)``) sends its events one after the other. A failed event leaves its lane and is
 /// sent again later. An ordered lane waits for it; other lanes go on, until too many failed events wait.
@@ -213,15 +213,11 @@ extension DeliveryPlan {
 
 extension DeliveryPlan {
     /// Notes the outcome of an attempt.
-    ///
-    /// - Parameter random: For the times of later attempts.
-    package mutating func end(
-        _ delivery: Delivery, _ outcome: Outcome, at now: Timestamp, using random: inout some RandomNumberGenerator
-    ) {
+    package mutating func end(_ delivery: Delivery, _ outcome: Outcome, at now: Timestamp) {
         let isRetry = retried.remove(delivery.event) != nil
         if !isRetry { lanes[delivery.lane].sending = nil }
         switch outcome {
-        case .answered(let answer): noteAttempt(delivery, answer, at: now, &random)
+        case .answered(let answer): noteAttempt(delivery, answer, at: now)
         case .erased: removeFailed(delivery.event)
         case .unread: return postpone(delivery, isRetry, at: now)
         }
@@ -241,9 +237,7 @@ extension DeliveryPlan {
     /// The pause after an event could not be read, long enough for a database that restarts.
     private static let unreadPause = Duration.seconds(5)
 
-    private mutating func noteAttempt(
-        _ delivery: Delivery, _ answer: WebhookOutcome, at now: Timestamp, _ random: inout some RandomNumberGenerator
-    ) {
+    private mutating func noteAttempt(_ delivery: Delivery, _ answer: WebhookOutcome, at now: Timestamp) {
         changes.attempts.append(
             WebhookAttempt(
                 of: delivery.event, at: now, milliseconds: answer.milliseconds, status: answer.status,
@@ -254,7 +248,7 @@ extension DeliveryPlan {
             width = min(Self.maxWidth, width + 1)
             return removeFailed(delivery.event)
         }
-        noteFailure(delivery, answer, failure, at: now, &random)
+        noteFailure(delivery, answer, failure, at: now)
     }
 
     private mutating func removeFailed(_ event: EventCursor) {
@@ -264,11 +258,10 @@ extension DeliveryPlan {
     }
 
     private mutating func noteFailure(
-        _ delivery: Delivery, _ answer: WebhookOutcome, _ reason: String, at now: Timestamp,
-        _ random: inout some RandomNumberGenerator
+        _ delivery: Delivery, _ answer: WebhookOutcome, _ reason: String, at now: Timestamp
     ) {
         let attempts = delivery.attempts + 1
-        let step = RetrySteps.pause(afterFailures: attempts, using: &random)
+        let step = RetrySteps.pause(afterFailures: attempts, of: "\(endpoint.id)/\(delivery.event.rawValue)")
         let pause = step.map { max($0, answer.retryAfter ?? .zero) }
         let failure = FailedDelivery(
             of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
@@ -317,15 +310,19 @@ enum RetrySteps {
     /// The pauses after each failed attempt, in seconds. The tenth attempt is the last.
     private static let pauses: [Double] = [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400]
 
-    /// The part of a pause by which jitter prolongs it at most, so that the events of an outage do not all come at once.
+    /// The part of a pause by which jitter prolongs it at most, so that the events of an outage do not come all at
+    /// once.
     private static let jitter = 0.1
 
     /// The longest pause: the last step with jitter, or what an endpoint may ask for.
     static let longest = Duration.seconds(86_400 * (1 + jitter))
 
     /// The pause after some failures; `nil` after the last attempt.
-    static func pause(afterFailures count: Int, using random: inout some RandomNumberGenerator) -> Duration? {
+    ///
+    /// - Parameter name: A text from whose hash the jitter follows.
+    static func pause(afterFailures count: Int, of name: String) -> Duration? {
         guard count > 0, count <= pauses.count else { return nil }
-        return .seconds(pauses[count - 1] * (1 + Double.random(in: 0...jitter, using: &random)))
+        let hash = name.utf8.reduce(UInt32(count)) { ($0 ^ UInt32($1)) &* 16_777_619 }
+        return .seconds(pauses[count - 1] * (1 + jitter * Double(hash % 1000) / 1000))
     }
 }

@@ -11,14 +11,9 @@ import PurchaseLedger
 /// commit: at most ``DeliveryPlan/commitLimit`` events, besides those that are being sent.
 struct EndpointDelivery {
     /// What the delivery reacts to.
-    enum Input: Sendable {
+    private enum Input: Sendable {
         case tick
-        /// A part of the feed after a cursor.
-        case page(EventPage, after: EventCursor)
-        /// There are no events after a cursor any more, but after another one.
-        case gap(after: EventCursor, oldest: EventCursor)
-        /// The feed after a cursor could not be read.
-        case noPage(after: EventCursor)
+        case feed(EndpointRequests.FeedPart, after: EventCursor)
         case outcome(DeliveryPlan.Outcome, of: DeliveryPlan.Delivery)
     }
 
@@ -38,7 +33,6 @@ struct EndpointDelivery {
     private let parts: WebhookParts
     private var job: Job
     private var plan: DeliveryPlan
-    private var random: any RandomNumberGenerator & Sendable
     /// The cursors after which the feed is being read.
     private var reading: Set<EventCursor> = []
     private var sinceCommit: Interval
@@ -67,7 +61,6 @@ struct EndpointDelivery {
         self.requests = requests
         self.parts = parts
         self.job = job
-        random = parts.random()
         plan = try Self.plan(endpoint, job, failed)
         sinceCommit = Interval(Self.interval, parts.clock)
         sinceCommit.begin()
@@ -96,7 +89,9 @@ struct EndpointDelivery {
                     group.addTask { [requests] in input.yield(.outcome(await requests.send(delivery), of: delivery)) }
                 }
                 guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
-                group.addTask { [requests] in input.yield(await requests.read(after: cursor)) }
+                group.addTask { [requests] in
+                    input.yield(.feed(await requests.read(after: cursor), after: cursor))
+                }
             }
         }
         if !isOver { try await release() }
@@ -105,18 +100,24 @@ struct EndpointDelivery {
     private mutating func take(_ input: Input) {
         switch input {
         case .tick: break
-        case .page(let page, let cursor):
+        case .feed(let part, let cursor):
             reading.remove(cursor)
+            take(part, after: cursor)
+        case .outcome(let outcome, let delivery):
+            plan.end(delivery, outcome, at: parts.now())
+        }
+    }
+
+    private mutating func take(_ part: EndpointRequests.FeedPart, after cursor: EventCursor) {
+        switch part {
+        case .page(let page):
             plan.add(requests.deliveries(in: page), after: cursor, next: page.next, at: parts.now())
-        case .gap(let cursor, let oldest):
-            reading.remove(cursor)
+        case .gap(let oldest):
             plan.skip(from: cursor, to: oldest)
             parts.logger.warning(
                 "A webhook begins at a later event: the events before were erased, or the ledger was restored",
                 metadata: endpoint.metadata(["after": "\(cursor.rawValue)", "oldest": "\(oldest.rawValue)"]))
-        case .noPage(let cursor): reading.remove(cursor)
-        case .outcome(let outcome, let delivery):
-            plan.end(delivery, outcome, at: parts.now(), using: &random)
+        case .none: break
         }
     }
 }
@@ -160,12 +161,5 @@ extension EndpointDelivery {
     private mutating func release() async throws {
         let now = parts.now()
         _ = try await parts.ledger.commitWebhook(job, plan.takeChanges(), until: now, at: now)
-    }
-}
-
-extension WebhookEndpoint {
-    /// The fields of a log line.
-    func metadata(_ more: Logger.Metadata = [:]) -> Logger.Metadata {
-        more.merging(["webhook": .string(id), "bundleId": .string(bundleId)]) { $1 }
     }
 }

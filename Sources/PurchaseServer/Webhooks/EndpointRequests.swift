@@ -6,6 +6,15 @@ import PurchaseLedger
 
 /// The requests of an ``EndpointDelivery``: to the feed, and to the endpoint.
 struct EndpointRequests: Sendable {
+    /// A part of the feed after a cursor.
+    enum FeedPart: Sendable {
+        case page(EventPage)
+        /// There are no events after the cursor any more, but after another one.
+        case gap(oldest: EventCursor)
+        /// The feed could not be read.
+        case none
+    }
+
     /// The longest wait for events in a request to the feed.
     private static let maxWait = Duration.seconds(30)
 
@@ -55,7 +64,7 @@ struct EndpointRequests: Sendable {
 
 extension EndpointRequests {
     /// Reads the feed after a cursor. At its end, waits for events.
-    func read(after cursor: EventCursor) async -> EndpointDelivery.Input {
+    func read(after cursor: EventCursor) async -> FeedPart {
         do {
             let page = try await parts.followers.page(
                 of: endpoint.bundleId, after: cursor, within: Self.maxWait, limit: nil, clock: parts.clock,
@@ -63,13 +72,13 @@ extension EndpointRequests {
                     try await parts.ledger.events(
                         of: endpoint.bundleId, after: $0, limit: Self.pageLimit, at: parts.now())
                 }, { $0 })
-            return page.map { .page($0, after: cursor) } ?? .noPage(after: cursor)
+            return page.map { .page($0) } ?? .none
         } catch let error as EventCursorError {
-            return .gap(after: cursor, oldest: error.oldest ?? EventCursor(0))
+            return .gap(oldest: error.oldest ?? EventCursor(0))
         } catch {
             if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
             await parts.clock.pause(for: Self.pause)
-            return .noPage(after: cursor)
+            return .none
         }
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package import AppStoreModel
-package import Logging
-package import PurchaseLedger
+import AppStoreModel
+import Logging
+import PurchaseLedger
 import ServiceLifecycle
 import Synchronization
 
@@ -96,43 +96,6 @@ package struct WebhookService: Service {
             webhookSecretFile is not the file with which the ledger's webhooks were made, so this server delivers \
             none: receivers would take its signatures for forged.
             """
-    }
-}
-
-/// The parts that the deliveries of a server share.
-package struct WebhookParts: Sendable {
-    package var ledger: Ledger
-    package var secrets: WebhookSecrets?
-    package var sender: WebhookSender
-    /// The networks to which requests may go although they are not public.
-    package var networks: [IPNetwork]
-    let followers: EventFollowers
-    package var now: @Sendable () -> Timestamp
-    /// Returns the time of the machine even if ``now`` returns a simulator's time, for the signatures.
-    package var wall: @Sendable () -> Timestamp
-    package var clock: any Clock<Duration>
-    package var logger: Logger
-    /// Returns a generator for the times of later attempts.
-    package var random: @Sendable () -> any RandomNumberGenerator & Sendable
-    /// For failures of the ledger, and refused addresses.
-    let failure: ThrottledWarning
-
-    package init(
-        _ service: LedgerService, sender: WebhookSender, now: @escaping @Sendable () -> Timestamp,
-        wall: @escaping @Sendable () -> Timestamp, clock: any Clock<Duration>, logger: Logger,
-        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable
-    ) {
-        ledger = service.ledger
-        secrets = service.webhookSecrets
-        networks = service.webhookNetworks
-        followers = service.followers
-        self.sender = sender
-        self.now = now
-        self.wall = wall
-        self.clock = clock
-        self.logger = logger
-        self.random = random
-        failure = ThrottledWarning("A webhook waits", clock: clock, logger)
     }
 }
 
