@@ -78,7 +78,7 @@ import Testing
             // Failed events are due after seconds, minutes and hours: the time of the deliveries runs ahead.
             while !events.isSubset(of: receiver.delivered) {
                 try await Task.sleep(for: .milliseconds(20))
-                offset.withLock { $0 += .seconds(60) }
+                offset.withLock { $0 += .seconds(900) }
             }
             offset.withLock { $0 = .zero }
             let all = receiver.all

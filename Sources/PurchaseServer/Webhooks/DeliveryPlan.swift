@@ -6,8 +6,8 @@ package import PurchaseLedger
 /// The deliveries to an endpoint: which event is sent next, and what follows from the answer. A value without clock,
 /// randomness or network, which ``EndpointDelivery`` feeds with pages of events and with answers.
 ///
-/// Each lane (``WebhookProgress/lane(of:)``) sends its events one after the other. A failed event leaves its lane and is
-/// sent again later. An ordered lane waits for it; other lanes go on, until too many failed events wait.
+/// Each lane (``WebhookProgress/lane(of:)``) sends its events one after the other. A failed event leaves its lane and
+/// is sent again later. An ordered lane waits for it; other lanes go on, until too many failed events wait.
 package struct DeliveryPlan: Sendable {
     /// An event to send.
     package struct Delivery: Hashable, Sendable {
@@ -297,7 +297,7 @@ extension DeliveryPlan {
     /// spare a successor only the reading of events that nobody wants.
     package var newAttempts: Int { changes.attempts.count + changes.delivered.count }
 
-    /// The changes since the last commit. If their commit fails, the plan is useless: begin again from the stored state.
+    /// The changes since the last commit. If their commit fails, the plan is useless: begin again from what is stored.
     package mutating func takeChanges() -> WebhookChanges {
         changes.progress = progress
         defer { changes = WebhookChanges(progress: progress) }
