@@ -215,4 +215,26 @@ private struct PlanWorld {
         let sent = busy.begin(at: now.advanced(by: .seconds(1001)))
         #expect(sent.map(\.event) == [EventCursor(1)])
     }
+
+    @Test func `an endpoint with few events is not disabled by the days between them`() {
+        var now = Timestamp(milliseconds: 1_700_000_000_000)
+        let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
+        var plan = DeliveryPlan(endpoint, WebhookProgress(from: EventCursor(0)), failed: [])
+        let failure = WebhookOutcome(status: 500, failure: "500", milliseconds: 1)
+        for number in 1...2 as ClosedRange<Int64> {
+            let event = DeliveryPlan.Delivery(EventCursor(number), lane: 0, body: [])
+            plan.add([event], after: EventCursor(number - 1), next: EventCursor(number), at: now)
+            for attempt in 1...10 {
+                var next = plan.begin(at: now)
+                while next.isEmpty {
+                    now = now.advanced(by: .seconds(600))
+                    next = plan.begin(at: now)
+                }
+                plan.end(next[0], .answered(failure), at: now)
+                let changes = plan.takeChanges()
+                #expect(changes.disable == nil && (changes.failed.first?.isSetAside == true) == (attempt == 10))
+            }
+            now = now.advanced(by: .seconds(20 * 86_400))
+        }
+    }
 }

@@ -273,7 +273,8 @@ extension DeliveryPlan {
         updateNextRetry()
         slowDown(answer, at: now)
         let since = min(progress.failingSince ?? now, now)
-        progress.failingSince = since
+        // Without a waiting event there are no attempts until the next event, and the days until then do not count.
+        progress.failingSince = failed.isEmpty ? nil : since
         if answer.status == 410 {
             changes.disable = "The endpoint answered 410 Gone."
         } else if since.advanced(by: Self.patience) <= now {

@@ -139,6 +139,11 @@ extension EndpointDelivery {
         let changes = plan.takeChanges()
         try await store(changes)
         sinceCommit.begin()
+        for failed in changes.failed where failed.isSetAside {
+            parts.logger.warning(
+                "An event was set aside after the last attempt: see quittance webhooks show",
+                metadata: endpoint.metadata(["event": "\(failed.event.rawValue)", "reason": "\(failed.reason)"]))
+        }
         guard let reason = changes.disable else { return }
         isOver = true
         parts.logger.error("A webhook was disabled", metadata: endpoint.metadata(["reason": .string(reason)]))
