@@ -121,12 +121,12 @@ let package = Package(
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "PurchaseLedger",
                 "PurchaseLedgerTesting", "Reconciliation",
             ]),
-        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix, nioSSL]),
+        .target(name: "OutgoingHTTP", dependencies: [asyncHTTPClient, nioCore, nioPosix]),
         .target(
             name: "PurchaseServer",
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreTrust", "InputForms", "OutgoingHTTP", "PurchaseLedger",
-                "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes,
+                "ReceiptCoding", "Reconciliation", crypto, nioHTTPTypes, nioSSL,
             ] + network),
         .target(
             name: "SimulatorServer",

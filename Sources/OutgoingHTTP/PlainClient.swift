@@ -44,10 +44,3 @@ package func reason(of error: any Error) -> String {
     guard let failure = failure as? IOError else { return "\(error)" }
     return String(cString: strerror(failure.errnoCode)).lowercased()
 }
-
-/// Whether a request failed because there was no connection, so that the receiver has nothing of the request.
-package func isUnreachable(_ error: any Error) -> Bool {
-    let failure = (error as? NIOConnectionError)?.connectionErrors.last?.error ?? error
-    guard let failure = failure as? IOError else { return error as? HTTPClientError == .connectTimeout }
-    return [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EADDRNOTAVAIL].contains(failure.errnoCode)
-}

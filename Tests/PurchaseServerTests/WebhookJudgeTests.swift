@@ -220,7 +220,7 @@ import Testing
         // The example of `v1a` leaves the time to the reader.
         let early = message([new, old], isAsymmetric: true, at: Self.now().advanced(by: .seconds(-310)))
         #expect(try await judge(early) == expected([false, false], [true, true]))
-        await sender.shutdown()
+        sender.shutdown()
     }
 
     /// The Python blocks: with the library, by hand, the receiver, and `v1a`. On the page `v1a` is before the receiver.

@@ -13,8 +13,8 @@ final class WebhookReceiver: Sendable {
         case text(String)
         /// Sends a text and closes the connection.
         case last(String)
-        /// Sends a text, and then more and more.
-        case endless(String)
+        /// Sends a text, and then a second text again and again.
+        case endless(String, String)
         /// Sends nothing.
         case silence
         /// Sends a text as soon as there is a connection.
@@ -71,7 +71,6 @@ final class WebhookReceiver: Sendable {
         private let state: State_
         private let answer: Answer
         private var text = ""
-        private let chunk = ByteBuffer(repeating: UInt8(ascii: "x"), count: 4096)
 
         init(_ state: State_, _ answer: Answer) {
             self.state = state
@@ -99,18 +98,18 @@ final class WebhookReceiver: Sendable {
                 context.value.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer))).whenComplete { _ in
                     context.value.close(promise: nil)
                 }
-            case .endless(let answer):
+            case .endless(let answer, let rest):
                 context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)
-                more(context)
+                more(ByteBuffer(string: String(repeating: rest, count: 1 + 4096 / rest.utf8.count)), context)
             }
         }
 
-        private func more(_ context: ChannelHandlerContext) {
+        private func more(_ chunk: ByteBuffer, _ context: ChannelHandlerContext) {
             let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
             context.writeAndFlush(wrapOutboundOut(chunk)).whenSuccess {
                 let (handler, context) = bound.value
-                handler.state.value.withLock { $0.sent += handler.chunk.readableBytes }
-                handler.more(context)
+                handler.state.value.withLock { $0.sent += chunk.readableBytes }
+                handler.more(chunk, context)
             }
         }
 

@@ -32,7 +32,7 @@ import Testing
         let receiver = try await WebhookReceiver(answer)
         let sender = sender(limit: limit)
         let outcome = await sender.send(message, to: try url("http://127.0.0.1:\(receiver.port)/a?b=c"), of: "e")
-        await sender.shutdown()
+        sender.shutdown()
         await receiver.stop()
         return (outcome, receiver)
     }
@@ -63,7 +63,7 @@ import Testing
         }
         // On a busy machine, a connection may have been idle for too long.
         #expect(receiver.connections < 20 && receiver.requests.count == 20)
-        await sender.shutdown()
+        sender.shutdown()
     }
 
     @Test(
@@ -136,13 +136,51 @@ import Testing
         #expect(outcome.milliseconds >= 190)
     }
 
-    @Test func `no more than 64 KiB of an endless answer are read, and its status counts`() async throws {
-        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nConnection: close\r\n\r\n"
-        let (outcome, receiver) = try await Self.outcome(of: .endless(head))
-        #expect(outcome.status == 200 && outcome.failure == nil)
-        #expect(outcome.answer == String(repeating: "x", count: 1024))
+    private static let tooLong = "the fields of the answer are too long"
+
+    @Test(
+        arguments: [
+            ("Transfer-Encoding: identity\r\nConnection: close\r\n\r\n", "x", 200, nil),
+            ("Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", 200, nil),
+            ("Transfer-Encoding: chunked\r\n\r\n1;", "x", 200, nil),
+            ("Transfer-Encoding: chunked\r\n\r\n0\r\n", "A: x\r\n", 200, nil),
+            ("A: ", "x", nil, tooLong), ("", "A: x\r\n", nil, tooLong), ("", "\r\nHTTP/1.1 103 X\r\n", nil, tooLong),
+        ] as [(String, String, Int?, String?)])
+    func `no more than 64 KiB of an endless answer are read, and its status counts`(
+        fields: String, rest: String, status: Int?, failure: String?
+    ) async throws {
+        let head = rest.contains("103") ? "HTTP/1.1 103 X\r\n" : "HTTP/1.1 200 OK\r\n"
+        let (outcome, receiver) = try await Self.outcome(of: .endless(head + fields, rest))
+        #expect(outcome.status == status && outcome.failure == failure)
         // What the buffers of the sockets take comes on top.
         #expect(receiver.sent < 16 << 20)
+    }
+
+    @Test func `an endless status line is not read to its end`() async throws {
+        let (outcome, receiver) = try await Self.outcome(of: .endless("HTTP/1.1 200 ", "x"))
+        #expect(outcome.status == nil && outcome.failure == Self.tooLong)
+        #expect(receiver.sent < 16 << 20)
+    }
+
+    @Test func `the beginning of an endless body is kept`() async throws {
+        let (outcome, _) = try await Self.outcome(of: .endless("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", "x"))
+        #expect(outcome.answer == String(repeating: "x", count: 1024))
+    }
+
+    @Test(arguments: [
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nxx",
+    ])
+    func `a connection whose answer ends it, or has too much, is not used again`(answer: String) async throws {
+        let receiver = try await WebhookReceiver(.text(answer))
+        let sender = Self.sender()
+        let url = try Self.url("http://127.0.0.1:\(receiver.port)/")
+        for _ in 0..<3 { _ = await sender.send(Self.message, to: url, of: "e") }
+        #expect(receiver.connections == 3 && receiver.requests.count == 3)
+        sender.shutdown()
     }
 
     @Test func `the first KiB of an answer is kept as text, with blanks for control characters`() async throws {
@@ -186,7 +224,7 @@ import Testing
         // Shutting down ends requests too, and lets none begin.
         let other = Task { await sender.send(Self.message, to: url, of: "e") }
         while receiver.requests.count < 2 { await Task.yield() }
-        await sender.shutdown()
+        sender.shutdown()
         #expect(await other.value.failure == "cancelled")
         #expect(await sender.send(Self.message, to: url, of: "e").failure == "cancelled")
         #expect(receiver.requests.count == 2)
@@ -244,7 +282,7 @@ import Testing
         #expect(await send() == "the address 127.0.0.2 is forbidden")
         #expect(resolver.questions.count == 3)
         #expect(outside.requests.count == 2 && inside.connections == 0)
-        await sender.shutdown()
+        sender.shutdown()
     }
 
     @Test func `a receiver that moves to another permitted address is found after 30 seconds`() async throws {
@@ -262,7 +300,7 @@ import Testing
         #expect(old.requests.count == 2 && new.requests.count == 1)
         // The second request used the connection of the first.
         #expect(old.connections == 1)
-        await sender.shutdown()
+        sender.shutdown()
     }
 
     @Test func `if a receiver does not listen at an address of its name, the request goes to the next one`()
@@ -277,7 +315,7 @@ import Testing
         // Once at the beginning, and once after the failed connection.
         #expect(resolver.questions.count == 2)
         await receiver.stop()
-        await sender.shutdown()
+        sender.shutdown()
         let other = Self.sender(resolver, allowing: ["127.0.0.0/8"].compactMap { IPNetwork($0) }, clock: MovedClock())
         #expect(await other.send(Self.message, to: url, of: "e").failure == "connection refused")
         #expect(resolver.questions.count == 4)
@@ -348,7 +386,7 @@ import Testing
         sender.forget("e")
         #expect(
             await sender.send(Self.message, to: try Self.url("http://127.0.0.1:\(one.port)/"), of: "e").failure == nil)
-        await sender.shutdown()
+        sender.shutdown()
     }
 
     // MARK: - TLS
@@ -398,7 +436,7 @@ import Testing
             let sender = Self.sender(resolver, roots: roots)
             let url = try Self.url("https://\(host):\(port)/")
             let first = await sender.send(Self.message, to: url, of: "e")
-            await sender.shutdown()
+            sender.shutdown()
             return first.failure
         }
         #expect(try await failure("right.test", roots: roots) == nil)

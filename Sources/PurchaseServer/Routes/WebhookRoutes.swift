@@ -190,7 +190,7 @@ struct WebhookRoutes: Sendable {
             of: endpoint, at: url, signedBy: secrets.signing(endpoint, at: request.now), by: sender, ids: ids,
             now: authentication.wall)
         let answers = await test.run(clock: clock)
-        await sender.shutdown()
+        sender.shutdown()
         return WebhookTestBody(answers)
     }
 

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 import PurchaseLedger
-import Synchronization
 
-/// A request to an endpoint and the reading of its answer.
+/// A request to an endpoint and its answer.
 ///
-/// Everything happens on the event loop of the connection. This saves most of the time that a request would otherwise
-/// cost: no thread wakes another one between the request and its answer.
-final class WebhookExchange: HTTPClientResponseDelegate {
-    typealias Response = Void
+/// Everything happens on the event loop of the connections, so that no thread wakes another between the request and
+/// its answer.
+final class WebhookExchange: Sendable {
+    /// A request without the address of the receiver.
+    struct Request: Sendable {
+        var head: HTTPRequestHead
+        var body: [UInt8]
+    }
 
-    /// What was read of the answer.
+    /// The part of an answer that was read.
     struct Answer: Sendable {
         /// The status; `nil` if no answer began.
         var status: Int?
@@ -21,100 +23,108 @@ final class WebhookExchange: HTTPClientResponseDelegate {
         var retryAfter: String?
         /// The beginning of the body.
         var body: [UInt8] = []
-        /// The reason why the answer is missing or incomplete; `nil` if it is complete, or longer than the limit.
-        var error: (any Error)?
+        /// The reason why the answer is missing or incomplete; `nil` if the answer is complete, or longer than the
+        /// limit after its status and fields.
+        var failure: Failure?
     }
 
-    private struct State: Sendable {
+    /// The reason why there is no complete answer.
+    enum Failure: Error {
+        /// The request was cancelled, or the sender was shut down.
+        case cancelled
+        /// The time was over.
+        case timeout
+        /// There was no connection, so that the receiver has nothing of the request.
+        case noConnection(any Error)
+        /// The receiver closed the connection.
+        case closed
+        /// The answer has more bytes than the limit before its body.
+        case tooLong
+        /// The answer is not HTTP, or the connection failed.
+        case broken(any Error)
+    }
+
+    private struct State {
         var answer = Answer()
-        /// The number of bytes of the body so far.
-        var count = 0
-        var task: HTTPClient.Task<Void>?
-        var isCancelled = false
+        var continuation: CheckedContinuation<Answer, Never>?
+        var timer: Scheduled<Void>?
+        var connection: WebhookConnection?
+        var isOver = false
     }
 
-    /// The maximum length of a body that is read. A receiver has nothing to say; a short body keeps the connection
-    /// usable, and a longer one closes it.
-    static let bodyLimit = 64 << 10
-
-    private let state = Mutex(State())
+    let request: Request
     private let loop: any EventLoop
+    private let state: NIOLoopBoundBox<State>
 
-    init(on loop: any EventLoop) {
+    /// - Parameter loop: The event loop of the connections.
+    init(_ request: Request, on loop: any EventLoop) {
+        self.request = request
         self.loop = loop
+        state = .makeBoxSendingValue(State(), eventLoop: loop)
     }
 
-    /// Sends a request, and reads the answer.
+    /// Sends the request, and reads the answer.
     ///
     /// - Parameter limit: The time for everything: a connection, the request and the whole answer.
-    func answer(to request: HTTPClient.Request, from client: HTTPClient, within limit: TimeAmount) async -> Answer {
+    func answer(over connections: WebhookConnections, within limit: TimeAmount) async -> Answer {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                loop.execute { self.start(request, client, limit, continuation) }
+                loop.execute { self.begin(over: connections, limit, continuation) }
             }
         } onCancel: {
-            loop.execute { self.cancel() }
+            loop.execute { self.end(.cancelled) }
         }
     }
 
-    private func start(
-        _ request: HTTPClient.Request, _ client: HTTPClient, _ limit: TimeAmount,
-        _ continuation: CheckedContinuation<Answer, Never>
+    private func begin(
+        over connections: WebhookConnections, _ limit: TimeAmount, _ continuation: CheckedContinuation<Answer, Never>
     ) {
-        guard !state.withLock(\.isCancelled) else {
-            continuation.resume(returning: Answer(error: CancellationError()))
-            return
+        guard !state.value.isOver else { return continuation.resume(returning: state.value.answer) }
+        state.value.continuation = continuation
+        state.value.timer = loop.scheduleTask(in: limit) {
+            let isConnected = self.state.value.connection != nil
+            self.end(isConnected ? .timeout : .noConnection(ChannelError.connectTimeout(limit)))
         }
-        // The client makes all its connections on this loop. It would not keep connections that a request demands for a
-        // loop (`delegateAndChannel`).
-        let task = client.execute(request: request, delegate: self, eventLoop: .delegate(on: loop))
-        state.withLock { $0.task = task }
-        let timer = loop.scheduleTask(in: limit) { task.fail(reason: HTTPClientError.deadlineExceeded) }
-        task.futureResult.whenComplete { result in
-            timer.cancel()
-            continuation.resume(returning: self.end(result))
-        }
+        connections.connect(self)
+    }
+}
+
+// MARK: - On the event loop
+
+extension WebhookExchange {
+    /// Whether the exchange has ended, perhaps without a connection.
+    var isOver: Bool { state.value.isOver }
+
+    /// Notes the connection, which is closed if the exchange fails.
+    func use(_ connection: WebhookConnection) { state.value.connection = connection }
+
+    func note(_ head: HTTPResponseHead) {
+        state.value.answer.status = Int(head.status.code)
+        state.value.answer.retryAfter = head.headers.first(name: "Retry-After")
     }
 
-    private func cancel() {
-        let task = state.withLock { state in
-            state.isCancelled = true
-            return state.task
-        }
-        task?.fail(reason: CancellationError())
+    func note(_ part: ByteBuffer) {
+        let missing = WebhookAttempt.answerLimit - state.value.answer.body.count
+        if missing > 0 { state.value.answer.body += part.readableBytesView.prefix(missing) }
     }
 
-    private func end(_ result: Result<Void, any Error>) -> Answer {
-        state.withLock { state in
-            state.task = nil
-            if case .failure(let error) = result, !(error is LongAnswer) { state.answer.error = error }
-            return state.answer
-        }
+    /// Ends the exchange, unless it has ended already.
+    ///
+    /// - Parameter failure: The reason why the answer is incomplete; `nil` if it is complete. The connection is closed
+    ///   after a failure.
+    func end(_ failure: Failure?) {
+        guard !state.value.isOver else { return }
+        state.value.isOver = true
+        state.value.answer.failure = failure
+        state.value.timer?.cancel()
+        let connection = state.value.connection
+        let continuation = state.value.continuation
+        state.value.connection = nil
+        state.value.continuation = nil
+        if failure != nil { connection?.close() }
+        continuation?.resume(returning: state.value.answer)
     }
 
-    /// The error that stops the reading of a long body.
-    private struct LongAnswer: Error {}
-
-    // MARK: - HTTPClientResponseDelegate
-
-    func didReceiveHead(task: HTTPClient.Task<Void>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
-        state.withLock { state in
-            state.answer.status = Int(head.status.code)
-            state.answer.retryAfter = head.headers.first(name: "Retry-After")
-        }
-        return task.eventLoop.makeSucceededVoidFuture()
-    }
-
-    func didReceiveBodyPart(task: HTTPClient.Task<Void>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
-        let isLong = state.withLock { state in
-            let missing = WebhookAttempt.answerLimit - state.answer.body.count
-            if missing > 0 { state.answer.body += part.readableBytesView.prefix(missing) }
-            state.count += part.readableBytes
-            return state.count > Self.bodyLimit
-        }
-        return isLong
-            ? task.eventLoop.makeFailedFuture(LongAnswer()) : task.eventLoop.makeSucceededVoidFuture()
-    }
-
-    func didFinishRequest(task: HTTPClient.Task<Void>) {}
+    /// Ends the exchange because the answer is longer than the limit. A status that was read counts.
+    func endLong() { end(state.value.answer.status == nil ? .tooLong : nil) }
 }

@@ -2,8 +2,9 @@
 
 import AppStoreAPI
 import AppStoreModel
-import AsyncHTTPClient
+import NIOCore
 import NIOHTTP1
+import NIOSSL
 import OutgoingHTTP
 import PurchaseLedger
 
@@ -42,10 +43,10 @@ extension WebhookOutcome {
     ///   - now: The time of the request.
     ///   - limit: The time that the exchange may take.
     init(_ answer: WebhookExchange.Answer, at now: Timestamp, milliseconds: Int, limit: Duration) {
-        let isSuccess = answer.error == nil && answer.status.map { (200...299).contains($0) } ?? false
+        let isSuccess = answer.failure == nil && answer.status.map { (200...299).contains($0) } ?? false
         var failure: String?
-        if let error = answer.error {
-            failure = Self.reason(of: error, hasHead: answer.status != nil, limit: limit)
+        if let error = answer.failure {
+            failure = error.reason(hasHead: answer.status != nil, limit: limit)
         } else if let status = answer.status, !isSuccess {
             failure = (300...399).contains(status) ? "\(status) (redirects are not followed)" : "\(status)"
         }
@@ -54,30 +55,6 @@ extension WebhookOutcome {
             status: answer.status, failure: failure,
             retryAfter: next.map { .milliseconds($0.milliseconds - now.milliseconds) }, milliseconds: milliseconds,
             answer: Self.text(answer.body))
-    }
-
-    private static func reason(of error: any Error, hasHead: Bool, limit: Duration) -> String {
-        if error is CancellationError { return "cancelled" }
-        if let error = error as? HTTPParserError {
-            switch error {
-            case .headerOverflow: return "the fields of the answer are too long"
-            case .invalidEOFState: return "the answer ended early"
-            default: return "the answer is not HTTP"
-            }
-        }
-        guard let error = error as? HTTPClientError else {
-            return tlsReason(of: error) ?? OutgoingHTTP.reason(of: error)
-        }
-        switch error {
-        case .deadlineExceeded where hasHead: return "the answer did not end within \(limit.inSeconds)"
-        case .deadlineExceeded, .getConnectionFromPoolTimeout: return "no answer within \(limit.inSeconds)"
-        case .connectTimeout: return "no connection within \(limit.inSeconds)"
-        case .tlsHandshakeTimeout: return "no TLS connection in time"
-        case .remoteConnectionClosed, .uncleanShutdown:
-            return hasHead ? "the answer ended early" : "the connection was closed without an answer"
-        case .cancelled, .alreadyShutdown: return "cancelled"
-        default: return "\(error)"
-        }
     }
 
     /// The text of a body for people, who read it in a terminal: control characters could change what a terminal shows.
@@ -109,5 +86,42 @@ extension Duration {
     var inSeconds: String {
         let milliseconds = self / .milliseconds(1)
         return milliseconds >= 1000 ? "\(Int(milliseconds / 1000)) s" : "\(Int(milliseconds)) ms"
+    }
+}
+
+extension WebhookExchange.Failure {
+    /// The reason in words for people.
+    ///
+    /// - Parameters:
+    ///   - hasHead: Whether the answer had a status.
+    ///   - limit: The time that the exchange may take.
+    fileprivate func reason(hasHead: Bool, limit: Duration) -> String {
+        let isEarly = hasHead ? "the answer ended early" : "the connection was closed without an answer"
+        switch self {
+        case .cancelled: return "cancelled"
+        case .timeout:
+            return hasHead ? "the answer did not end within \(limit.inSeconds)" : "no answer within \(limit.inSeconds)"
+        case .noConnection(ChannelError.connectTimeout): return "no connection within \(limit.inSeconds)"
+        case .closed, .broken(NIOSSLError.uncleanShutdown): return isEarly
+        case .tooLong: return "the fields of the answer are too long"
+        case .broken(HTTPParserError.invalidEOFState): return "the answer ended early"
+        case .broken(is HTTPParserError): return "the answer is not HTTP"
+        case .noConnection(let error), .broken(let error):
+            return Self.tlsReason(of: error) ?? OutgoingHTTP.reason(of: error)
+        }
+    }
+
+    /// The reason why a TLS connection failed; `nil` for errors of other kinds.
+    private static func tlsReason(of error: any Error) -> String? {
+        if let error = error as? NIOSSLExtraError {
+            return error == .failedToValidateHostname
+                ? "the certificate is for another name" : "the TLS connection failed: \(error)"
+        }
+        guard let error = error as? NIOSSLError else {
+            return error is BoringSSLError ? "the TLS connection failed" : nil
+        }
+        let text = "\(error)"
+        return text.contains("CERTIFICATE_VERIFY_FAILED")
+            ? "the certificate is not trusted" : "the TLS connection failed: \(text.prefix(200))"
     }
 }

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
-import OutgoingHTTP
+import NIOPosix
+import NIOSSL
 import Synchronization
 
 /// Sends events to endpoints.
 ///
-/// Each endpoint has its own HTTP client, so that a slow receiver holds no connection of another endpoint. A client
-/// connects only to a checked address. If the name of a receiver has another address later, the endpoint gets a new
-/// client.
+/// Each endpoint has its own connections, so that a slow receiver holds no connection of another endpoint. They go
+/// only to a checked address. If the name of a receiver has another address later, the endpoint gets new connections.
 package final class WebhookSender: Sendable {
     private let networks: [IPNetwork]
     private let resolver: any AddressResolver
     private let clock: any Clock<Duration>
     private let limit: Duration
-    private let roots: String?
+    /// The event loop of all connections.
+    private let loop: any EventLoop
+    /// Runs tasks on the event loop of all connections. For tasks that send much: no thread wakes another then.
+    package let executor: any TaskExecutor
+    /// The requirements for TLS, or the error of the roots.
+    private let tls: Result<NIOSSLContext, any Error>
     private let state = Mutex(State())
 
     private struct State {
@@ -57,7 +61,9 @@ package final class WebhookSender: Sendable {
         self.resolver = resolver
         self.clock = clock
         self.limit = limit
-        self.roots = roots
+        loop = MultiThreadedEventLoopGroup.singleton.next()
+        executor = EventLoopTasks(loop)
+        tls = Result { try Self.tls(roots: roots) }
     }
 
     /// Sends a message to an endpoint.
@@ -77,14 +83,14 @@ package final class WebhookSender: Sendable {
                 return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
             }
             let rest = max(.zero, limit - time())
-            let answer = await WebhookExchange(on: target.loop)
-                .answer(to: target.request(message), from: target.pinned.client, within: TimeAmount(rest))
-            if answer.status == nil, let error = answer.error, !Task.isCancelled {
+            let answer = await WebhookExchange(target.request(message), on: target.connections.loop)
+                .answer(over: target.connections, within: TimeAmount(rest))
+            if answer.status == nil, let failure = answer.failure, !Task.isCancelled {
                 noteFailure(of: target, for: endpoint)
                 tried.insert(target.address)
                 // For example, `localhost` often has an IPv6 address on which no program listens.
-                let hasOther = !target.others.isSubset(of: tried)
-                if hasOther, tried.count < Self.maxAddresses, isUnreachable(error) { continue }
+                let hasOther = !target.others.isSubset(of: tried) && tried.count < Self.maxAddresses
+                if hasOther, case .noConnection = failure, time() < limit { continue }
             }
             return WebhookOutcome(answer, at: message.timestamp, milliseconds: time().wholeMilliseconds, limit: limit)
         }
@@ -97,17 +103,27 @@ package final class WebhookSender: Sendable {
     package func forget(_ endpoint: String) {
         let old = state.withLock { $0.endpoints.removeValue(forKey: endpoint) }
         old?.check?.cancel()
+        old?.target?.connections.close()
     }
 
     /// Closes all connections. Requests that are not answered yet fail, and so do all later requests.
-    package func shutdown() async {
+    package func shutdown() {
         let all = state.withLock { state in
             state.isShutDown = true
             defer { state.endpoints = [:] }
             return Array(state.endpoints.values)
         }
-        for endpoint in all { endpoint.check?.cancel() }
-        for endpoint in all { await endpoint.target?.pinned.shutdown() }
+        for endpoint in all {
+            endpoint.check?.cancel()
+            endpoint.target?.connections.shutdown()
+        }
+    }
+
+    private static func tls(roots: String?) throws -> NIOSSLContext {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        if let roots { configuration.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(roots.utf8))) }
+        return try NIOSSLContext(configuration: configuration)
     }
 
     private static func reason(of error: any Error) -> String {
@@ -126,6 +142,7 @@ extension WebhookSender {
             var entry = state.endpoints[endpoint] ?? Endpoint(url: url)
             if entry.url != url {
                 entry.check?.cancel()
+                entry.target?.connections.close()
                 entry = Endpoint(url: url)
             }
             if let target = entry.target, let age = entry.age, age() < Self.maxAge { return .success(target) }
@@ -204,8 +221,8 @@ extension WebhookSender {
                 // After a failed connection the next address of the list.
                 let last = entry.hasFailed ? entry.target.flatMap { addresses.firstIndex(of: $0.address) } : nil
                 let address = addresses[last.map { ($0 + 1) % addresses.count } ?? 0]
-                target = try WebhookTarget(
-                    url, address, of: addresses, connectTimeout: TimeAmount(limit), roots: roots)
+                target = try WebhookTarget(url, address, of: addresses, try connections(to: address, of: url))
+                entry.target?.connections.close()
             }
             entry.target = target
             entry.age = clock.stopwatch()
@@ -214,6 +231,15 @@ extension WebhookSender {
             state.endpoints[endpoint] = entry
             return target
         }
+    }
+
+    private func connections(to address: IPAddress, of url: WebhookURL) throws -> WebhookConnections {
+        let tls = try url.isSecure ? tls.get() : nil
+        return try WebhookConnections(
+            to: address.text, port: url.port,
+            // The name of a host that is an address must be `nil`: the certificate is checked for the address itself.
+            tls: tls.map { .init(context: $0, name: IPAddress(url.host) == nil ? url.host : nil) },
+            connectTimeout: TimeAmount(limit), on: loop)
     }
 
     /// Makes the next request check the addresses anew, and choose a different one if there is another.
@@ -231,35 +257,38 @@ private final class WebhookTarget: Sendable {
     let address: IPAddress
     /// The other addresses of the host.
     let others: Set<IPAddress>
-    let pinned: PinnedClient
-    /// The event loop of all connections, so that no request changes between threads.
-    let loop: any EventLoop
-    /// A request without a body. The client reads the URL again for each new request, which costs more than a copy.
-    private let request: HTTPClient.Request
+    let connections: WebhookConnections
+    /// The beginning of each request, without the fields of its message.
+    private let head: HTTPRequestHead
 
-    init(
-        _ url: WebhookURL, _ address: IPAddress, of addresses: [IPAddress], connectTimeout: TimeAmount, roots: String?
-    ) throws {
-        request = try HTTPClient.Request(
-            url: url.text, method: .POST,
-            headers: ["content-type": "application/json", "user-agent": "quittance", "host": url.hostField])
-        // If the client read a different host or port in the text, the request could go to an unchecked address.
-        guard request.host == url.host, request.port == url.port, request.useTLS == url.isSecure else {
-            throw ResolverError("the URL cannot be used")
-        }
+    init(_ url: WebhookURL, _ address: IPAddress, of addresses: [IPAddress], _ connections: WebhookConnections) {
         self.address = address
         others = Set(addresses).subtracting([address])
-        pinned = try PinnedClient(
-            host: url.host, address: address.text, connections: DeliveryPlan.maxWidth, connectTimeout: connectTimeout,
-            roots: roots)
-        loop = HTTPClient.defaultEventLoopGroup.next()
+        self.connections = connections
+        head = HTTPRequestHead(
+            version: .http1_1, method: .POST, uri: url.target,
+            headers: ["host": url.hostField, "content-type": "application/json", "user-agent": "quittance"])
     }
 
-    func request(_ message: WebhookMessage) -> HTTPClient.Request {
-        var request = request
-        for (name, value) in message.signedHeaders { request.headers.add(name: name, value: value) }
-        request.body = .bytes(message.body)
-        return request
+    func request(_ message: WebhookMessage) -> WebhookExchange.Request {
+        var head = head
+        for (name, value) in message.signedHeaders { head.headers.add(name: name, value: value) }
+        head.headers.add(name: "content-length", value: "\(message.body.count)")
+        return WebhookExchange.Request(head: head, body: message.body)
+    }
+}
+
+/// Runs tasks on an event loop.
+private final class EventLoopTasks: TaskExecutor {
+    private let loop: any EventLoop
+
+    init(_ loop: any EventLoop) {
+        self.loop = loop
+    }
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        loop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
     }
 }
 

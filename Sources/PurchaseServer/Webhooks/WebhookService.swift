@@ -46,7 +46,7 @@ package struct WebhookService: Service {
             }
         }
         await running.end()
-        await parts.sender.shutdown()
+        parts.sender.shutdown()
     }
 
     /// Begins and ends deliveries, according to the endpoints in the ledger.
@@ -77,7 +77,9 @@ package struct WebhookService: Service {
             endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
         guard let job else { return }
         running.begin(endpoint) { [parts, watch] in
-            await EndpointDelivery.run(endpoint, job, parts)
+            await withTaskExecutorPreference(parts.sender.executor) {
+                await EndpointDelivery.run(endpoint, job, parts)
+            }
             parts.sender.forget(endpoint.id)
             watch.noteChange()
         }

@@ -13,6 +13,8 @@ package struct WebhookURL: Hashable, Sendable {
     package let host: String
     /// The port, also if the text has none.
     package let port: Int
+    /// The path and the query, such as `/hooks?app=notes`.
+    package let target: String
 
     /// The longest address. Receivers rarely accept longer ones.
     package static let maxLength = 2048
@@ -47,8 +49,8 @@ package struct WebhookURL: Hashable, Sendable {
             throw WebhookURLError(forbidden: address, isSecure: isSecure)
         }
         let bracketed = host.contains(":") ? "[\(host)]" : host
-        let path = target.hasPrefix("/") ? "" : "/"
-        self.text = "\(scheme)://\(bracketed)\(portText.map { ":\($0)" } ?? "")\(path)\(target)"
+        self.target = (target.hasPrefix("/") ? "" : "/") + target
+        self.text = "\(scheme)://\(bracketed)\(portText.map { ":\($0)" } ?? "")\(self.target)"
     }
 
     /// The characters of URLs (RFC 3986 section 2): neither blanks, control characters, nor letters outside ASCII.

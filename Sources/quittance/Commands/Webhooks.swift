@@ -286,7 +286,7 @@ struct Webhooks: AsyncParsableCommand {
                 of: endpoint, at: url, signedBy: secrets, by: sender, ids: WebhookIDs(seed: random.next()),
                 now: SystemClock.now)
             let answers = await test.run(clock: composition.clock)
-            await sender.shutdown()
+            sender.shutdown()
             return answers
         }
     }

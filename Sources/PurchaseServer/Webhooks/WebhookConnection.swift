@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// A connection to an endpoint, the last handler of its channel. It has a single exchange at a time.
+final class WebhookConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private let answerLimit: AnswerLimit
+    private let connections: WebhookConnections
+    private var context: ChannelHandlerContext?
+    private var exchange: WebhookExchange?
+    /// Whether the whole request was written.
+    private var isWritten = false
+    /// Whether the receiver keeps the connection after the answer.
+    private var isKept = false
+    /// The time at which the last exchange ended.
+    private(set) var idleSince = NIODeadline.now()
+
+    private init(_ connections: WebhookConnections, _ answerLimit: AnswerLimit) {
+        self.connections = connections
+        self.answerLimit = answerLimit
+    }
+
+    /// Adds the handlers of a connection to a channel.
+    ///
+    /// - Parameter tls: The handler of the TLS connection; `nil` for a connection without TLS.
+    static func add(
+        to pipeline: ChannelPipeline.SynchronousOperations, of connections: WebhookConnections,
+        tls: NIOSSLClientHandler?
+    ) throws {
+        let answerLimit = AnswerLimit()
+        if let tls { try pipeline.addHandler(tls) }
+        try pipeline.addHandler(answerLimit)
+        try pipeline.addHTTPClientHandlers(leftOverBytesStrategy: .dropBytes)
+        try pipeline.addHandler(WebhookConnection(connections, answerLimit))
+    }
+
+    /// Sends the request of an exchange.
+    func begin(_ exchange: WebhookExchange) {
+        guard let context else { return exchange.end(.closed) }
+        self.exchange = exchange
+        exchange.use(self)
+        answerLimit.count = 0
+        isKept = false
+        isWritten = false
+        let request = exchange.request
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenSuccess { self.isWritten = true }
+        context.write(wrapOutboundOut(.head(request.head)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: request.body)))), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
+    }
+
+    /// Ends the exchange, if there is one, and closes the connection.
+    func close(_ failure: WebhookExchange.Failure = .cancelled) {
+        let (exchange, context) = (self.exchange, self.context)
+        self.exchange = nil
+        self.context = nil
+        exchange?.end(failure)
+        context?.close(promise: nil)
+        connections.forget(self)
+    }
+
+    // MARK: - ChannelInboundHandler
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // A receiver that sends more than its answer is not asked again over this connection.
+        guard let exchange else { return close() }
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            // After 101 the connection does not speak HTTP any more.
+            isKept = head.isKeepAlive && head.status != .switchingProtocols
+            exchange.note(head)
+        case .body(let part): exchange.note(part)
+        case .end:
+            self.exchange = nil
+            exchange.end(nil)
+            guard isKept, isWritten else { return close() }
+            idleSince = .now()
+            connections.keep(self)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if error is AnswerLimit.Exceeded { exchange?.endLong() }
+        close(.broken(error))
+    }
+
+    func channelInactive(context: ChannelHandlerContext) { close(.closed) }
+}
+
+/// Counts the bytes of an answer before they are read as HTTP, so that nothing in an answer is without end: neither
+/// fields, nor interim answers (RFC 9110 section 15.2), nor the extensions of a chunk (RFC 9112 section 7.1.1).
+private final class AnswerLimit: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias InboundOut = ByteBuffer
+
+    /// The error of an answer that is too long.
+    struct Exceeded: Error {}
+
+    /// The longest answer in bytes. A receiver has nothing to say: a short answer keeps the connection usable, and a
+    /// longer one closes it.
+    static let limit = 64 << 10
+
+    /// The bytes of the answer so far.
+    var count = 0
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        var bytes = unwrapInboundIn(data)
+        let rest = Self.limit - count
+        count += bytes.readableBytes
+        guard count > Self.limit else { return context.fireChannelRead(data) }
+        // The beginning may have the status.
+        if rest > 0, let beginning = bytes.readSlice(length: rest) {
+            context.fireChannelRead(wrapInboundOut(beginning))
+        }
+        context.fireErrorCaught(Exceeded())
+    }
+}

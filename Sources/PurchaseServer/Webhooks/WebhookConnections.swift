@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// The connections to a checked address of an endpoint, all on the same event loop.
+///
+/// No connection goes to any other address: no redirect is followed, no proxy used and no name resolved. A certificate
+/// is checked for the host all the same.
+final class WebhookConnections: Sendable {
+    /// The requirements for TLS.
+    struct TLS: Sendable {
+        var context: NIOSSLContext
+        /// The name for which the certificate is checked; `nil` to check it for the address.
+        var name: String?
+    }
+
+    private struct Pool {
+        /// All connections.
+        var open: [ObjectIdentifier: WebhookConnection] = [:]
+        /// The connections without an exchange. The last one was used last.
+        var idle: [WebhookConnection] = []
+        /// Whether a connection is kept after its exchange.
+        var isKeeping = true
+        var isShutDown = false
+        var isSweepPlanned = false
+    }
+
+    let loop: any EventLoop
+    private let address: SocketAddress
+    private let tls: TLS?
+    private let connectTimeout: TimeAmount
+    private let pool: NIOLoopBoundBox<Pool>
+
+    /// The time for which a connection without requests is kept. Node.js closes such connections after 5 seconds, and
+    /// a request on a connection that the receiver is just closing would fail.
+    private static let idle = TimeAmount.seconds(4)
+
+    /// - Parameters:
+    ///   - address: The text of an IP address.
+    ///   - tls: `nil` for connections without TLS.
+    ///   - connectTimeout: The longest time for connecting.
+    /// - Throws: An error if the address cannot be read.
+    init(to address: String, port: Int, tls: TLS?, connectTimeout: TimeAmount, on loop: any EventLoop) throws {
+        self.address = try SocketAddress(ipAddress: address, port: port)
+        self.tls = tls
+        self.connectTimeout = connectTimeout
+        self.loop = loop
+        pool = .makeBoxSendingValue(Pool(), eventLoop: loop)
+    }
+
+    /// Closes each connection as soon as it has no exchange. Further exchanges are possible.
+    func close() {
+        loop.execute {
+            self.pool.value.isKeeping = false
+            for connection in self.pool.value.idle { connection.close() }
+        }
+    }
+
+    /// Closes all connections. Exchanges that have not ended fail, and so do all later exchanges.
+    func shutdown() {
+        loop.execute {
+            self.pool.value.isShutDown = true
+            for connection in self.pool.value.open.values { connection.close() }
+        }
+    }
+}
+
+// MARK: - On the event loop
+
+extension WebhookConnections {
+    /// Lets an exchange begin on a connection that is idle, or on a new connection.
+    func connect(_ exchange: WebhookExchange) {
+        guard !pool.value.isShutDown else { return exchange.end(.cancelled) }
+        if let idle = takeIdle() { return idle.begin(exchange) }
+        bootstrap.connect(to: address).assumeIsolated().whenComplete { result in
+            do {
+                let channel = try result.get()
+                self.take(try channel.pipeline.syncOperations.handler(type: WebhookConnection.self), for: exchange)
+            } catch {
+                exchange.end(.noConnection(error))
+            }
+        }
+    }
+
+    private var bootstrap: ClientBootstrap {
+        ClientBootstrap(group: loop).connectTimeout(connectTimeout).channelInitializer { [tls] channel in
+            channel.eventLoop.makeCompletedFuture {
+                let handler = try tls.map { try NIOSSLClientHandler(context: $0.context, serverHostname: $0.name) }
+                try WebhookConnection.add(to: channel.pipeline.syncOperations, of: self, tls: handler)
+            }
+        }
+    }
+
+    private func take(_ connection: WebhookConnection, for exchange: WebhookExchange) {
+        pool.value.open[ObjectIdentifier(connection)] = connection
+        guard !pool.value.isShutDown else {
+            exchange.end(.cancelled)
+            return connection.close()
+        }
+        if exchange.isOver { keep(connection) } else { connection.begin(exchange) }
+    }
+
+    /// The connection that was used last, unless it has been idle for too long.
+    private func takeIdle() -> WebhookConnection? {
+        guard let last = pool.value.idle.popLast() else { return nil }
+        if last.idleSince + Self.idle > .now() { return last }
+        last.close()
+        return takeIdle()
+    }
+
+    /// Keeps a connection for the next exchange.
+    func keep(_ connection: WebhookConnection) {
+        guard pool.value.isKeeping, !pool.value.isShutDown else { return connection.close() }
+        pool.value.idle.append(connection)
+        planSweep()
+    }
+
+    /// Forgets a connection that is closed or about to be.
+    func forget(_ connection: WebhookConnection) {
+        pool.value.open[ObjectIdentifier(connection)] = nil
+        pool.value.idle.removeAll { $0 === connection }
+    }
+
+    /// Closes the connections that have been idle for too long, as long as there are idle connections.
+    private func planSweep() {
+        guard !pool.value.isSweepPlanned else { return }
+        pool.value.isSweepPlanned = true
+        loop.scheduleTask(in: Self.idle) {
+            self.pool.value.isSweepPlanned = false
+            let end = NIODeadline.now() - Self.idle
+            for connection in self.pool.value.idle where connection.idleSince <= end { connection.close() }
+            if !self.pool.value.idle.isEmpty { self.planSweep() }
+        }
+    }
+}
