@@ -32,7 +32,7 @@ private struct Hooks {
     @discardableResult func add(
         _ id: String = "hook", of app: String = app, from cursor: EventCursor? = nil, file: String = "print",
         at seconds: Int64 = 0
-    ) async throws -> WebhookChange {
+    ) async throws -> WebhookAddition {
         try await ledger.addWebhook(
             Self.endpoint(id, of: app), fingerprint: file, from: cursor, at: Self.time(seconds))
     }
@@ -59,13 +59,31 @@ private struct Hooks {
         try #require(try await ledger.webhookProgress(of: id, of: Self.app))
     }
 
+    /// Commits results of a server that knows the endpoint as it is stored.
     @discardableResult func commit(
-        _ job: Job, at seconds: Int64 = 1, length: Int64 = 60, _ change: (inout WebhookChanges) -> Void
+        _ job: Job, at seconds: Int64 = 1, length: Int64 = 60, _ change: (inout WebhookResults) -> Void
     ) async throws -> Job {
-        var changes = WebhookChanges(progress: try WebhookProgress(job))
-        change(&changes)
+        let stored = try await ledger.webhookEndpoint(job.id.name, of: Self.app)
+        let commit = try await commit(
+            job, to: stored ?? Self.endpoint(job.id.name), at: seconds, length: length, change)
+        #expect(!commit.isChanged)
+        return commit.job
+    }
+
+    func commit(
+        _ job: Job, to endpoint: WebhookEndpoint, at seconds: Int64 = 1, length: Int64 = 60,
+        _ change: (inout WebhookResults) -> Void
+    ) async throws -> WebhookCommit {
+        var results = WebhookResults(progress: try WebhookProgress(job))
+        change(&results)
         return try await ledger.commitWebhook(
-            job, changes, until: Self.time(seconds + length), at: Self.time(seconds))
+            job, results, to: endpoint, until: Self.time(seconds + length), at: Self.time(seconds))
+    }
+
+    func change(
+        _ id: String = "hook", at seconds: Int64 = 1, _ change: @escaping @Sendable (inout WebhookEndpoint) -> Void
+    ) async throws {
+        #expect(try await ledger.changeWebhook(id, of: Self.app, at: Self.time(seconds), change) != nil)
     }
 
     func failed(_ number: Int64, of id: String = "hook", dueAt seconds: Int64? = 30) -> FailedDelivery {
@@ -233,7 +251,7 @@ private struct Hooks {
         #expect(disabled.state == .disabled(reason: "No delivery succeeded for five days.", at: Hooks.time(1)))
         #expect(try await hooks.progress().failingSince == Hooks.time(1))
         let resumed = try await hooks.ledger.changeWebhook("hook", of: Hooks.app, at: Hooks.time(9)) {
-            $0.state = .active
+            $0.resume(at: Hooks.time(9))
         }
         #expect(resumed?.state == .active)
         #expect(try await hooks.progress().failingSince == nil)
@@ -335,8 +353,12 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(attempts == [attempt(5), attempt(4)])
     }
 
-    private static let interventions: [(name: String, act: @Sendable (Hooks) async throws -> Void)] = [
+    private static let losses: [(name: String, act: @Sendable (Hooks) async throws -> Void)] = [
         ("removed", { _ = try await $0.ledger.removeWebhook("hook", of: Hooks.app, at: Hooks.time(1)) }),
+        ("leased by another server", { _ = try await $0.lease(at: 60) }),
+    ]
+
+    private static let changes: [(name: String, act: @Sendable (Hooks) async throws -> Void)] = [
         (
             "paused",
             { hooks in
@@ -363,20 +385,28 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
             "set-aside events replayed",
             { _ = try await $0.ledger.replayWebhook("hook", of: Hooks.app, .setAside, at: Hooks.time(1)) }
         ),
-        ("leased by another server", { _ = try await $0.lease(at: 60) }),
+        ("rotated", { try await $0.change { $0.generation += 1 } }),
+        (
+            "paused and resumed",
+            { hooks in
+                try await hooks.change { $0.state = .paused }
+                try await hooks.change { $0.state = .active }
+            }
+        ),
+        ("resumed while active", { try await $0.change { $0.resume(at: Hooks.time(1)) } }),
     ]
 
-    @Test(arguments: interventions.indices)
+    @Test(arguments: losses.indices)
     func `a server that lost its lease stores nothing`(index: Int) async throws {
         try await hooks.publish(at: Array(1...9))
         try await hooks.add(from: EventCursor(0))
         var job = try #require(try await hooks.lease())
         job = try await hooks.commit(job, at: 0) { $0.failed = [hooks.failed(2, dueAt: nil), hooks.failed(3)] }
-        let (name, act) = Self.interventions[index]
+        let (name, act) = Self.losses[index]
         try await act(hooks)
         let records = try await hooks.records
         await #expect(throws: LeaseLost.self, "\(name)") {
-            try await hooks.commit(job, at: 62) { changes in
+            try await hooks.commit(job, to: Hooks.endpoint(), at: 62) { changes in
                 changes.failed = [hooks.failed(7)]
                 changes.delivered = [hooks.cursor(2), hooks.cursor(3)]
                 changes.attempts = [attempt(7)]
@@ -386,19 +416,57 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(try await hooks.records == records, "\(name)")
     }
 
-    @Test func `a change that changes nothing leaves the lease alone`() async throws {
+    @Test func `a change that changes nothing is none`() async throws {
         try await hooks.add()
         let job = try #require(try await hooks.lease())
-        _ = try await hooks.ledger.changeWebhook("hook", of: Hooks.app, at: Hooks.time(1)) { $0.state = .active }
-        try await hooks.commit(job) { _ in }
+        try await hooks.change { $0.state = .active }
+        #expect(try await !hooks.commit(job, to: Hooks.endpoint()) { _ in }.isChanged)
     }
 
-    @Test func `after a person's change any server can have the lease at once`() async throws {
+    /// Every change also shows in the endpoint, so that servers with nothing to store notice it.
+    @Test(arguments: changes.indices)
+    func `a person's change takes no lease, and the delivering server stores its results and learns of it`(
+        index: Int
+    ) async throws {
+        try await hooks.publish(at: Array(1...9))
+        try await hooks.add(from: EventCursor(0))
+        var job = try #require(try await hooks.lease())
+        job = try await hooks.commit(job, at: 0) { $0.failed = [hooks.failed(1), hooks.failed(2, dueAt: nil)] }
+        let (name, act) = Self.changes[index]
+        try await act(hooks)
+        let changed = try #require(try await hooks.ledger.webhookEndpoint("hook", of: Hooks.app))
+        #expect(changed != Hooks.endpoint(), "\(name)")
+        #expect(try await hooks.lease(at: 2) == nil, "\(name)")
+        for length in [60, 0] as [Int64] {
+            let commit = try await hooks.commit(job, to: Hooks.endpoint(), at: 3, length: length) { results in
+                results.progress.positions = Array(repeating: hooks.cursor(9), count: 16)
+                results.progress.deliveredAt = Hooks.time(2)
+                results.delivered = [hooks.cursor(1)]
+                results.attempts = [attempt(7)]
+                results.disable = "It is gone."
+            }
+            #expect(commit.isChanged, "\(name)")
+            job = commit.job
+        }
+        #expect(try await hooks.numbers(setAside: false).contains(1) == false, "\(name)")
+        #expect(try await hooks.ledger.webhookEndpoint("hook", of: Hooks.app) == changed, "\(name)")
+        let first = name == "replayed" || name == "replayed since a time" ? hooks.cursor(1) : hooks.cursor(9)
+        #expect(try await Set(hooks.progress().positions) == [first], "\(name)")
+        #expect(try await hooks.progress().deliveredAt == Hooks.time(2), "\(name)")
+        let kept = try await hooks.ledger.webhookAttempts(of: "hook", of: Hooks.app, limit: 10)
+        #expect(kept == [attempt(7), attempt(7)], "\(name)")
+        if name != "paused" { #expect(try await hooks.lease(at: 3) != nil, "\(name)") }
+    }
+
+    @Test func `a commit whose answer was lost is repeated without a second copy of its attempts`() async throws {
         try await hooks.add()
-        let job = try #require(try await hooks.lease(at: 0))
-        _ = try await hooks.ledger.changeWebhook("hook", of: Hooks.app, at: Hooks.time(1)) { $0.generation += 1 }
-        let next = try #require(try await hooks.lease(at: 1))
-        #expect(next.attempts == job.attempts + 2)
+        let job = try #require(try await hooks.lease())
+        for second in [1, 2] as [Int64] {
+            try await hooks.commit(job, at: second) { $0.attempts = [attempt(1), attempt(2)] }
+        }
+        let kept = try await hooks.ledger.webhookAttempts(of: "hook", of: Hooks.app, limit: 10)
+        #expect(kept == [attempt(2), attempt(1)])
+        #expect(try await hooks.progress().attempts == 2)
     }
 
     @Test(arguments: [1, 7, 16, 100, 999, 1000, 1001, 2500])
@@ -584,6 +652,87 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         func events(of bundleId: String, after cursor: EventCursor?, limit: Int) async throws -> EventPage {
             onRead()
             return try await inner.events(of: bundleId, after: cursor, limit: limit)
+        }
+    }
+
+    @Test func `results stored after a replay take no event from it, also after two replays`() async throws {
+        let job = try await start()
+        let endpoint = try #require(try await hooks.ledger.webhookEndpoint("hook", of: Hooks.app))
+        for cursor in [hooks.cursor(7), hooks.cursor(5), hooks.cursor(6)] {
+            #expect(try await replay(.after(cursor)) == 0)
+        }
+        let commit = try await hooks.commit(job, to: endpoint) { results in
+            results.progress.positions = Array(repeating: hooks.cursor(9), count: 16)
+            results.progress.positions[0] = hooks.cursor(4)
+            results.failed = [hooks.failed(4), hooks.failed(5, dueAt: nil), hooks.failed(6), hooks.failed(9)]
+        }
+        #expect(commit.isChanged)
+        #expect(
+            try await hooks.progress().positions == [hooks.cursor(4)] + Array(repeating: hooks.cursor(5), count: 15))
+        #expect(try await hooks.numbers(setAside: false) == [2, 4])
+        #expect(try await hooks.numbers(setAside: true) == [5])
+        // The replay ends with the lease.
+        let next = try #require(try await hooks.lease(at: 62))
+        try await hooks.commit(next, at: 63) { $0.progress.positions[1] = hooks.cursor(9) }
+        #expect(try await hooks.progress().positions[1] == hooks.cursor(9))
+    }
+
+    /// Lets the delivering server store a failure between a replay's search for failed events and its decision.
+    private final class LateFailure: ForwardingStorage {
+        let inner: any LedgerStorage = MemoryLedgerStorage()
+        let act = Mutex<(@Sendable () async throws -> Void)?>(nil)
+
+        func records(
+            _ selection: RecordSelection, after cursor: ScanCursor?, limit: Int
+        ) async throws -> ScanPage<LedgerRecord> {
+            let page = try await inner.records(selection, after: cursor, limit: limit)
+            let next: (@Sendable () async throws -> Void)? = act.withLock { act in
+                defer { act = nil }
+                return act
+            }
+            try await next?()
+            return page
+        }
+    }
+
+    @Test func `an event that fails during a replay after its cursor does not wait beside the replay`() async throws {
+        let storage = LateFailure()
+        let hooks = Hooks(storage)
+        try await hooks.publish(at: Array(1...9))
+        try await hooks.add(from: hooks.cursor(2))
+        let job = try #require(try await hooks.lease())
+        storage.act.withLock { act in
+            act = { _ = try await hooks.commit(job, to: Hooks.endpoint()) { $0.failed = [hooks.failed(7)] } }
+        }
+        #expect(
+            try await hooks.ledger.replayWebhook("hook", of: Hooks.app, .after(hooks.cursor(3)), at: Hooks.time(9)) == 0)
+        #expect(try await hooks.numbers(setAside: false) == [])
+    }
+
+    @Test func `after a resume or a replay, events that failed before are due at once`() async throws {
+        let job = try await start()
+        let endpoint = try #require(try await hooks.ledger.webhookEndpoint("hook", of: Hooks.app))
+        let early = hooks.failed(2, dueAt: 900)
+        #expect(endpoint.mended(early) == early)
+        var progress = try WebhookProgress(job)
+        progress.failingSince = Hooks.time(3)
+        for act in [
+            { try await $0.change(at: 20) { $0.resume(at: Hooks.time(20)) } },
+            { _ = try await $0.ledger.replayWebhook("hook", of: Hooks.app, .setAside, at: Hooks.time(20)) },
+            { _ = try await $0.ledger.replayWebhook("hook", of: Hooks.app, .since(Hooks.time(9)), at: Hooks.time(20)) },
+        ] as [@Sendable (Hooks) async throws -> Void] {
+            try await act(hooks)
+            let mended = try #require(try await hooks.ledger.webhookEndpoint("hook", of: Hooks.app))
+            #expect(mended.mended(early).dueAt == Hooks.time(20))
+            #expect(mended.mended(hooks.failed(2, dueAt: 7)).dueAt == Hooks.time(7))
+            var late = early
+            late.failedAt = Hooks.time(21)
+            #expect(mended.mended(late) == late && mended.mended(hooks.failed(2, dueAt: nil)).isSetAside)
+            #expect(mended.mended(progress).failingSince == nil)
+            progress.failingSince = Hooks.time(21)
+            #expect(mended.mended(progress) == progress)
+            progress.failingSince = Hooks.time(3)
+            try await hooks.change { $0.mendedAt = nil }
         }
     }
 

@@ -90,7 +90,7 @@ private struct PlanWorld {
     }
 
     mutating func commit() {
-        let changes = plan.takeChanges()
+        let changes = plan.takeResults()
         stored = changes.progress
         for event in changes.delivered { waiting[event] = nil }
         for failure in changes.failed {
@@ -203,14 +203,14 @@ private struct PlanWorld {
         gone.end(
             first, .answered(WebhookOutcome(status: 410, failure: "410", retryAfter: nil, milliseconds: 1, answer: "")),
             at: now)
-        #expect(gone.takeChanges().disable != nil)
+        #expect(gone.takeResults().disable != nil)
 
         var (busy, second) = plan()
         let pause = WebhookOutcome(
             status: 429, failure: "429", retryAfter: .seconds(1000), milliseconds: 1, answer: "")
         busy.end(second, .answered(pause), at: now)
         #expect(busy.begin(at: now.advanced(by: .seconds(999))).isEmpty)
-        let failed = try #require(busy.takeChanges().failed.first)
+        let failed = try #require(busy.takeResults().failed.first)
         #expect(failed.dueAt == now.advanced(by: .seconds(1000)))
         let sent = busy.begin(at: now.advanced(by: .seconds(1001)))
         #expect(sent.map(\.event) == [EventCursor(1)])
@@ -231,7 +231,7 @@ private struct PlanWorld {
                     next = plan.begin(at: now)
                 }
                 plan.end(next[0], .answered(failure), at: now)
-                let changes = plan.takeChanges()
+                let changes = plan.takeResults()
                 #expect(changes.disable == nil && (changes.failed.first?.isSetAside == true) == (attempt == 10))
             }
             now = now.advanced(by: .seconds(20 * 86_400))

@@ -324,8 +324,10 @@ import Testing
                 of: EventCursor(3, epoch: "e"), at: now, milliseconds: 20_000, status: nil, failure: "no answer",
                 answer: ""),
         ]
+        let endpoint = try #require(try await ledger.webhookEndpoint(id, of: "com.example"))
         _ = try await ledger.commitWebhook(
-            job, WebhookChanges(progress: progress, failed: failed, attempts: attempts), until: end, at: now)
+            job, WebhookResults(progress: progress, failed: failed, attempts: attempts), to: endpoint, until: end,
+            at: now)
     }
 
     // MARK: Tests of endpoints

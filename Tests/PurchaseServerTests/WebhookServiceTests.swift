@@ -93,6 +93,11 @@ private final class WebhookWorld: Sendable {
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 
+    /// Changes the endpoint “e”, as a route or a command does.
+    func change(_ change: @escaping @Sendable (inout WebhookEndpoint) -> Void) async throws {
+        #expect(try await ledger.changeWebhook("e", of: Self.app, at: now, change) != nil)
+    }
+
     /// Runs a server while `body` runs.
     func run(_ service: LedgerService? = nil, _ body: () async throws -> Void) async throws {
         let webhooks = webhooks(of: try service ?? self.service())
@@ -166,9 +171,92 @@ private final class WebhookWorld: Sendable {
                 }
                 try await world.wait { service.concern?.contains("410 Gone") == true }
                 isGone.withLock { $0 = false }
-                _ = try await world.ledger.changeWebhook("e", of: World.app, at: world.now) { $0.state = .active }
-                try await world.wait(passing: .seconds(60)) { Set(receiver.delivered).count >= 5 }
+                try await world.change { $0.resume(at: world.now) }
+                // The failed events do not wait for the times of their next attempts.
+                try await world.wait { Set(receiver.delivered).count >= 5 }
                 try await world.wait { service.concern == nil }
+            }
+        }
+    }
+
+    /// No time passes, so that no lease ends by itself.
+    @Test(arguments: Seeds.first(2, soak: 40))
+    func `changes by people repeat no event, whichever of two servers delivers`(seed: UInt64) async throws {
+        let world = World()
+        let random = Mutex(SeededRandom(seed: seed))
+        func pick(_ range: Range<Int>) -> Int { random.withLock { Int.random(in: range, using: &$0) } }
+        try await TestReceiver.run(answering: { _ in
+            let pause = random.withLock { Int.random(in: 0..<20, using: &$0) }
+            try? await Task.sleep(for: .milliseconds(pause))
+            return Response(status: .noContent)
+        }) { receiver, url in
+            try await world.add("e", url, isOrdered: seed % 2 == 0)
+            try await world.run {
+                try await world.run {
+                    for _ in 0..<15 {
+                        try await world.makeEvents(100, customers: 60)
+                        let sent = receiver.delivered.count
+                        try await world.wait { receiver.delivered.count > sent }
+                        switch pick(0..<5) {
+                        case 0:
+                            try await world.change { $0.state = .paused }
+                            try await Task.sleep(for: .milliseconds(pick(0..<60)))
+                            try await world.change { $0.state = .active }
+                        case 1:
+                            try await world.change { $0.state = .paused }
+                            try await world.change { $0.resume(at: world.now) }
+                        case 2: try await world.change { $0.rotate(at: world.now) }
+                        case 3: try await world.change { $0.isOrdered.toggle() }
+                        default:
+                            _ = try await world.ledger.replayWebhook("e", of: World.app, .setAside, at: world.now)
+                        }
+                    }
+                    let all = Set(try await world.events().compactMap(\.cursor?.rawValue))
+                    try await world.wait { all.isSubset(of: receiver.delivered) }
+                    #expect(receiver.delivered.count == all.count, "seed \(seed)")
+                }
+            }
+        }
+    }
+
+    @Test func `a replay of an endpoint that waits for events begins at once`() async throws {
+        let world = World()
+        try await TestReceiver.run { receiver, url in
+            try await world.add("e", url)
+            try await world.run {
+                try await world.makeEvents(3)
+                try await world.wait { receiver.delivered.count >= 3 }
+                for round in 2...4 {
+                    _ = try await world.ledger.replayWebhook(
+                        "e", of: World.app, .after(EventCursor(0)), at: world.now)
+                    try await world.wait { receiver.delivered.count >= round * 3 }
+                }
+                #expect(receiver.delivered.count == 12)
+            }
+        }
+    }
+
+    /// No time passes, so that no failed event would be due.
+    @Test func `resuming an endpoint that fails, or a replay, tries its failed events at once`() async throws {
+        let world = World()
+        let isDown = Mutex(true)
+        try await TestReceiver.run(answering: { _ in
+            Response(status: isDown.withLock { $0 } ? .badGateway : .noContent)
+        }) { receiver, url in
+            try await world.add("e", url)
+            try await world.run {
+                try await world.makeEvents(4)
+                try await world.wait { receiver.all.count >= 4 }
+                isDown.withLock { $0 = false }
+                try await world.change { $0.resume(at: world.now) }
+                try await world.wait { receiver.delivered.count >= 4 }
+                isDown.withLock { $0 = true }
+                world.pass(.seconds(1))
+                try await world.makeEvents(4)
+                try await world.wait { receiver.all.count >= 12 }
+                isDown.withLock { $0 = false }
+                _ = try await world.ledger.replayWebhook("e", of: World.app, .setAside, at: world.now)
+                try await world.wait { receiver.delivered.count >= 8 }
             }
         }
     }

@@ -181,8 +181,8 @@ package struct FilledLedger {
         let attempts = events.map {
             WebhookAttempt(of: $0, at: now, milliseconds: 3, status: 500, failure: "500", answer: "“no”")
         }
-        let changes = WebhookChanges(progress: progress, failed: failed, attempts: attempts)
-        _ = try await ledger.commitWebhook(job, changes, until: end, at: now)
+        let results = WebhookResults(progress: progress, failed: failed, attempts: attempts)
+        _ = try await ledger.commitWebhook(job, results, to: endpoint, until: end, at: now)
     }
 
     private struct NoWebhook: Error {}

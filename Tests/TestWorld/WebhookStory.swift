@@ -11,6 +11,8 @@ package struct WebhookStory {
     /// What happened so far, and the state after it. Cursors are told by their numbers, because the ids of epochs
     /// differ.
     private var course: [String] = []
+    /// The endpoint as the delivering server knows it.
+    private var endpoint: WebhookEndpoint?
 
     /// Tells the story in an empty ledger.
     package static func course(in storage: any LedgerStorage) async throws -> [String] {
@@ -48,6 +50,7 @@ package struct WebhookStory {
 
     /// Delivers some events, of which some fail.
     private mutating func deliver(_ cursors: [EventCursor]) async throws {
+        endpoint = try await ledger.webhookEndpoint("one", of: Self.app)
         guard var job = try await lease(at: 1) else { return }
         try await note("another lease: \(try await lease(at: 2) != nil)")
         for round in 0..<3 {
@@ -62,18 +65,46 @@ package struct WebhookStory {
             let attempts = events.map {
                 WebhookAttempt(of: $0, at: Self.time(3), milliseconds: round, status: 500, failure: nil, answer: "é")
             }
-            let changes = WebhookChanges(
+            let results = WebhookResults(
                 progress: progress, failed: failed, delivered: round == 2 ? [cursors[0], cursors[1], cursors[20]] : [],
                 attempts: attempts)
-            job = try await ledger.commitWebhook(job, changes, until: Self.time(60), at: Self.time(5))
-            try await note("commit")
+            job = try await commit(job, results, until: 60, at: 5) ?? job
         }
+        try await changeDuringLease(cursors, job)
+    }
+
+    /// While a server delivers, people change the endpoint, and another server takes the lease in the end.
+    private mutating func changeDuringLease(_ cursors: [EventCursor], _ leased: Job) async throws {
+        var job = leased
         _ = try await ledger.changeWebhook("one", of: Self.app, at: Self.time(6)) { $0.generation = 2 }
+        var results = WebhookResults(progress: WebhookProgress(from: cursors[25]), delivered: [cursors[2]])
+        job = try await commit(job, results, until: 60, at: 7) ?? job
+        let count = try await ledger.replayWebhook("one", of: Self.app, .after(cursors[22]), at: Self.time(8))
+        try await note("replay: \(count ?? -1)")
+        results.failed = [21, 24].map { index in
+            FailedDelivery(
+                of: cursors[index], to: "one", of: Self.app, lane: 2, attempts: 1, dueAt: Self.time(90),
+                failedAt: Self.time(9), reason: "late")
+        }
+        results.progress = WebhookProgress(from: cursors[28])
+        job = try await commit(job, results, until: 20, at: 9) ?? job
+        try await note("leased again: \(try await lease(at: 20) != nil)")
+        _ = try await commit(job, results, until: 90, at: 21)
+    }
+
+    /// Commits results, and notes the outcome.
+    private mutating func commit(
+        _ job: Job, _ results: WebhookResults, until end: Int64, at seconds: Int64
+    ) async throws -> Job? {
+        guard let endpoint else { return nil }
         do {
-            let changes = WebhookChanges(progress: WebhookProgress(from: cursors[0]), delivered: [cursors[2]])
-            _ = try await ledger.commitWebhook(job, changes, until: Self.time(60), at: Self.time(7))
+            let commit = try await ledger.commitWebhook(
+                job, results, to: endpoint, until: Self.time(end), at: Self.time(seconds))
+            try await note("commit, changed: \(commit.isChanged)")
+            return commit.job
         } catch is LeaseLost {
             try await note("lost")
+            return nil
         }
     }
 
@@ -90,15 +121,15 @@ package struct WebhookStory {
 
     /// Many events fail, are set aside, and become due again, each in a single commit.
     private mutating func failMany(_ cursors: [EventCursor]) async throws {
+        endpoint = try await ledger.webhookEndpoint("one", of: Self.app)
         guard let job = try await lease(at: 81) else { return }
         let failed = (0..<700).map { number in
             FailedDelivery(
                 of: EventCursor(1000 + number), to: "one", of: Self.app, lane: 3, attempts: 10, dueAt: nil,
                 failedAt: Self.time(81), reason: "no")
         }
-        let changes = WebhookChanges(progress: WebhookProgress(from: cursors[20]), failed: failed)
-        _ = try await ledger.commitWebhook(job, changes, until: Self.time(200), at: Self.time(82))
-        try await note("many")
+        let results = WebhookResults(progress: WebhookProgress(from: cursors[20]), failed: failed)
+        _ = try await commit(job, results, until: 200, at: 82)
         let count = try await ledger.replayWebhook("one", of: Self.app, .setAside, at: Self.time(85))
         try await note("replay: \(count ?? -1)")
     }

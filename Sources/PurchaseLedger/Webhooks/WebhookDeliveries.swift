@@ -5,7 +5,7 @@
 package import AppStoreModel
 
 /// The results of some deliveries to an endpoint.
-package struct WebhookChanges: Sendable {
+package struct WebhookResults: Sendable {
     /// The progress. The ledger itself counts ``WebhookProgress/attempts``, and ignores the number here.
     package var progress: WebhookProgress
     /// The failed deliveries, new or changed.
@@ -29,6 +29,14 @@ package struct WebhookChanges: Sendable {
     }
 }
 
+/// The outcome of storing results.
+package struct WebhookCommit: Sendable {
+    /// The job as it is stored now.
+    package let job: Job
+    /// Whether a person has changed the endpoint or replayed events, so that the delivering server must begin again.
+    package let isChanged: Bool
+}
+
 extension Ledger {
     /// Leases the job of an active endpoint. Until the lease ends, no other server delivers to the endpoint.
     ///
@@ -44,16 +52,19 @@ extension Ledger {
     /// Commits the results of deliveries, and prolongs the lease. Each changed record is written once, in a single
     /// transaction.
     ///
+    /// Results are also stored after a person changed the endpoint. After a replay, no event later than the replay's
+    /// cursor counts as delivered. A changed endpoint is not disabled.
+    ///
     /// - Parameters:
     ///   - job: The job as it was leased or last committed.
+    ///   - endpoint: The endpoint to which the events were delivered.
     ///   - end: The new end of the lease. The present time, or an earlier time, ends the lease.
-    /// - Returns: The job as it is stored now.
-    /// - Throws: ``LeaseLost`` if the job is no longer stored as `job`: a different server has the job, or a
-    ///   person changed or removed the endpoint. No result was stored then. ``LedgerStorageError``.
+    /// - Throws: ``LeaseLost`` if a different server has leased the job, or the endpoint was removed. No result was
+    ///   stored then. ``LedgerStorageError``.
     package func commitWebhook(
-        _ job: Job, _ changes: WebhookChanges, until end: Timestamp, at now: Timestamp
-    ) async throws -> Job {
-        let results = try WebhookResults(of: job, changes)
+        _ job: Job, _ results: WebhookResults, to endpoint: WebhookEndpoint, until end: Timestamp, at now: Timestamp
+    ) async throws -> WebhookCommit {
+        let results = try NumberedResults(of: job, to: endpoint, results)
         guard let next = try await commit(results.query, at: now, { $0.commit(results, until: end) }) else {
             throw LeaseLost()
         }
@@ -165,35 +176,36 @@ extension EventCursorError {
 
 // MARK: - Decisions
 
-/// The results of deliveries, with the records to change.
-private struct WebhookResults: Sendable {
+/// The results of deliveries, with the numbers of the attempts.
+private struct NumberedResults: Sendable {
     let job: Job
-    let changes: WebhookChanges
+    let endpoint: WebhookEndpoint
+    let results: WebhookResults
     /// The numbers of the new attempts to keep.
     let numbers: Range<Int64>
     /// The progress to store.
     let progress: WebhookProgress
 
     @inline(never)
-    init(of job: Job, _ changes: WebhookChanges) throws {
+    init(of job: Job, to endpoint: WebhookEndpoint, _ results: WebhookResults) throws {
         self.job = job
-        self.changes = changes
-        var progress = changes.progress
+        self.endpoint = endpoint
+        self.results = results
+        var progress = results.progress
         let first = try WebhookProgress(job).attempts
-        progress.attempts = first &+ Int64(changes.attempts.count)
+        progress.attempts = first &+ Int64(results.attempts.count)
         numbers = max(first, progress.attempts - Int64(WebhookAttempt.kept))..<max(first, progress.attempts)
         self.progress = progress
     }
 
-    var endpoint: String { job.id.name }
+    var id: String { job.id.name }
     var bundleId: String { job.id.scope.bundleId }
 
     var query: LedgerQuery {
-        var keys = WebhookAttempts.keys(numbers, of: endpoint, of: bundleId)
-        keys.insert(job.id.key)
-        keys.formUnion(changes.failed.map(\.key))
-        keys.formUnion(changes.delivered.map { FailedDelivery.key($0, to: endpoint, of: bundleId) })
-        if changes.disable != nil { keys.insert(WebhookEndpoint.key(endpoint, of: bundleId)) }
+        var keys = WebhookAttempts.keys(numbers, of: id, of: bundleId)
+        keys.formUnion([job.id.key, WebhookEndpoint.key(id, of: bundleId)])
+        keys.formUnion(results.failed.map(\.key))
+        keys.formUnion(results.delivered.map { FailedDelivery.key($0, to: id, of: bundleId) })
         return LedgerQuery(keys.map(LedgerKey.record))
     }
 }
@@ -202,49 +214,64 @@ extension LedgerDraft {
     mutating func leaseWebhook(_ id: String, of bundleId: String, until end: Timestamp) -> Job? {
         let endpoint: WebhookEndpoint? = required(WebhookEndpoint.key(id, of: bundleId))
         let stored: Job? = required(Job.ID(webhook: id, of: bundleId).key)
-        guard endpoint?.state == .active, var job = stored, progress(job) != nil else { return nil }
+        guard endpoint?.state == .active, var job = stored, var progress = progress(job) else { return nil }
         // Only a wrong clock can have set such a distant end of a lease.
         guard job.dueAt <= now || job.dueAt > now.advanced(by: Job.lease * 2) else { return nil }
         job.attempts &+= 1
         job.dueAt = end
+        progress.replayedAfter = nil
+        job.payload = progress.payload
         put(job)
         return job
     }
 
-    /// - Returns: The stored job; `nil` if the job is not stored as before.
-    fileprivate mutating func commit(_ results: WebhookResults, until end: Timestamp) -> Job? {
-        guard self.job(results.job.id) == results.job else { return nil }
-        var job = results.job
+    /// - Returns: `nil` if a different server has leased the job, or the endpoint was removed.
+    fileprivate mutating func commit(_ numbered: NumberedResults, until end: Timestamp) -> WebhookCommit? {
+        let stored: WebhookEndpoint? = required(WebhookEndpoint.key(numbered.id, of: numbered.bundleId))
+        // Each lease has its own number of `attempts`. The rest of the job is changed by the lease's server, and by
+        // replays.
+        guard let endpoint = stored, var job = job(numbered.job.id), job.attempts == numbered.job.attempts,
+            let before = progress(job)
+        else { return nil }
+        var progress = numbered.progress
+        let replay = before.replayedAfter
+        progress.replayedAfter = replay
+        if let replay { progress.setBack(to: replay) }
         job.dueAt = end
-        job.payload = results.progress.payload
+        job.payload = progress.payload
         put(job)
-        for event in results.changes.delivered {
-            let key = FailedDelivery.key(event, to: results.endpoint, of: results.bundleId)
+        store(numbered, upTo: replay?.number ?? .max)
+        // A commit with a lost answer is repeated, and finds its own attempts.
+        if before.attempts != progress.attempts { append(numbered) }
+        let isChanged = endpoint != numbered.endpoint
+        if let reason = numbered.results.disable, !isChanged {
+            var endpoint = endpoint
+            endpoint.state = .disabled(reason: reason, at: now)
+            put(endpoint)
+        }
+        return WebhookCommit(job: job, isChanged: isChanged)
+    }
+
+    /// Stores the failed deliveries up to an event. Later events are delivered again by their lanes.
+    private mutating func store(_ numbered: NumberedResults, upTo last: Int64) {
+        for event in numbered.results.delivered {
+            let key = FailedDelivery.key(event, to: numbered.id, of: numbered.bundleId)
             if record(key) != nil { erase(key) }
         }
-        for failed in results.changes.failed { put(failed) }
-        append(results)
-        if let reason = results.changes.disable {
-            let stored: WebhookEndpoint? = required(WebhookEndpoint.key(results.endpoint, of: results.bundleId))
-            if var endpoint = stored {
-                endpoint.state = .disabled(reason: reason, at: now)
-                put(endpoint)
-            }
-        }
-        return job
+        for failed in numbered.results.failed where failed.event.number ?? 0 <= last { put(failed) }
     }
 
     /// Adds the new attempts to the ring.
-    private mutating func append(_ results: WebhookResults) {
+    private mutating func append(_ numbered: NumberedResults) {
         var page: WebhookAttempts?
-        for (number, attempt) in zip(results.numbers, results.changes.attempts.suffix(results.numbers.count)) {
+        for (number, attempt) in zip(numbered.numbers, numbered.results.attempts.suffix(numbered.numbers.count)) {
             if page?.isNext(number) != true {
                 if let page { put(page) }
                 // An unreadable page is replaced.
                 let stored = WebhookAttempts(
-                    readable: record(WebhookAttempts.key(number, of: results.endpoint, of: results.bundleId)))
+                    readable: record(WebhookAttempts.key(number, of: numbered.id, of: numbered.bundleId)))
                 let next = stored?.isNext(number) == true ? stored : nil
-                page = next ?? WebhookAttempts(of: results.endpoint, of: results.bundleId, first: number)
+                page = next ?? WebhookAttempts(of: numbered.id, of: numbered.bundleId, first: number)
             }
             page?.append(attempt)
         }

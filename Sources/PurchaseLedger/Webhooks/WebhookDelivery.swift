@@ -13,6 +13,9 @@ public struct WebhookProgress: Hashable, Sendable {
     public var failingSince: Timestamp?
     /// The number of attempts that were kept so far, from which the place of the next ``WebhookAttempt`` follows.
     public var attempts: Int64 = 0
+    /// The first cursor of the replays during the lease, after which the delivering server has no results to store;
+    /// `nil` without a replay.
+    var replayedAfter: EventCursor?
 
     /// The number of lanes of an endpoint. All events of a customer, or of a purchase without a customer, are in the
     /// same lane.
@@ -21,6 +24,12 @@ public struct WebhookProgress: Hashable, Sendable {
     /// The progress of an endpoint whose first event is the next event after a cursor.
     public init(from cursor: EventCursor) {
         positions = Array(repeating: cursor, count: Self.lanes)
+    }
+
+    /// Sets back the lanes that are after a cursor, so that all events after it are delivered again.
+    mutating func setBack(to cursor: EventCursor) {
+        let first = cursor.number ?? 0
+        positions = positions.map { $0.number ?? .max < first ? $0 : cursor }
     }
 
     /// The lane of an event.

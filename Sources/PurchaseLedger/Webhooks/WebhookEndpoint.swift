@@ -40,6 +40,13 @@ public struct WebhookEndpoint: Hashable, Sendable {
     public let createdAt: Timestamp
     /// Whether events are delivered.
     public var state = State.active
+    /// The number of changes by people, with replays. If it differs, the delivering server stores its results, and
+    /// begins again with the changed endpoint.
+    package internal(set) var revision = 0
+    /// The time at which a person last resumed the endpoint or replayed events, and so said that the receiver works;
+    /// `nil` before the first time. Events that failed before are tried at once, and days before do not count as days
+    /// without a success.
+    package internal(set) var mendedAt: Timestamp?
     /// The stored word of a state that only a newer version knows. This version takes the endpoint for disabled, and
     /// keeps the word until ``state`` changes.
     var newerState: String?
@@ -72,6 +79,28 @@ public struct WebhookEndpoint: Hashable, Sendable {
             return [generation]
         }
         return [generation, generation - 1]
+    }
+
+    /// Resumes the deliveries of a paused or disabled endpoint, and lets a server try all failed events at once.
+    public mutating func resume(at now: Timestamp) {
+        state = .active
+        mendedAt = now
+    }
+
+    /// A progress in which failures before ``mendedAt`` do not count.
+    package func mended(_ progress: WebhookProgress) -> WebhookProgress {
+        guard let mendedAt, let failingSince = progress.failingSince, failingSince <= mendedAt else { return progress }
+        var progress = progress
+        progress.failingSince = nil
+        return progress
+    }
+
+    /// A failed delivery whose next attempt is due at once if the last was before ``mendedAt``.
+    package func mended(_ failed: FailedDelivery) -> FailedDelivery {
+        guard let mendedAt, let dueAt = failed.dueAt, failed.failedAt <= mendedAt else { return failed }
+        var failed = failed
+        failed.dueAt = min(dueAt, mendedAt)
+        return failed
     }
 
     /// Whether an event is delivered to the endpoint.

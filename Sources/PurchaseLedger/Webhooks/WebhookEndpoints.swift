@@ -5,7 +5,7 @@
 public import AppStoreModel
 
 /// The outcome of adding an endpoint.
-public enum WebhookChange: Hashable, Sendable {
+public enum WebhookAddition: Hashable, Sendable {
     case done
     /// The app has ``WebhookEndpoint/maxCount`` endpoints already.
     case tooMany
@@ -29,7 +29,17 @@ extension Ledger {
 
     /// The progress of the deliveries to an endpoint; `nil` if the app has no endpoint with this id.
     public func webhookProgress(of id: String, of bundleId: String) async throws -> WebhookProgress? {
-        try await job(Job.ID(webhook: id, of: bundleId)).map(WebhookProgress.init)
+        try Self.progress(of: id, of: bundleId, in: await storage.load(.webhook(id, of: bundleId)))
+    }
+
+    @inline(never)
+    private static func progress(
+        of id: String, of bundleId: String, in snapshot: LedgerSnapshot
+    ) throws -> WebhookProgress? {
+        let endpoint: WebhookEndpoint? = try snapshot.value(WebhookEndpoint.key(id, of: bundleId))
+        let job: Job? = try snapshot.value(Job.ID(webhook: id, of: bundleId).key)
+        guard let endpoint, let job else { return nil }
+        return endpoint.mended(try WebhookProgress(job))
     }
 
     /// The fingerprint of the secret file of the ledger's endpoints; `nil` if the ledger has never had an endpoint.
@@ -51,7 +61,7 @@ extension Ledger {
     ///   ``RecordSizeError``.
     public func addWebhook(
         _ endpoint: WebhookEndpoint, fingerprint: String, from cursor: EventCursor? = nil, at now: Timestamp
-    ) async throws -> WebhookChange {
+    ) async throws -> WebhookAddition {
         let others = try await webhookEndpoints().filter { $0.id != endpoint.id || $0.bundleId != endpoint.bundleId }
         guard others.count(where: { $0.bundleId == endpoint.bundleId }) < WebhookEndpoint.maxCount else {
             return .tooMany
@@ -64,7 +74,7 @@ extension Ledger {
         }
     }
 
-    /// Changes an endpoint. The delivering server begins again with the changed endpoint.
+    /// Changes an endpoint. The delivering server stores its results, and begins again with the changed endpoint.
     ///
     /// - Parameter change: Must have no side effects, because the closure may run several times.
     /// - Returns: The changed endpoint; `nil` if the app has no endpoint with this id.
@@ -140,7 +150,7 @@ extension LedgerDraft {
     /// - Parameter isFirst: Whether the ledger has no other endpoint.
     mutating func add(
         _ endpoint: WebhookEndpoint, _ fingerprint: String, isFirst: Bool, from start: EventCursor
-    ) -> WebhookChange {
+    ) -> WebhookAddition {
         let note: WebhookFingerprint? = required(WebhookFingerprint.key)
         guard isFirst || note.map({ $0.text == fingerprint }) ?? true else { return .otherSecretFile }
         guard record(endpoint.record.key) == nil else { return .done }
@@ -159,29 +169,8 @@ extension LedgerDraft {
         var endpoint = stored
         change(&endpoint)
         guard endpoint != stored else { return stored }
+        endpoint.revision = stored.revision &+ 1
         put(endpoint)
-        fence(endpoint, until: now) { progress in
-            // The days without a success count from the first failure after the endpoint was resumed.
-            if endpoint.state == .active, stored.state != .active { progress.failingSince = nil }
-        }
         return endpoint
-    }
-
-    /// Takes the job of an endpoint from the delivering server.
-    ///
-    /// - Parameter end: The time at which a server may have the job again.
-    /// - Returns: The stored job; `nil` if the endpoint has no readable job.
-    @discardableResult
-    mutating func fence(
-        _ endpoint: WebhookEndpoint, until end: Timestamp, _ change: (inout WebhookProgress) -> Void = { _ in }
-    ) -> Job? {
-        let stored: Job? = required(Job.ID(webhook: endpoint.id, of: endpoint.bundleId).key)
-        guard var job = stored, var progress = progress(job) else { return nil }
-        change(&progress)
-        job.attempts &+= 1
-        job.dueAt = end
-        job.payload = progress.payload
-        put(job)
-        return job
     }
 }

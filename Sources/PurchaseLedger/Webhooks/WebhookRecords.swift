@@ -37,9 +37,11 @@ extension WebhookEndpoint: RecordValue {
         static let state = "state"
         static let disabledBecause = "disabledBecause"
         static let disabledAt = "disabledAt"
+        static let revision = "revision"
+        static let mendedAt = "mendedAt"
         static let all: Set = [
             url, kinds, environment, isOrdered, isAsymmetric, generation, rotatedAt, createdAt, state, disabledBecause,
-            disabledAt,
+            disabledAt, revision, mendedAt,
         ]
     }
 
@@ -69,6 +71,8 @@ extension WebhookEndpoint: RecordValue {
             isAsymmetric: json[Member.isAsymmetric] == .bool(true), createdAt: createdAt)
         self.generation = generation
         rotatedAt = json.time(Member.rotatedAt)
+        revision = json[Member.revision]?.integer.flatMap { Int(exactly: $0) } ?? 0
+        mendedAt = json.time(Member.mendedAt)
         otherMembers = members.filter { !Member.all.contains($0.name) }
         switch state {
         case Word.active: self.state = .active
@@ -97,6 +101,8 @@ extension WebhookEndpoint: RecordValue {
             .init(Member.generation, .number("\(generation)")), .init(Member.createdAt, .time(createdAt)),
         ]
         if let rotatedAt { members.append(.init(Member.rotatedAt, .time(rotatedAt))) }
+        if let mendedAt { members.append(.init(Member.mendedAt, .time(mendedAt))) }
+        if revision != 0 { members.append(.init(Member.revision, .number("\(revision)"))) }
         return LedgerRecord(
             Self.key(id, of: bundleId),
             payload: Array(JSONValue.object(members + stateMembers + otherMembers).compactText.utf8))
@@ -132,6 +138,7 @@ extension WebhookProgress {
         static let deliveredAt = "deliveredAt"
         static let failingSince = "failingSince"
         static let attempts = "attempts"
+        static let replayedAfter = "replayedAfter"
     }
 
     /// Reads the progress in the job of an endpoint.
@@ -147,6 +154,7 @@ extension WebhookProgress {
         self.attempts = attempts
         deliveredAt = json.time(Member.deliveredAt)
         failingSince = json.time(Member.failingSince)
+        replayedAfter = json[Member.replayedAfter]?.string.map(EventCursor.init(rawValue:))
     }
 
     /// The payload of the job.
@@ -157,6 +165,7 @@ extension WebhookProgress {
         ]
         if let deliveredAt { members.append(.init(Member.deliveredAt, .time(deliveredAt))) }
         if let failingSince { members.append(.init(Member.failingSince, .time(failingSince))) }
+        if let replayedAfter { members.append(.init(Member.replayedAfter, .string(replayedAfter.rawValue))) }
         return Array(JSONValue.object(members).compactText.utf8)
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Delivers events to an endpoint again, and removes endpoints. Both change many records, and first take the endpoint's
-// job, because no server may deliver meanwhile.
+// Delivers events to an endpoint again, and removes endpoints.
 
 public import AppStoreModel
 
@@ -17,13 +16,16 @@ public enum WebhookReplay: Hashable, Sendable {
 
 extension Ledger {
     /// Delivers events to an endpoint again. No event is left out: a lane before the first of the events continues at
-    /// its position.
+    /// its position. Events that failed before are tried at once.
+    ///
+    /// The delivering server need not end its deliveries first: it stores its results, but no results of events after
+    /// the cursor.
     ///
     /// - Returns: For a replay of the events set aside, the number of events now waiting. With earlier waiting events,
     ///   there are at most ``FailedDelivery/maxWaiting``, and further events stay set aside. 0 for other replays; `nil`
     ///   if the app has no endpoint with this id.
     /// - Throws: ``EventCursorError`` if the ledger has no events after the cursor; ``LedgerStorageError``:
-    ///   `unavailable` if the endpoint was changed meanwhile.
+    ///   `unavailable` if the delivering server stores results without a break.
     public func replayWebhook(
         _ id: String, of bundleId: String, _ replay: WebhookReplay, at now: Timestamp
     ) async throws -> Int? {
@@ -47,7 +49,7 @@ extension Ledger {
         guard try await storage.load(LedgerQuery([.record(key)])).records[key] != nil else { return false }
         // An unreadable endpoint or job is removed too, because no server delivers to the endpoint.
         let job = try await takenJob(id, of: bundleId, at: now)
-        try await eraseFailed(of: id, of: bundleId, while: job, at: now) { _ in true }
+        try await eraseFailed(of: id, of: bundleId, while: job, at: now)
         let pages = WebhookAttempts.keys(of: id, of: bundleId)
         let jobKey = Job.ID(webhook: id, of: bundleId).key
         let present = try await storage.load(LedgerQuery(pages.map(LedgerKey.record))).records.keys
@@ -58,26 +60,17 @@ extension Ledger {
         return true
     }
 
-    /// Takes the job of an endpoint from the delivering server; `nil` if the endpoint or the job cannot be read.
-    private func takenJob(_ id: String, of bundleId: String, at now: Timestamp) async throws -> Job? {
-        do {
-            return try await takeJob(id, of: bundleId, at: now)
-        } catch let error as LedgerStorageError where error.code == .damaged {
-            return nil
-        }
-    }
-
-    /// Takes the job of an endpoint from the delivering server. No server gets the job for the length of a lease.
+    /// Takes the job of an endpoint from the delivering server, which can store no results any more. No server gets the
+    /// job for the length of a lease.
     ///
-    /// - Parameter change: Changes the progress.
-    /// - Returns: `nil` if the app has no endpoint with this id.
-    private func takeJob(
-        _ id: String, of bundleId: String, at now: Timestamp,
-        _ change: @escaping @Sendable (inout WebhookProgress) -> Void = { _ in }
-    ) async throws -> Job? {
+    /// - Returns: `nil` if the job cannot be read, so that no server delivers.
+    private func takenJob(_ id: String, of bundleId: String, at now: Timestamp) async throws -> Job? {
         try await commit(.webhook(id, of: bundleId), at: now) { draft in
-            let endpoint: WebhookEndpoint? = draft.required(WebhookEndpoint.key(id, of: bundleId))
-            return endpoint.flatMap { draft.fence($0, until: draft.now.advanced(by: Job.lease), change) }
+            guard var job = draft.job(Job.ID(webhook: id, of: bundleId)) else { return nil }
+            job.attempts &+= 1
+            job.dueAt = draft.now.advanced(by: Job.lease)
+            draft.put(job)
+            return job
         }
     }
 
@@ -100,18 +93,13 @@ extension Ledger {
         }
     }
 
-    /// Erases failed deliveries of an endpoint, page by page.
-    ///
-    /// - Parameter isErased: Called with `nil` for an unreadable record.
-    private func eraseFailed(
-        of id: String, of bundleId: String, while job: Job?, at now: Timestamp,
-        _ isErased: (FailedDelivery?) -> Bool
-    ) async throws {
+    /// Erases all failed deliveries of an endpoint, page by page.
+    private func eraseFailed(of id: String, of bundleId: String, while job: Job?, at now: Timestamp) async throws {
         for setAside in [false, true] {
             let entry = FailedDelivery.entry(id, setAside: setAside)
             let selection = RecordSelection(FailedDelivery.recordKind, of: .app(bundleId), entry: entry)
             // All keys are read first, because an erasure during a scan may hide records from the scan.
-            let keys = try await records(selection).filter { isErased(FailedDelivery(readable: $0)) }.map(\.key)
+            let keys = try await records(selection).map(\.key)
             for start in stride(from: 0, to: keys.count, by: Self.webhookPage) {
                 let page = Array(keys[start..<min(keys.count, start + Self.webhookPage)])
                 try await commit(LedgerQuery(page.map(LedgerKey.record)), while: job, at: now) { draft in
@@ -125,45 +113,57 @@ extension Ledger {
 // MARK: - Replays
 
 extension Ledger {
+    /// The maximum number of decisions about a replay. The delivering server stores results a few times a second, and a
+    /// decision takes some milliseconds.
+    private static let replayDecisions = 20
+
     private func deliver(
         to id: String, of bundleId: String, after cursor: EventCursor, at now: Timestamp
     ) async throws -> Int? {
         let first = cursor.number ?? 0
-        let job = try await takeJob(id, of: bundleId, at: now) { progress in
-            progress.positions = progress.positions.map { $0.number ?? .max < first ? $0 : cursor }
+        for _ in 0..<Self.replayDecisions {
+            guard let job = try await job(Job.ID(webhook: id, of: bundleId)) else { return nil }
+            // The lanes deliver these events again, in their order.
+            let keys = try await failedDeliveries(of: id, of: bundleId, setAside: false, limit: .max)
+                .filter { $0.event.number ?? 0 > first }.map(\.key)
+            let query = LedgerQuery.webhook(id, of: bundleId).union(LedgerQuery(keys.map(LedgerKey.record)))
+            let outcome = try await commit(query, at: now) { $0.replay(job, after: cursor, erasing: keys) }
+            switch outcome {
+            case .unknown: return nil
+            case .otherResults: continue
+            case .done:
+                try await eraseSetAside(of: id, of: bundleId, after: first, at: now)
+                return 0
+            }
         }
-        guard let job else { return nil }
-        // The lanes deliver these events again, in their order.
-        try await eraseFailed(of: id, of: bundleId, while: job, at: now) { failed in
-            failed?.event.number ?? 0 > first
+        throw LedgerStorageError(.unavailable, "The webhook delivers too many events at present: try again")
+    }
+
+    /// Erases the events after a number that were set aside before a replay, page by page.
+    private func eraseSetAside(
+        of id: String, of bundleId: String, after first: Int64, at now: Timestamp
+    ) async throws {
+        let keys = try await failedDeliveries(of: id, of: bundleId, setAside: true, limit: .max)
+            .filter { $0.event.number ?? 0 > first }.map(\.key)
+        for start in stride(from: 0, to: keys.count, by: Self.webhookPage) {
+            let page = Array(keys[start..<min(keys.count, start + Self.webhookPage)])
+            try await commit(LedgerQuery(page.map(LedgerKey.record)), at: now) { draft in
+                // The replay may have delivered an event meanwhile, which then waits for its next attempt.
+                for key in page where draft.isSetAside(key) { draft.erase(key) }
+            }
         }
-        try await release(job, at: now)
-        return 0
     }
 
     private func deliverSetAside(
         to id: String, of bundleId: String, at now: Timestamp
     ) async throws -> Int? {
-        guard let job = try await takeJob(id, of: bundleId, at: now) else { return nil }
         let waiting = try await failedDeliveries(
             of: id, of: bundleId, setAside: false, limit: FailedDelivery.maxWaiting)
         let room = FailedDelivery.maxWaiting - waiting.count
         let aside = try await failedDeliveries(of: id, of: bundleId, setAside: true, limit: room)
         let keys = aside.map(\.key)
-        try await commit(LedgerQuery(keys.map(LedgerKey.record)), while: job, at: now) { draft in
-            for var failed in aside {
-                failed.dueAt = draft.now
-                failed.attempts = 0
-                draft.put(failed)
-            }
-            draft.put(job.next(at: draft.now, nil))
-        }
-        return aside.count
-    }
-
-    /// Lets servers have a taken job again.
-    private func release(_ job: Job, at now: Timestamp) async throws {
-        try await replace(job, with: job.next(at: now, nil), at: now)
+        let query = LedgerQuery.webhook(id, of: bundleId).union(LedgerQuery(keys.map(LedgerKey.record)))
+        return try await commit(query, at: now) { $0.replaySetAside(keys, to: id, of: bundleId) }
     }
 
     /// The maximum number of pages in the search for the first event since a time.
@@ -211,5 +211,70 @@ extension Ledger {
             guard events.count == Self.webhookPage else { break }
         }
         return position
+    }
+}
+
+// MARK: - Decisions
+
+/// The outcome of the decision about a replay.
+private enum ReplayOutcome: Sendable {
+    case done
+    /// The app has no such endpoint.
+    case unknown
+    /// The delivering server has stored results since the failed deliveries were read.
+    case otherResults
+}
+
+extension LedgerDraft {
+    /// Sets lanes back to a cursor.
+    ///
+    /// - Parameters:
+    ///   - job: The job before the waiting failed deliveries were read.
+    ///   - keys: The waiting failed deliveries of events after the cursor.
+    fileprivate mutating func replay(
+        _ job: Job, after cursor: EventCursor, erasing keys: [RecordKey]
+    ) -> ReplayOutcome {
+        let stored: WebhookEndpoint? = required(WebhookEndpoint.key(job.id.name, of: job.id.scope.bundleId))
+        guard let endpoint = stored else { return .unknown }
+        guard self.job(job.id) == job, var progress = progress(job) else { return .otherResults }
+        progress.setBack(to: cursor)
+        let earlier = progress.replayedAfter.map { $0.number ?? 0 <= cursor.number ?? 0 } ?? false
+        if !earlier { progress.replayedAfter = cursor }
+        var job = job
+        job.payload = progress.payload
+        put(job)
+        for key in keys where record(key) != nil { erase(key) }
+        putMended(endpoint)
+        return .done
+    }
+
+    /// Lets events that were set aside wait for an attempt.
+    ///
+    /// - Returns: The number of events; `nil` if the app has no such endpoint.
+    fileprivate mutating func replaySetAside(_ keys: [RecordKey], to id: String, of bundleId: String) -> Int? {
+        let stored: WebhookEndpoint? = required(WebhookEndpoint.key(id, of: bundleId))
+        guard let endpoint = stored else { return nil }
+        var count = 0
+        for key in keys {
+            guard var failed = FailedDelivery(readable: record(key)), failed.isSetAside else { continue }
+            failed.dueAt = now
+            failed.attempts = 0
+            put(failed)
+            count += 1
+        }
+        putMended(endpoint)
+        return count
+    }
+
+    /// Stores an endpoint whose receiver works again, as a person says by a replay.
+    private mutating func putMended(_ endpoint: WebhookEndpoint) {
+        var endpoint = endpoint
+        endpoint.mendedAt = now
+        endpoint.revision &+= 1
+        put(endpoint)
+    }
+
+    fileprivate mutating func isSetAside(_ key: RecordKey) -> Bool {
+        FailedDelivery(readable: record(key))?.isSetAside == true
     }
 }

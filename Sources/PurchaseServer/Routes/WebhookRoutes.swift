@@ -88,11 +88,11 @@ struct WebhookRoutes: Sendable {
             authentication.route(
                 .post, path + "/pause", "pauses the deliveries to an endpoint", role: .server,
                 parameters: [Self.endpoint], unknown: Self.unknown
-            ) { try await Answer(set(.paused, $0)) },
+            ) { try await Answer(pause($0)) },
             authentication.route(
-                .post, path + "/resume", "resumes the deliveries to a paused or disabled endpoint", role: .server,
-                parameters: [Self.endpoint], unknown: Self.unknown
-            ) { try await Answer(set(.active, $0)) },
+                .post, path + "/resume", "resumes the deliveries to an endpoint, and tries failed events at once",
+                role: .server, parameters: [Self.endpoint], unknown: Self.unknown
+            ) { try await Answer(resume($0)) },
             authentication.route(
                 .post, path + "/test", "sends an example of each kind of event that the endpoint wants", role: .server,
                 parameters: [Self.endpoint], unknown: Self.unknown,
@@ -177,8 +177,13 @@ struct WebhookRoutes: Sendable {
         }
     }
 
-    private func set(_ state: WebhookEndpoint.State, _ request: AuthenticatedRequest) async throws -> WebhookBody? {
-        try await change(request) { $0.state = state }.map { WebhookBody($0) }
+    private func pause(_ request: AuthenticatedRequest) async throws -> WebhookBody? {
+        try await change(request) { $0.state = .paused }.map { WebhookBody($0) }
+    }
+
+    private func resume(_ request: AuthenticatedRequest) async throws -> WebhookBody? {
+        let now = request.now
+        return try await change(request) { $0.resume(at: now) }.map { WebhookBody($0) }
     }
 
     private func test(_ request: AuthenticatedRequest) async throws -> WebhookTestBody? {

@@ -60,7 +60,7 @@ package struct DeliveryPlan: Sendable {
     private var width = Self.maxWidth
     /// The time before which nothing is sent, because the endpoint asked for a pause.
     private var pauseEnd: Timestamp?
-    private var changes: WebhookChanges
+    private var results: WebhookResults
 
     /// The most requests at a time: one for each lane, and as many for failed events, so that events which fail by a
     /// timeout delay no lane.
@@ -72,7 +72,7 @@ package struct DeliveryPlan: Sendable {
     /// The time after which queued events are read again, so that a customer erased meanwhile is not named.
     private static let freshness = Duration.seconds(10)
 
-    /// The most changes in a commit: after a crash, no more events than these are repeated.
+    /// The most results in a commit: after a crash, no more events than these are repeated.
     package static let commitLimit = 100
 
     /// The time without a delivery after which the endpoint is disabled.
@@ -80,11 +80,13 @@ package struct DeliveryPlan: Sendable {
 
     /// - Parameter failed: The failed deliveries that wait.
     package init(_ endpoint: WebhookEndpoint, _ progress: WebhookProgress, failed: [FailedDelivery]) {
+        let progress = endpoint.mended(progress)
+        let failed = failed.map(endpoint.mended)
         self.endpoint = endpoint
         self.progress = progress
         self.failed = Dictionary(failed.map { ($0.event, $0) }) { $1 }
         lanes = progress.positions.map { Lane(readTo: $0) }
-        changes = WebhookChanges(progress: progress)
+        results = WebhookResults(progress: progress)
         nextRetry = failed.compactMap(\.dueAt).min()
     }
 }
@@ -238,7 +240,7 @@ extension DeliveryPlan {
     private static let unreadPause = Duration.seconds(5)
 
     private mutating func noteAttempt(_ delivery: Delivery, _ answer: WebhookOutcome, at now: Timestamp) {
-        changes.attempts.append(
+        results.attempts.append(
             WebhookAttempt(
                 of: delivery.event, at: now, milliseconds: answer.milliseconds, status: answer.status,
                 failure: answer.failure, answer: answer.answer))
@@ -253,8 +255,8 @@ extension DeliveryPlan {
 
     private mutating func removeFailed(_ event: EventCursor) {
         guard failed.removeValue(forKey: event) != nil else { return }
-        changes.failed.removeAll { $0.event == event }
-        changes.delivered.append(event)
+        results.failed.removeAll { $0.event == event }
+        results.delivered.append(event)
     }
 
     private mutating func noteFailure(
@@ -267,18 +269,18 @@ extension DeliveryPlan {
             of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
             dueAt: pause.map { now.advanced(by: $0) }, failedAt: now, reason: reason)
         failed[delivery.event] = failure.dueAt == nil ? nil : failure
-        changes.failed.removeAll { $0.event == delivery.event }
-        changes.failed.append(failure)
-        changes.delivered.removeAll { $0 == delivery.event }
+        results.failed.removeAll { $0.event == delivery.event }
+        results.failed.append(failure)
+        results.delivered.removeAll { $0 == delivery.event }
         updateNextRetry()
         slowDown(answer, at: now)
         let since = min(progress.failingSince ?? now, now)
         // Without a waiting event there are no attempts until the next event, and the days until then do not count.
         progress.failingSince = failed.isEmpty ? nil : since
         if answer.status == 410 {
-            changes.disable = "The endpoint answered 410 Gone."
+            results.disable = "The endpoint answered 410 Gone."
         } else if since.advanced(by: Self.patience) <= now {
-            changes.disable = "Every request has failed since \(since.iso8601). The last: \(reason)."
+            results.disable = "Every request has failed since \(since.iso8601). The last: \(reason)."
         }
     }
 
@@ -296,13 +298,13 @@ extension DeliveryPlan {
 extension DeliveryPlan {
     /// The number of attempts that the next commit stores. Without attempts a commit can wait: the positions alone
     /// spare a successor only the reading of events that nobody wants.
-    package var newAttempts: Int { changes.attempts.count + changes.delivered.count }
+    package var newAttempts: Int { results.attempts.count + results.delivered.count }
 
-    /// The changes since the last commit. If their commit fails, the plan is useless: begin again from what is stored.
-    package mutating func takeChanges() -> WebhookChanges {
-        changes.progress = progress
-        defer { changes = WebhookChanges(progress: progress) }
-        return changes
+    /// The results since the last commit. If their commit fails, the plan is useless: begin again from what is stored.
+    package mutating func takeResults() -> WebhookResults {
+        results.progress = progress
+        defer { results = WebhookResults(progress: progress) }
+        return results
     }
 }
 

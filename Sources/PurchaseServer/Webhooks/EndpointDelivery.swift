@@ -13,6 +13,8 @@ struct EndpointDelivery {
     /// What the delivery reacts to.
     private enum Input: Sendable {
         case tick
+        /// The endpoint was changed, or this server does not serve it any more.
+        case end
         case feed(EndpointRequests.FeedPart, after: EventCursor)
         case outcome(DeliveryPlan.Outcome, of: DeliveryPlan.Delivery)
     }
@@ -36,15 +38,24 @@ struct EndpointDelivery {
     /// The cursors after which the feed is being read.
     private var reading: Set<EventCursor> = []
     private var sinceCommit: Interval
-    private var isOver = false
+    /// The number of events that are being sent.
+    private var sending = 0
+    /// Whether no further event is sent. The deliveries end with the last answer.
+    private var isEnding = false
 
-    /// Delivers until the lease is lost, the endpoint is disabled, or the task is cancelled. Then releases the lease.
-    static func run(_ endpoint: WebhookEndpoint, _ job: Job, _ parts: WebhookParts) async {
+    /// Delivers until the endpoint is changed or disabled, the lease is lost, or the task is cancelled. Then releases
+    /// the lease.
+    ///
+    /// - Parameter end: A stream whose end ends the deliveries. The answers to events that are being sent are awaited
+    ///   and stored, so that these events do not come again.
+    static func run(
+        _ endpoint: WebhookEndpoint, _ job: Job, _ parts: WebhookParts, until end: AsyncStream<Never>
+    ) async {
         do {
             guard var delivery = try await EndpointDelivery(endpoint, job, parts) else { return }
-            try await delivery.run()
+            try await delivery.run(until: end)
         } catch is LeaseLost {
-            // A person changed the endpoint, or another server delivers: the next look at the endpoints decides.
+            // A person removed the endpoint, or another server delivers: the next look at the endpoints decides.
         } catch is CancellationError {
             // The lease ends by itself.
         } catch {
@@ -52,11 +63,14 @@ struct EndpointDelivery {
         }
     }
 
+    /// The most failed deliveries that can wait: those of the last server, and those of a replay meanwhile.
+    private static let maxFailed = FailedDelivery.maxWaiting * 2
+
     /// - Returns: `nil` if this server refuses the endpoint's address.
     private init?(_ endpoint: WebhookEndpoint, _ job: Job, _ parts: WebhookParts) async throws {
         guard let requests = EndpointRequests(endpoint, parts) else { return nil }
         let failed = try await parts.ledger.failedDeliveries(
-            of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: FailedDelivery.maxWaiting)
+            of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: Self.maxFailed)
         self.endpoint = endpoint
         self.requests = requests
         self.parts = parts
@@ -74,18 +88,26 @@ struct EndpointDelivery {
         DeliveryPlan(endpoint, try WebhookProgress(job), failed: failed)
     }
 
-    private mutating func run() async throws {
+    private mutating func run(until end: AsyncStream<Never>) async throws {
         let (inputs, input) = AsyncStream.makeStream(of: Input.self)
         try await withThrowingDiscardingTaskGroup { group in
             defer { group.cancelAll() }
             group.addTask { [clock = parts.clock] in
                 repeat { input.yield(.tick) } while await clock.pause(for: Self.interval)
             }
+            group.addTask {
+                for await _ in end {}
+                input.yield(.end)
+            }
             for await next in inputs {
                 take(next)
                 if isCommitDue { try await commit() }
-                if isOver { return }
+                if isEnding {
+                    if sending == 0 { return }
+                    continue
+                }
                 for delivery in plan.begin(at: parts.now()) {
+                    sending += 1
                     group.addTask { [requests] in input.yield(.outcome(await requests.send(delivery), of: delivery)) }
                 }
                 guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
@@ -94,16 +116,19 @@ struct EndpointDelivery {
                 }
             }
         }
-        if !isOver { try await release() }
+        // The end of the lease lets the next server begin at once.
+        try await store(plan.takeResults(), isLast: true)
     }
 
     private mutating func take(_ input: Input) {
         switch input {
         case .tick: break
+        case .end: isEnding = true
         case .feed(let part, let cursor):
             reading.remove(cursor)
             take(part, after: cursor)
         case .outcome(let outcome, let delivery):
+            sending -= 1
             plan.end(delivery, outcome, at: parts.now())
         }
     }
@@ -133,28 +158,23 @@ extension EndpointDelivery {
         return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Self.lease) < job.dueAt
     }
 
-    /// Stores the progress, and prolongs the lease. While the storage cannot be reached, tries again: what was sent
-    /// would otherwise be sent again.
+    /// Stores the results, and prolongs the lease.
     private mutating func commit() async throws {
-        let changes = plan.takeChanges()
-        try await store(changes)
+        try await store(plan.takeResults(), isLast: false)
         sinceCommit.begin()
-        for failed in changes.failed where failed.isSetAside {
-            parts.logger.warning(
-                "An event was set aside after the last attempt: see quittance webhooks show",
-                metadata: endpoint.metadata(["event": "\(failed.event.rawValue)", "reason": "\(failed.reason)"]))
-        }
-        guard let reason = changes.disable else { return }
-        isOver = true
-        parts.logger.error("A webhook was disabled", metadata: endpoint.metadata(["reason": .string(reason)]))
     }
 
-    private mutating func store(_ changes: WebhookChanges) async throws {
+    /// Stores results. While the storage cannot be reached, tries again: otherwise all events of the results would be
+    /// sent again.
+    ///
+    /// - Parameter isLast: Whether the lease ends.
+    private mutating func store(_ results: WebhookResults, isLast: Bool) async throws {
         while true {
             do {
                 let now = parts.now()
-                job = try await parts.ledger.commitWebhook(job, changes, until: now.advanced(by: Self.lease), at: now)
-                return
+                let commit = try await parts.ledger.commitWebhook(
+                    job, results, to: endpoint, until: isLast ? now : now.advanced(by: Self.lease), at: now)
+                return take(commit, of: results)
             } catch let error as LedgerStorageError {
                 parts.failure.log(endpoint.metadata(["error": "\(error)"]))
                 guard await parts.clock.pause(for: Self.interval) else { throw CancellationError() }
@@ -162,9 +182,16 @@ extension EndpointDelivery {
         }
     }
 
-    /// Stores the progress, and ends the lease, so that the next server need not wait.
-    private mutating func release() async throws {
-        let now = parts.now()
-        _ = try await parts.ledger.commitWebhook(job, plan.takeChanges(), until: now, at: now)
+    private mutating func take(_ commit: WebhookCommit, of results: WebhookResults) {
+        job = commit.job
+        for failed in results.failed where failed.isSetAside {
+            parts.logger.warning(
+                "An event was set aside after the last attempt: see quittance webhooks show",
+                metadata: endpoint.metadata(["event": "\(failed.event.rawValue)", "reason": "\(failed.reason)"]))
+        }
+        if commit.isChanged { isEnding = true }
+        guard let reason = results.disable, !commit.isChanged else { return }
+        isEnding = true
+        parts.logger.error("A webhook was disabled", metadata: endpoint.metadata(["reason": .string(reason)]))
     }
 }

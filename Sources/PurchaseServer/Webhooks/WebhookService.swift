@@ -45,7 +45,7 @@ package struct WebhookService: Service {
                 for await _ in changes { await failure.attempt { try await look(running) } }
             }
         }
-        await running.end()
+        await running.cancel()
         parts.sender.shutdown()
     }
 
@@ -64,7 +64,7 @@ package struct WebhookService: Service {
             active.removeAll { $0 == endpoint }
         }
         watch.show(concerns)
-        await running.keep(active)
+        running.keep(active)
         for endpoint in active where !running.has(endpoint) {
             await failure.attempt(about: endpoint.metadata()) { try await begin(endpoint, running) }
         }
@@ -76,11 +76,12 @@ package struct WebhookService: Service {
         let job = try await parts.ledger.leaseWebhook(
             endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
         guard let job else { return }
-        running.begin(endpoint) { [parts, watch] in
+        running.begin(endpoint) { [parts] end in
             await withTaskExecutorPreference(parts.sender.executor) {
-                await EndpointDelivery.run(endpoint, job, parts)
+                await EndpointDelivery.run(endpoint, job, parts, until: end)
             }
             parts.sender.forget(endpoint.id)
+        } then: { [watch] in
             watch.noteChange()
         }
     }
@@ -106,6 +107,8 @@ private final class RunningDeliveries: Sendable {
     private struct Running {
         var endpoint: WebhookEndpoint
         var task: Task<Void, Never>
+        /// Ends the deliveries after the answers to the events that are being sent.
+        var end: AsyncStream<Never>.Continuation
     }
 
     private let running = Mutex<[String: Running]>([:])
@@ -113,25 +116,39 @@ private final class RunningDeliveries: Sendable {
     func has(_ endpoint: WebhookEndpoint) -> Bool { running.withLock { $0[endpoint.id] != nil } }
 
     /// Begins a delivery.
-    func begin(_ endpoint: WebhookEndpoint, _ body: @escaping @Sendable () async -> Void) {
+    ///
+    /// - Parameters:
+    ///   - body: Delivers until the given stream ends.
+    ///   - then: Called when another delivery to the endpoint can begin.
+    func begin(
+        _ endpoint: WebhookEndpoint, _ body: @escaping @Sendable (_ end: AsyncStream<Never>) async -> Void,
+        then: @escaping @Sendable () -> Void
+    ) {
+        let (stream, end) = AsyncStream.makeStream(of: Never.self)
         running.withLock { running in
             let task = Task {
-                await body()
+                await body(stream)
                 self.running.withLock { $0[endpoint.id] = nil }
+                then()
             }
-            running[endpoint.id] = Running(endpoint: endpoint, task: task)
+            running[endpoint.id] = Running(endpoint: endpoint, task: task, end: end)
         }
     }
 
-    /// Ends the deliveries to all endpoints that are not exactly among some endpoints.
-    func keep(_ endpoints: [WebhookEndpoint]) async {
+    /// Lets the deliveries to all endpoints end that are not exactly among some endpoints. Does not wait for their
+    /// ends, which would delay other endpoints.
+    func keep(_ endpoints: [WebhookEndpoint]) {
         let wanted = Set(endpoints)
-        let ended = running.withLock { $0.values.filter { !wanted.contains($0.endpoint) }.map(\.task) }
-        for task in ended { task.cancel() }
-        for task in ended { await task.value }
+        let ended = running.withLock { $0.values.filter { !wanted.contains($0.endpoint) } }
+        for each in ended { each.end.finish() }
     }
 
-    func end() async { await keep([]) }
+    /// Ends all deliveries, without waiting for answers.
+    func cancel() async {
+        let tasks = running.withLock { $0.values.map(\.task) }
+        for task in tasks { task.cancel() }
+        for task in tasks { await task.value }
+    }
 }
 
 extension WebhookEndpoint {

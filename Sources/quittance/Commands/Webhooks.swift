@@ -57,10 +57,11 @@ struct Webhooks: AsyncParsableCommand {
 
         /// Changes the endpoint, and prints its line.
         func change(
-            _ verb: String, _ change: @escaping @Sendable (inout WebhookEndpoint) -> Void
+            _ verb: String, _ change: @escaping @Sendable (inout WebhookEndpoint, _ now: Timestamp) -> Void
         ) async throws {
             try await onLedger { ledger, app, composition in
-                let changed = try await ledger.changeWebhook(id, of: app, at: composition.now(), change)
+                let now = composition.now()
+                let changed = try await ledger.changeWebhook(id, of: app, at: now) { change(&$0, now) }
                 guard let endpoint = changed else { throw unknown(app) }
                 try Terminal.print("\(verb): \(endpoint.line)")
             }
@@ -332,23 +333,24 @@ struct Webhooks: AsyncParsableCommand {
 
         @OptionGroup var endpoint: EndpointOptions
 
-        func run() async throws { try await endpoint.change("Paused") { $0.state = .paused } }
+        func run() async throws { try await endpoint.change("Paused") { endpoint, _ in endpoint.state = .paused } }
     }
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Resume the deliveries to a paused or disabled endpoint.",
+            abstract: "Resume the deliveries to an endpoint, and try failed events at once.",
             usage: "quittance webhooks resume <id> [options]",
             discussion: """
                 Deliveries continue with the first event that was not delivered. A server disables an endpoint that \
-                answers 410, or after five days without a success.
+                answers 410, or after five days without a success. Resuming an active endpoint lets failed events be \
+                tried at once.
 
                 \(ConfigTopic.ledgerOptions)
                 """)
 
         @OptionGroup var endpoint: EndpointOptions
 
-        func run() async throws { try await endpoint.change("Resumed") { $0.state = .active } }
+        func run() async throws { try await endpoint.change("Resumed") { $0.resume(at: $1) } }
     }
 
     struct Replay: AsyncParsableCommand {
