@@ -762,7 +762,28 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
     private let hooks = Hooks()
 
     private var needed: Timestamp? {
-        get async throws { try await hooks.ledger.webhooksNeedEvents() }
+        get async throws { try await hooks.ledger.webhooksNeedEvents(at: Hooks.time(100)) }
+    }
+
+    @Test func `an active endpoint that no server has served for five days needs no event`() async throws {
+        let days: Int64 = 5 * 86_400
+        func isNeeded(at seconds: Int64) async throws -> Bool {
+            try await hooks.ledger.webhooksNeedEvents(at: Hooks.time(seconds)) != nil
+        }
+        try await hooks.publish(at: Array(1...9))
+        try await hooks.add(from: EventCursor(0), at: 10)
+        #expect(try await isNeeded(at: 9 + days))
+        #expect(try await !isNeeded(at: 10 + days))
+        // A lease of a minute.
+        let job = try #require(try await hooks.lease(at: 20 + days))
+        #expect(try await isNeeded(at: 79 + 2 * days))
+        #expect(try await !isNeeded(at: 80 + 2 * days))
+        try await hooks.commit(job, at: 50 + days) { $0.failed = [hooks.failed(3)] }
+        #expect(try await isNeeded(at: 109 + 2 * days))
+        #expect(try await !isNeeded(at: 110 + 2 * days))
+        try await hooks.change { $0.resume(at: Hooks.time(200 + 2 * days)) }
+        #expect(try await isNeeded(at: 199 + 3 * days))
+        #expect(try await !isNeeded(at: 200 + 3 * days))
     }
 
     @Test func `an active endpoint needs the events after its slowest lane`() async throws {

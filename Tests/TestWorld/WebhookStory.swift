@@ -154,7 +154,7 @@ package struct WebhookStory {
     private mutating func note(_ step: String) async throws {
         course.append(step)
         course.append("\(try await ledger.webhookEndpoints().map { "\($0.id) \($0.generation) \($0.url)" })")
-        course.append("needed: \(try await ledger.webhooksNeedEvents()?.milliseconds ?? 0)")
+        course.append("needed: \(try await ledger.webhooksNeedEvents(at: Self.time(90))?.milliseconds ?? 0)")
         for setAside in [false, true] {
             let failed = try await ledger.failedDeliveries(of: "one", of: Self.app, setAside: setAside, limit: 100)
             course.append(

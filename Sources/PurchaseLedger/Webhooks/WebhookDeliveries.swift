@@ -126,11 +126,12 @@ extension Ledger {
     }
 
     /// The time of the first event still needed by an active endpoint; `nil` if no event is needed. Events before this
-    /// time can be erased. An endpoint with an unreadable progress needs no event.
-    package func webhooksNeedEvents() async throws -> Timestamp? {
+    /// time can be erased. An endpoint needs no event if its progress is unreadable, or if no server has served it for
+    /// ``WebhookEndpoint/maxUnserved``.
+    package func webhooksNeedEvents(at now: Timestamp) async throws -> Timestamp? {
         var first: Timestamp?
         for endpoint in try await webhookEndpoints() where endpoint.state == .active {
-            for position in try await neededPositions(of: endpoint) {
+            for position in try await neededPositions(of: endpoint, at: now) {
                 let found = try await webhookEvents(
                     of: endpoint.bundleId, after: position, limit: 1, at: .distantPast)
                 if let time = found.page.events.first?.recordedAt { first = min(first ?? time, time) }
@@ -140,10 +141,10 @@ extension Ledger {
     }
 
     /// Positions after which an endpoint needs events: the first of each epoch (``EventEpoch``).
-    private func neededPositions(of endpoint: WebhookEndpoint) async throws -> [EventCursor] {
+    private func neededPositions(of endpoint: WebhookEndpoint, at now: Timestamp) async throws -> [EventCursor] {
         let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
         let snapshot = try await storage.load(LedgerQuery([.record(id.key)]))
-        var positions = Self.positions(snapshot.records[id.key])
+        guard var positions = Self.positions(snapshot.records[id.key], of: endpoint, at: now) else { return [] }
         let waiting = try await failedDeliveries(
             of: endpoint.id, of: endpoint.bundleId, setAside: false, limit: .max)
         positions += waiting.compactMap { failed in
@@ -153,13 +154,19 @@ extension Ledger {
         return epochs.values.compactMap { $0.min { ($0.number ?? 0) < ($1.number ?? 0) } }
     }
 
+    /// - Returns: `nil` if the progress cannot be read, or no server serves the endpoint.
     @inline(never)
-    private static func positions(_ job: LedgerRecord?) -> [EventCursor] {
-        guard let job = Job(readable: job) else { return [] }
+    private static func positions(
+        _ job: LedgerRecord?, of endpoint: WebhookEndpoint, at now: Timestamp
+    ) -> [EventCursor]? {
+        guard let job = Job(readable: job) else { return nil }
+        // A server that delivers prolongs its lease at least once in a minute. A resumed endpoint needs a server first.
+        let served = max(job.dueAt, endpoint.mendedAt ?? job.dueAt)
+        guard now < served.advanced(by: WebhookEndpoint.maxUnserved) else { return nil }
         do {
             return try WebhookProgress(job).positions
         } catch {
-            return []
+            return nil
         }
     }
 }

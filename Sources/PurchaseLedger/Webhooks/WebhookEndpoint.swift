@@ -56,6 +56,11 @@ public struct WebhookEndpoint: Hashable, Sendable {
     /// The time for which the previous secret signs too after a rotation.
     public static let rotationPeriod = Duration.seconds(86_400)
 
+    /// The time after which an active endpoint that no server serves does not keep events from erasure any more: the
+    /// time after which an endpoint without a success is disabled. A server does not serve an endpoint if it lacks the
+    /// app or the secret file, or refuses the address.
+    public static let maxUnserved = Duration.seconds(5 * 86_400)
+
     /// The maximum number of endpoints of an app. Each endpoint costs a server the delivery of every event.
     public static let maxCount = 20
 

@@ -172,7 +172,7 @@ package struct Housekeeping: Service {
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
-        let instant = min(instant, try await ledger.webhooksNeedEvents() ?? instant)
+        let instant = min(instant, try await ledger.webhooksNeedEvents(at: now()) ?? instant)
         var count = Self.eventLimit
         while count >= Self.eventLimit, !Task.isCancelled {
             count = try await ledger.eraseEvents(before: instant, limit: Self.eventLimit)
