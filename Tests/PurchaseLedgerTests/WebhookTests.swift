@@ -201,6 +201,31 @@ private struct Hooks {
         #expect(try await hooks.ledger.webhookEndpoint("h3", of: Hooks.app) == nil)
     }
 
+    @Test(arguments: [1, 19]) func `endpoints that are added at the same instant do not pass the limit`(
+        present: Int
+    ) async throws {
+        for number in 0..<present { try await hooks.add("first\(number)") }
+        let added = try await Self.addAtOnce(33) { try await hooks.add("h\($0)") }
+        #expect(added.count { $0 == .done } == 20 - present && added.count { $0 == .tooMany } == 13 + present)
+        #expect(try await hooks.ledger.webhookEndpoints(of: Hooks.app).count == 20)
+    }
+
+    @Test func `of two secret files at the same instant only one has endpoints`() async throws {
+        let files = ["first", "second"]
+        let added = try await Self.addAtOnce(10) { try await hooks.add("h\($0)", file: files[$0 % 2]) }
+        #expect(added.count { $0 == .done } == 5 && added.count { $0 == .otherSecretFile } == 5)
+        #expect(try await hooks.ledger.webhookEndpoints().count == 5)
+    }
+
+    private static func addAtOnce(
+        _ count: Int, _ add: @escaping @Sendable (Int) async throws -> WebhookAddition
+    ) async throws -> [WebhookAddition] {
+        try await withThrowingTaskGroup { group in
+            for number in 0..<count { group.addTask { try await add(number) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+    }
+
     @Test func `a ledger with endpoints accepts no second secret file`() async throws {
         #expect(try await hooks.ledger.webhookFingerprint() == nil)
         #expect(try await hooks.add("a", file: "first") == .done)

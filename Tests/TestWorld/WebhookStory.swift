@@ -40,12 +40,30 @@ package struct WebhookStory {
         let endpoint = WebhookEndpoint(id: "three", of: Self.app, url: "", createdAt: Self.time(0))
         let refused = try await ledger.addWebhook(endpoint, fingerprint: "other", at: Self.time(0))
         try await note("add three: \(refused)")
+        try await addMany()
         try await deliver(cursors)
         try await replay(cursors)
         try await failMany(cursors)
         try await note("remove: \(try await ledger.removeWebhook("one", of: Self.app, at: Self.time(90)))")
         let records = try await ledger.storage.records(RecordSelection(), limit: 500).map(\.key.name).sorted()
         course.append("\(records)")
+    }
+
+    /// Adds more endpoints of an app at the same instant than an app can have.
+    private mutating func addMany() async throws {
+        let ledger = ledger
+        let added = try await withThrowingTaskGroup { group in
+            for number in 0..<33 {
+                let endpoint = WebhookEndpoint(
+                    id: "many\(number)", of: "com.other", url: "https://example.com", createdAt: Self.time(0))
+                group.addTask { try await ledger.addWebhook(endpoint, fingerprint: "print", at: Self.time(0)) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        course.append("added: \(added.count { $0 == .done }), too many: \(added.count { $0 == .tooMany })")
+        for endpoint in try await ledger.webhookEndpoints(of: "com.other") {
+            _ = try await ledger.removeWebhook(endpoint.id, of: "com.other", at: Self.time(0))
+        }
     }
 
     /// Delivers some events, of which some fail.

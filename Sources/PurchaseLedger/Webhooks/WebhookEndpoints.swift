@@ -44,15 +44,16 @@ extension Ledger {
 
     /// The fingerprint of the secret file of the ledger's endpoints; `nil` if the ledger has never had an endpoint.
     public func webhookFingerprint() async throws -> String? {
+        try await webhookNote()?.text
+    }
+
+    private func webhookNote() async throws -> WebhookFingerprint? {
         let key = WebhookFingerprint.key
-        let note: WebhookFingerprint? = try Self.value(key, in: await storage.load(LedgerQuery([.record(key)])))
-        return note?.text
+        return try Self.value(key, in: await storage.load(LedgerQuery([.record(key)])))
     }
 
     /// Adds an endpoint. The deliveries begin with the next event, or with the first event after a cursor. If the app
     /// has an endpoint with this id, it stays as it is.
-    ///
-    /// Additions by several servers at the same instant can exceed ``WebhookEndpoint/maxCount``.
     ///
     /// - Parameters:
     ///   - fingerprint: The fingerprint of the secret file. A ledger without endpoints accepts any file.
@@ -62,15 +63,23 @@ extension Ledger {
     public func addWebhook(
         _ endpoint: WebhookEndpoint, fingerprint: String, from cursor: EventCursor? = nil, at now: Timestamp
     ) async throws -> WebhookAddition {
-        let others = try await webhookEndpoints().filter { $0.id != endpoint.id || $0.bundleId != endpoint.bundleId }
-        guard others.count(where: { $0.bundleId == endpoint.bundleId }) < WebhookEndpoint.maxCount else {
-            return .tooMany
-        }
         let start = try await position(after: cursor, of: endpoint.bundleId)
         let note = LedgerQuery([.record(WebhookFingerprint.key)])
         let query = LedgerQuery.webhook(endpoint.id, of: endpoint.bundleId).union(note)
-        return try await commit(query, at: now) { draft in
-            draft.add(endpoint, fingerprint, isFirst: others.isEmpty, from: start)
+        while true {
+            let additions = try await webhookNote()?.additions
+            let others = try await webhookEndpoints().filter {
+                $0.id != endpoint.id || $0.bundleId != endpoint.bundleId
+            }
+            guard others.count(where: { $0.bundleId == endpoint.bundleId }) < WebhookEndpoint.maxCount else {
+                return .tooMany
+            }
+            let addition = try await commit(query, at: now) { draft in
+                draft.add(endpoint, fingerprint, isFirst: others.isEmpty, unlessAfter: additions, from: start)
+            }
+            // Another endpoint was added since the endpoints were counted. Each repetition follows from such an
+            // addition, and there are few.
+            if let addition { return addition }
         }
     }
 
@@ -147,14 +156,19 @@ extension LedgerDraft {
         }
     }
 
-    /// - Parameter isFirst: Whether the ledger has no other endpoint.
+    /// - Parameters:
+    ///   - isFirst: Whether the ledger has no other endpoint.
+    ///   - additions: The number of additions before the endpoints were counted.
+    /// - Returns: `nil` if an endpoint was added since the endpoints were counted.
     mutating func add(
-        _ endpoint: WebhookEndpoint, _ fingerprint: String, isFirst: Bool, from start: EventCursor
-    ) -> WebhookAddition {
+        _ endpoint: WebhookEndpoint, _ fingerprint: String, isFirst: Bool, unlessAfter additions: Int?,
+        from start: EventCursor
+    ) -> WebhookAddition? {
         let note: WebhookFingerprint? = required(WebhookFingerprint.key)
+        guard note?.additions == additions else { return nil }
         guard isFirst || note.map({ $0.text == fingerprint }) ?? true else { return .otherSecretFile }
         guard record(endpoint.record.key) == nil else { return .done }
-        if note?.text != fingerprint { put(WebhookFingerprint(fingerprint)) }
+        put(WebhookFingerprint(fingerprint, additions: (additions ?? 0) &+ 1))
         put(endpoint)
         let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
         put(Job(id, dueAt: now, payload: WebhookProgress(from: start).payload))

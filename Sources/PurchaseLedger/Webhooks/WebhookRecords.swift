@@ -246,27 +246,36 @@ extension FailedDelivery: RecordValue {
 struct WebhookFingerprint: RecordValue {
     /// The fingerprint: a text without secrets.
     let text: String
+    /// The number of endpoints that were ever added to the ledger. Each addition changes this record, so of two
+    /// simultaneous additions the second counts the endpoints again.
+    let additions: Int
 
     static let recordKind = RecordKind(rawValue: "webhookSecrets")
 
     /// The key of the ledger's only record of this kind.
     static let key = RecordKey(recordKind, "", of: .ledger)
 
-    private static let member = "fingerprint"
+    private enum Member {
+        static let fingerprint = "fingerprint"
+        static let additions = "additions"
+    }
 
-    init(_ text: String) {
+    init(_ text: String, additions: Int) {
         self.text = text
+        self.additions = additions
     }
 
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        guard record.key == Self.key, let text = JSONValue(readable: record.payload)?[Self.member]?.string else {
-            throw LedgerStorageError(unreadable: record.key)
-        }
-        self.text = text
+        guard record.key == Self.key, let json = JSONValue(readable: record.payload),
+            let text = json[Member.fingerprint]?.string
+        else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(text, additions: json[Member.additions]?.integer.flatMap { Int(exactly: $0) } ?? 0)
     }
 
     var record: LedgerRecord {
-        let json = JSONValue.object([.init(Self.member, .string(text))])
+        let json = JSONValue.object([
+            .init(Member.fingerprint, .string(text)), .init(Member.additions, .number("\(additions)")),
+        ])
         return LedgerRecord(Self.key, payload: Array(json.compactText.utf8))
     }
 }
