@@ -87,8 +87,8 @@ import Testing
         "203.0.113.255", "224.0.0.0", "239.255.255.255", "240.0.0.0", "255.255.255.255",
         "::", "::1", "fc00::", "fdff::1", "fe80::", "febf::1", "fec0::", "feff::1", "ff00::", "ff02::1", "ffff::1",
         "100::", "100::1", "2001:db8::", "2001:db8:ffff::1", "3fff::", "3fff:fff::1", "5f00::", "5f00::1", "2001::",
-        "2001:0:ffff::1",
-        "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:a00:1", "::ffff:169.254.169.254", "::127.0.0.1", "::10.0.0.1",
+        "2001:0:ffff::1", "2001:2::", "2001:2:0:ffff::1", "2001:10::", "2001:1f:ffff::1", "2001:20::",
+        "2001:2f:ffff::1", "2001:1ff:ffff::1", "::127.0.0.1", "::10.0.0.1",
         "64:ff9b::127.0.0.1", "64:ff9b::a00:1", "64:ff9b::169.254.169.254", "64:ff9b:1::1", "64:ff9b:1::8.8.8.8",
         "2002:7f00:1::", "2002:a00:1::1", "2002:a9fe:a9fe::1",
     ]
@@ -107,8 +107,8 @@ import Testing
         "1.0.0.0", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
         "169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "192.0.1.0", "192.0.3.0", "192.88.98.255",
         "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "203.0.112.255", "223.255.255.255",
-        "2000::1", "2001:1::1", "2001:db7::1", "2001:db9::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1",
-        "::ffff:8.8.8.8", "::8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
+        "2000::1", "2001:200::", "2001:db7::1", "2001:db9::1", "2606:4700::1111", "3ffe::1", "3fff:1000::1",
+        "::8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
     ])
     func `an address in public use is permitted`(address: String) {
         #expect(Self.error(address.contains(":") ? "https://[\(address)]/" : "https://\(address)/") == nil)
@@ -118,10 +118,22 @@ import Testing
         #expect(Self.error("http://example.com/") != nil)
         #expect(Self.error("http://example.com/", allowing: ["10.0.0.0/8"]) == nil)
         #expect(Self.error("http://10.1.2.3/", allowing: ["10.0.0.0/8"]) == nil)
-        #expect(Self.error("http://[::ffff:10.1.2.3]/", allowing: ["10.0.0.0/8"]) == nil)
         for address in ["11.0.0.0", "8.8.8.8", "127.0.0.1", "[::1]", "[64:ff9b::a01:203]"] {
             #expect(Self.error("http://\(address)/", allowing: ["10.0.0.0/8"]) != nil, "\(address)")
         }
+    }
+
+    @Test(arguments: ["127.0.0.1", "10.0.0.1", "8.8.8.8"], ["https", "http"])
+    func `an IPv4 address in its IPv6 form is refused, and the message has the address to write`(
+        address: String, scheme: String
+    ) {
+        let error = Self.error("\(scheme)://[::ffff:\(address)]/", allowing: ["10.0.0.0/8"])
+        #expect(error == "The host is an IPv4 address in an IPv6 form. Write \(address).")
+    }
+
+    @Test func `http without allowed networks is refused with both remedies`() throws {
+        let error = try #require(Self.error("http://example.com/"))
+        #expect(error.contains("must be https") && error.contains("webhookNetworks"))
     }
 
     @Test(arguments: [

@@ -36,7 +36,7 @@ package struct WebhookURL: Hashable, Sendable {
         }
         isSecure = scheme == "https"
         guard isSecure || !networks.isEmpty else {
-            throw WebhookURLError("The URL is not https. Only networks in the setting webhookNetworks get http.")
+            throw WebhookURLError("The URL must be https, unless the setting webhookNetworks has its address.")
         }
         let rest = text.dropFirst(scheme.count + 3)
         let authority = rest.prefix { $0 != "/" && $0 != "?" }
@@ -79,6 +79,9 @@ package struct WebhookURL: Hashable, Sendable {
                 host.hasSuffix(".")
                     ? "The host ends with a point. Leave the point out."
                     : "The URL has an invalid host: expected a name, or an address such as 192.0.2.1 or [2001:db8::1].")
+        }
+        if isV6, let address = IPAddress(host), address.isV4 {
+            throw WebhookURLError("The host is an IPv4 address in an IPv6 form. Write \(address.text).")
         }
         return (host, rest.isEmpty ? nil : rest.dropFirst())
     }
