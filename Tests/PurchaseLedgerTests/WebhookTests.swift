@@ -772,6 +772,22 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(try await replay(.setAside) == 0)
     }
 
+    @Test func `of the events set aside the newest 10,000 are kept`() async throws {
+        let hooks = Hooks(MemoryLedgerStorage())
+        try await hooks.add()
+        let endpoint = Hooks.endpoint()
+        var job = try #require(try await hooks.lease())
+        for start in stride(from: Int64(1), to: 11_001, by: 500) {
+            job = try await hooks.commit(job) { results in
+                results.failed = (start..<start + 500).map { hooks.failed($0, dueAt: $0 == 3 ? 60 : nil) }
+            }
+        }
+        #expect(try await hooks.ledger.eraseOldSetAside(of: endpoint, at: Hooks.time(2)) == 999)
+        #expect(try await hooks.numbers(setAside: true) == Array(1001...11_000))
+        #expect(try await hooks.numbers(setAside: false) == [3])
+        #expect(try await hooks.ledger.eraseOldSetAside(of: endpoint, at: Hooks.time(2)) == 0)
+    }
+
     @Test func `a replay lets at most 1,000 events wait`() async throws {
         let job = try await start()
         try await hooks.commit(job) { $0.failed = (100..<1500).map { hooks.failed($0, dueAt: nil) } }

@@ -145,13 +145,28 @@ extension Ledger {
     ) async throws {
         let keys = try await failedDeliveries(of: id, of: bundleId, setAside: true, limit: .max)
             .filter { $0.event.number ?? 0 > first }.map(\.key)
+        try await eraseSetAside(keys, at: now)
+    }
+
+    private func eraseSetAside(_ keys: [RecordKey], at now: Timestamp) async throws {
         for start in stride(from: 0, to: keys.count, by: Self.webhookPage) {
             let page = Array(keys[start..<min(keys.count, start + Self.webhookPage)])
             try await commit(LedgerQuery(page.map(LedgerKey.record)), at: now) { draft in
-                // The replay may have delivered an event meanwhile, which then waits for its next attempt.
+                // After a replay, an event may wait for its next attempt already.
                 for key in page where draft.isSetAside(key) { draft.erase(key) }
             }
         }
+    }
+
+    /// Erases the oldest events set aside for an endpoint, so that the newest ``FailedDelivery/maxSetAside`` are left.
+    ///
+    /// - Returns: The number of erased events.
+    package func eraseOldSetAside(of endpoint: WebhookEndpoint, at now: Timestamp) async throws -> Int {
+        let oldest = try await failedDeliveries(
+            of: endpoint.id, of: endpoint.bundleId, setAside: true, limit: .max
+        ).dropLast(FailedDelivery.maxSetAside)
+        try await eraseSetAside(oldest.map(\.key), at: now)
+        return oldest.count
     }
 
     private func deliverSetAside(

@@ -78,7 +78,7 @@ extension WebhookEndpoint.State {
 package struct WebhookDeliveriesBody: Encodable, Sendable {
     /// The number of failed events that wait for their next attempt.
     var waiting: Int
-    /// The number of events that were set aside after their last attempt, at most 10,000.
+    /// The number of events that were set aside after their last attempt. The newest 10,000 are kept.
     var setAsideCount: Int
     /// The newest 100 events that were set aside, the newest first.
     var setAside: [SetAsideEventBody]

@@ -6,8 +6,8 @@ package import PurchaseLedger
 import ServiceLifecycle
 
 /// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
-/// fast clock caused. The service erases events older than the configured retention and the ids of customers deleted 30
-/// days ago, shows notices, and lets the storage prepare for the coming months. At the start the service publishes the
+/// fast clock caused. The service erases events older than the configured retention, the ids of customers deleted 30 days
+/// ago, and the oldest of many events set aside for a webhook. The service shows notices, and lets the storage prepare for the coming months. At the start the service publishes the
 /// changes that a changed catalogue causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
@@ -22,8 +22,8 @@ package struct Housekeeping: Service {
     /// The most ids of deleted customers that one commit erases, so that the commit stays short.
     private static let deletionLimit = 500
 
-    /// The time between two erasures of events, and of the ids of deleted customers. Both are kept for days, so an hour
-    /// is precise enough.
+    /// The time between two erasures of events, of the ids of deleted customers, and of events set aside. All are kept
+    /// for days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
     /// The time between two searches for changes that a server with a fast clock published too early. While its clock
@@ -59,6 +59,7 @@ package struct Housekeeping: Service {
     private let failure: ThrottledWarning
     private let erasureFailure: ThrottledWarning
     private let deletionFailure: ThrottledWarning
+    private let setAsideFailure: ThrottledWarning
     private let noticeFailure: ThrottledWarning
     private let clockFailure: ThrottledWarning
 
@@ -76,6 +77,8 @@ package struct Housekeeping: Service {
         erasureFailure = ThrottledWarning(level: .error, "Old events could not be erased", clock: clock, logger)
         deletionFailure = ThrottledWarning(
             level: .error, "The ids of deleted customers could not be erased", clock: clock, logger)
+        setAsideFailure = ThrottledWarning(
+            level: .error, "Old events set aside could not be erased", clock: clock, logger)
         noticeFailure = ThrottledWarning(level: .error, "Notices could not be read", clock: clock, logger)
         clockFailure = ThrottledWarning("The database's clock could not be read", clock: clock, logger)
     }
@@ -91,6 +94,7 @@ package struct Housekeeping: Service {
     private func keepHouse() async {
         var erasure = Interval(Self.erasureInterval, clock)
         var deletion = Interval(Self.erasureInterval, clock)
+        var setAside = Interval(Self.erasureInterval, clock)
         var reading = Interval(Self.noticeInterval, clock)
         var comparison = Interval(Self.clockInterval, clock)
         var preparation = Interval(Self.preparationInterval, clock)
@@ -104,6 +108,7 @@ package struct Housekeeping: Service {
             await failure.attempt { try await publishCorrections(&correction, &lastRound) }
             await erasureFailure.attempt { try await eraseOldEvents(&erasure) }
             await deletionFailure.attempt { try await eraseDeletedIds(&deletion) }
+            await setAsideFailure.attempt { try await eraseOldSetAside(&setAside) }
             await noticeFailure.attempt { try await showNotices(&reading) }
             await prepare(&preparation)
             warn(unlessLogged: &concern)
@@ -168,6 +173,19 @@ package struct Housekeeping: Service {
         var count = Self.deletionLimit
         while count >= Self.deletionLimit, !Task.isCancelled {
             count = try await ledger.eraseDeletedIds(at: now, limit: Self.deletionLimit)
+        }
+    }
+
+    /// Erases the oldest of the events that were set aside for a webhook.
+    private func eraseOldSetAside(_ interval: inout Interval) async throws {
+        guard interval.isOver else { return }
+        interval.begin()
+        for endpoint in try await ledger.webhookEndpoints() {
+            let count = try await ledger.eraseOldSetAside(of: endpoint, at: now())
+            guard count > 0 else { continue }
+            logger.warning(
+                "The oldest events set aside for a webhook were dropped: only the newest can be replayed by --set-aside",
+                metadata: endpoint.metadata(["count": "\(count)"]))
         }
     }
 

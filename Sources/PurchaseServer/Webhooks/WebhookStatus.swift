@@ -10,15 +10,13 @@ package struct WebhookStatus: Sendable {
     package let progress: WebhookProgress?
     /// The number of failed events with a further attempt ahead.
     package let waiting: Int
-    /// The number of events set aside, at most ``maxCounted``.
+    /// The number of events set aside: seldom more than `FailedDelivery.maxSetAside`.
     package let setAsideCount: Int
     /// The newest events set aside, the newest first.
     package let setAside: [FailedDelivery]
 
     /// The maximum number of events in ``setAside``: enough to see the kinds of failures.
     package static let maxSetAside = 100
-    /// The maximum number of counted events. The count reads them: about 5 MB.
-    package static let maxCounted = 10_000
 
     /// - Returns: `nil` if the app has no such endpoint.
     package init?(_ id: String, of bundleId: String, in ledger: Ledger) async throws {
@@ -28,8 +26,7 @@ package struct WebhookStatus: Sendable {
         waiting = try await ledger.failedDeliveries(
             of: id, of: bundleId, setAside: false, limit: FailedDelivery.maxWaiting
         ).count
-        let setAside = try await ledger.failedDeliveries(
-            of: id, of: bundleId, setAside: true, limit: Self.maxCounted)
+        let setAside = try await ledger.failedDeliveries(of: id, of: bundleId, setAside: true, limit: .max)
         setAsideCount = setAside.count
         self.setAside = setAside.suffix(Self.maxSetAside).reversed()
     }
