@@ -84,6 +84,42 @@ import Testing
         #expect(hidden["secret"]?.string == secret)
     }
 
+    @Test func `a change sets the settings that it names, and leaves the others and the secret`() throws {
+        let place = try Place()
+        let added = try place.add("https://example.com", "--kind", "grant.made", "--environment", "sandbox")
+        let id = try #require(added["id"])
+        for (arguments, line) in [
+            (["--ordered"], "https://example.com/  grant.made  Sandbox  ordered  active"),
+            (
+                ["--kind", "all", "--asymmetric"],
+                "https://example.com/  all kinds  Sandbox  ordered  asymmetric  active"
+            ),
+            (
+                ["--url", "https://Example.net/a", "--environment", "all"],
+                "https://example.net/a  all kinds  all environments  ordered  asymmetric  active"
+            ),
+            (
+                ["--no-ordered", "--no-asymmetric", "--environment", "production", "--kind", "grant.ended"],
+                "https://example.net/a  grant.ended  Production  active"
+            ),
+        ] {
+            let outcome = try place.run(["change", id] + arguments)
+            #expect(outcome.output == "Changed: \(id)  com.example  \(line)\n", "\(arguments): \(outcome)")
+            #expect(try place.run("list").output == "\(id)  com.example  \(line)\n")
+        }
+        #expect(Place.values(try place.run("show", id, "--secret").output)["secret"] == added["secret"])
+        #expect(try place.run("change", "x", "--ordered").status == 1)
+    }
+
+    @Test func `a replay of events of the future is refused, with the reason`() throws {
+        let place = try Place()
+        let id = try #require(place.add("https://example.com")["id"])
+        let since = try place.run("replay", id, "--since", "2999-01-01T00:00:00Z")
+        #expect(since.status == 2 && since.error.contains("in the future"), "\(since)")
+        let after = try place.run("replay", id, "--after", "7.com.example")
+        #expect(after.status == 1 && after.error.contains("ahead of its events"), "\(after)")
+    }
+
     @Test func `a rotation makes a new secret, and a paused endpoint is resumed`() throws {
         let place = try Place()
         let added = try place.add("https://example.com")
@@ -170,6 +206,9 @@ import Testing
         (["add", "https://a.example", "--environment", "xcode"], "the configuration lacks it"),
         (["add", "https://a.example", "--from", "x"], "--from takes the id of an event"),
         (["add", "https://a.example", "--bundle-id", "com.example.two"], "has no app"), (["show"], "<id>"),
+        (["change", "x"], "Which setting?"), (["change", "x", "--url", "https://10.0.0.1"], "is forbidden"),
+        (["change", "x", "--kind", "grant.lost"], "grant.lost"),
+        (["change", "x", "--environment", "xcode"], "the configuration lacks it"),
         (["rotate"], "<id>"), (["replay"], "<id>"), (["show", "x", "--secrets"], "--secret"),
     ])
     func `wrong usage is refused with status 2`(arguments: [String], message: String) throws {

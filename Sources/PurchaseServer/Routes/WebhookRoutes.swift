@@ -202,6 +202,7 @@ struct WebhookRoutes: Sendable {
     private func replay(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> WebhookBody? {
         let replay = try WebhookReplay(BodyMembers(parsing: body, known: Self.replay))
         let id = try request.parameter("id")
+        if case .since(let time) = replay, time > request.now { throw Refusal.invalid("since is in the future.") }
         do {
             guard
                 try await request.ledger.replayWebhook(id, of: request.scope.bundleId, replay, at: request.now) != nil
