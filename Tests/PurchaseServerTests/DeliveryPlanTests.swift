@@ -216,6 +216,35 @@ private struct PlanWorld {
         #expect(sent.map(\.event) == [EventCursor(1)])
     }
 
+    @Test(arguments: [false, true]) func `an event that cannot be written is set aside at once, and holds back none`(
+        isRetry: Bool
+    ) throws {
+        let now = Timestamp(milliseconds: 1_700_000_000_000)
+        let endpoint = WebhookEndpoint(
+            id: "e", of: "a", url: "https://example.com", isOrdered: true, createdAt: now)
+        let waiting = FailedDelivery(
+            of: EventCursor(1), to: "e", of: "a", lane: 3, attempts: 2, dueAt: now, failedAt: now, reason: "500")
+        var plan = DeliveryPlan(
+            endpoint, WebhookProgress(from: EventCursor(isRetry ? 1 : 0)), failed: isRetry ? [waiting] : [])
+        var number = Int64(isRetry ? 1 : 0)
+        func read() {
+            let event = DeliveryPlan.Delivery(EventCursor(number + 1), lane: 3, body: nil)
+            plan.add([event], after: EventCursor(number), next: EventCursor(number + 1), at: now)
+            number += 1
+        }
+        if !isRetry { read() }
+        let first = try #require(plan.begin(at: now).first)
+        #expect(first.event == EventCursor(1) && plan.newAttempts == 0)
+        plan.end(first, .unwritable, at: now)
+        #expect(plan.newAttempts > 0)
+        read()
+        #expect(plan.begin(at: now).map(\.event) == [EventCursor(2)])
+        let results = plan.takeResults()
+        #expect(results.failed.map(\.event) == [EventCursor(1)] && results.failed[0].isSetAside)
+        #expect(results.failed[0].reason == "the event cannot be written as JSON" && results.delivered.isEmpty)
+        #expect(results.progress.positions[3] == EventCursor(1) && results.progress.failingSince == nil)
+    }
+
     @Test func `an endpoint with few events is not disabled by the days between them`() {
         var now = Timestamp(milliseconds: 1_700_000_000_000)
         let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)

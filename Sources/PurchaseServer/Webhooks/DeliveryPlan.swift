@@ -34,6 +34,8 @@ package struct DeliveryPlan: Sendable {
         case erased
         /// The event could not be read, and no request was sent.
         case unread
+        /// The event cannot be written as JSON, so that every attempt would fail.
+        case unwritable
     }
 
     private struct Lane {
@@ -222,6 +224,12 @@ extension DeliveryPlan {
         case .answered(let answer): noteAttempt(delivery, answer, at: now)
         case .erased: removeFailed(delivery.event)
         case .unread: return postpone(delivery, isRetry, at: now)
+        case .unwritable:
+            note(
+                FailedDelivery(
+                    of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane,
+                    attempts: delivery.attempts, dueAt: nil, failedAt: now,
+                    reason: "the event cannot be written as JSON"))
         }
         if !isRetry { note(delivery.event, of: delivery.lane) }
         settle(delivery.lane)
@@ -268,11 +276,7 @@ extension DeliveryPlan {
         let failure = FailedDelivery(
             of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
             dueAt: pause.map { now.advanced(by: $0) }, failedAt: now, reason: reason)
-        failed[delivery.event] = failure.dueAt == nil ? nil : failure
-        results.failed.removeAll { $0.event == delivery.event }
-        results.failed.append(failure)
-        results.delivered.removeAll { $0 == delivery.event }
-        updateNextRetry()
+        note(failure)
         slowDown(answer, at: now)
         let since = min(progress.failingSince ?? now, now)
         // Without a waiting event there are no attempts until the next event, and the days until then do not count.
@@ -282,6 +286,14 @@ extension DeliveryPlan {
         } else if since.advanced(by: Self.patience) <= now {
             results.disable = "Every request has failed since \(since.iso8601). The last: \(reason)."
         }
+    }
+
+    private mutating func note(_ failure: FailedDelivery) {
+        failed[failure.event] = failure.isSetAside ? nil : failure
+        results.failed.removeAll { $0.event == failure.event }
+        results.failed.append(failure)
+        results.delivered.removeAll { $0 == failure.event }
+        updateNextRetry()
     }
 
     /// Sends less if the endpoint, or a proxy before it, is overloaded.
@@ -296,9 +308,11 @@ extension DeliveryPlan {
 // MARK: - Commits
 
 extension DeliveryPlan {
-    /// The number of attempts that the next commit stores. Without attempts a commit can wait: the positions alone
+    /// The number of results that the next commit stores. Without results a commit can wait: the positions alone
     /// spare a successor only the reading of events that nobody wants.
-    package var newAttempts: Int { results.attempts.count + results.delivered.count }
+    package var newAttempts: Int {
+        max(results.attempts.count, results.failed.count) + results.delivered.count
+    }
 
     /// The results since the last commit. If their commit fails, the plan is useless: begin again from what is stored.
     package mutating func takeResults() -> WebhookResults {

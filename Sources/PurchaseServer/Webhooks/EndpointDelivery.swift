@@ -108,7 +108,9 @@ struct EndpointDelivery {
                 }
                 for delivery in plan.begin(at: parts.now()) {
                     sending += 1
-                    group.addTask { [requests] in input.yield(.outcome(await requests.send(delivery), of: delivery)) }
+                    group.addTask { [requests] in
+                        input.yield(.outcome(await requests.attempt(delivery), of: delivery))
+                    }
                 }
                 guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
                 group.addTask { [requests] in

@@ -82,30 +82,51 @@ extension EndpointRequests {
         }
     }
 
-    /// The deliveries of the events that the endpoint wants.
+    /// The deliveries of the events that the endpoint wants. An event that cannot be written has no body, and
+    /// ``attempt(_:)`` finds the reason.
     func deliveries(in page: EventPage) -> [DeliveryPlan.Delivery] {
         page.events.compactMap { event in
             guard let cursor = event.cursor, endpoint.wants(event) else { return nil }
             return DeliveryPlan.Delivery(
-                cursor, lane: WebhookProgress.lane(of: event), body: Self.body(of: event, in: page))
+                cursor, lane: WebhookProgress.lane(of: event), body: try? Self.body(of: event, in: page).get())
         }
     }
 
-    /// The event as the feed has it; `nil` if it cannot be written, which no event has caused so far.
-    private static func body(of event: LedgerEvent, in page: EventPage) -> [UInt8]? {
-        do { return try JSONWriter.bytes(encoding: EventBody(event, in: page)) } catch { return nil }
+    /// The event as the feed has it. No event has caused an error so far.
+    @inline(never)
+    private static func body(of event: LedgerEvent, in page: EventPage) -> Result<[UInt8], any Error> {
+        Result { try JSONWriter.bytes(encoding: EventBody(event, in: page)) }
     }
 
     /// The event as the feed has it now; `nil` if it was erased.
     private func body(of event: EventCursor) async throws -> [UInt8]? {
         let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
-        return page.flatMap { page in page.events.first.flatMap { Self.body(of: $0, in: page) } }
+        return try page.flatMap { page in try page.events.first.map { try Self.body(of: $0, in: page).get() } }
     }
 }
 
 // MARK: - The endpoint
 
 extension EndpointRequests {
+    /// Sends an event. If the delivery has no body, reads the event first.
+    func attempt(_ delivery: DeliveryPlan.Delivery) async -> DeliveryPlan.Outcome {
+        guard delivery.body == nil else { return await send(delivery) }
+        do {
+            let page = try await parts.ledger.webhookEvent(delivery.event, of: endpoint.bundleId, at: parts.now())
+            guard let page, let event = page.events.first else { return .erased }
+            switch Self.body(of: event, in: page) {
+            case .failure: return .unwritable
+            case .success(let body):
+                var delivery = delivery
+                delivery.body = body
+                return await send(delivery)
+            }
+        } catch {
+            if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
+            return .unread
+        }
+    }
+
     /// Sends an event.
     func send(_ delivery: DeliveryPlan.Delivery) async -> DeliveryPlan.Outcome {
         do {
