@@ -73,15 +73,13 @@ extension Ledger {
 
     /// A page of events after a position of a lane. If events after the position are missing, because they were erased
     /// or the ledger lost its last commits, the page begins after them.
-    ///
-    /// - Returns: The page, and whether events are missing.
     package func webhookEvents(
         of bundleId: String, after position: EventCursor, limit: Int, at now: Timestamp
-    ) async throws -> (page: EventPage, isMissing: Bool) {
+    ) async throws -> EventPage {
         do {
-            return (try await events(of: bundleId, after: position, limit: limit, at: now), false)
+            return try await events(of: bundleId, after: position, limit: limit, at: now)
         } catch let error as EventCursorError {
-            return (try await events(of: bundleId, after: error.oldest, limit: limit, at: now), true)
+            return try await events(of: bundleId, after: error.oldest, limit: limit, at: now)
         }
     }
 
@@ -132,9 +130,9 @@ extension Ledger {
         var first: Timestamp?
         for endpoint in try await webhookEndpoints() where endpoint.state == .active {
             for position in try await neededPositions(of: endpoint, at: now) {
-                let found = try await webhookEvents(
+                let page = try await webhookEvents(
                     of: endpoint.bundleId, after: position, limit: 1, at: .distantPast)
-                if let time = found.page.events.first?.recordedAt { first = min(first ?? time, time) }
+                if let time = page.events.first?.recordedAt { first = min(first ?? time, time) }
             }
         }
         return first

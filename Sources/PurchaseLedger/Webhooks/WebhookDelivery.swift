@@ -35,10 +35,16 @@ public struct WebhookProgress: Hashable, Sendable {
     /// The lane of an event.
     public static func lane(of event: LedgerEvent) -> Int {
         if let customer = event.customer { return Int(customer.number.magnitude % UInt64(lanes)) }
-        // FNV-1a: the lane of a purchase must be the same in every process, and Swift's own hashes are not.
-        let name = event.chainName ?? ""
-        let hash = name.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }
-        return Int(hash % UInt32(lanes))
+        return Int((event.chainName ?? "").stableHash() % UInt32(lanes))
+    }
+}
+
+extension String {
+    /// The FNV-1a hash of the text. Unlike Swift's own hashes, it is the same in every process.
+    ///
+    /// - Parameter start: The first value: FNV's offset, or a number for which the hash differs.
+    package func stableHash(from start: UInt32 = 2_166_136_261) -> UInt32 {
+        utf8.reduce(start) { ($0 ^ UInt32($1)) &* 16_777_619 }
     }
 }
 

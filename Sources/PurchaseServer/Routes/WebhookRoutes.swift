@@ -331,12 +331,7 @@ extension WebhookReplay {
 extension Refusal {
     fileprivate static let noWebhookSecrets = Refusal(
         .noWebhookSecrets, "The server has no secret file for webhooks: set webhookSecretFile in its configuration.")
-    fileprivate static let otherWebhookSecrets = Refusal(
-        .otherWebhookSecrets,
-        """
-        The secrets of the ledger's webhooks were made with a different file from this server's webhookSecretFile. All \
-        servers of the ledger need the same file.
-        """)
+    fileprivate static let otherWebhookSecrets = Refusal(.otherWebhookSecrets, WebhookSecrets.otherFile)
     fileprivate static let tooManyWebhooks = Refusal(
         .tooManyWebhooks, "The app has \(WebhookEndpoint.maxCount) endpoints, the most. Remove one first.")
 }

@@ -339,7 +339,7 @@ enum RetrySteps {
     /// - Parameter name: A text from whose hash the jitter follows.
     static func pause(afterFailures count: Int, of name: String) -> Duration? {
         guard count > 0, count <= pauses.count else { return nil }
-        let hash = name.utf8.reduce(UInt32(count)) { ($0 ^ UInt32($1)) &* 16_777_619 }
+        let hash = name.stableHash(from: UInt32(count))
         return .seconds(pauses[count - 1] * (1 + jitter * Double(hash % 1000) / 1000))
     }
 }

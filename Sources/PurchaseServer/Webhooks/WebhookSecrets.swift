@@ -13,6 +13,12 @@ package struct WebhookSecrets: Sendable {
     /// that a server with a different file notices the difference and delivers nothing.
     package let fingerprint: String
 
+    /// The sentence for a server or a command whose file is not that of the ledger's endpoints.
+    package static let otherFile = """
+        The secrets of the ledger's webhooks were made with a different file from webhookSecretFile. All servers of the \
+        ledger need the same file.
+        """
+
     private let key: SymmetricKey
 
     /// The minimum length of the file's content in bytes: 256 bits, the strength of the derived secrets.

@@ -50,11 +50,7 @@ struct WebhookOptions: ParsableArguments {
 
 extension Composition {
     /// The failure if the secret file is not the file of the ledger.
-    static var otherWebhookSecrets: ExitCode {
-        Terminal.failure(
-            "The secrets of the ledger's endpoints were made with a different file from webhookSecretFile. All servers "
-                + "of the ledger need the same file.")
-    }
+    static var otherWebhookSecrets: ExitCode { Terminal.failure(WebhookSecrets.otherFile) }
 
     /// The secrets of the file in the configuration.
     ///
