@@ -406,20 +406,23 @@ import Testing
         #expect(try await !publish(after: 31).isEmpty)
     }
 
-    @Test(arguments: [(WebhookEndpoint.State.active, 1), (.paused, 0)])
-    func `old events stay while an active webhook needs them`(state: WebhookEndpoint.State, left: Int) async throws {
+    /// The server was not running for the days in which no server served the webhook.
+    @Test(arguments: [(WebhookEndpoint.State.active, 1), (.paused, 0)], [5, 50] as [Int64])
+    func `old events stay while an active webhook needs them`(
+        expected: (state: WebhookEndpoint.State, left: Int), days: Int64
+    ) async throws {
         let world = try await LedgerRoutesTests.World()
         let start = LedgerRoutesTests.now
         var endpoint = WebhookEndpoint(
             id: "hook", of: "com.example", url: "https://example.com", createdAt: start)
-        endpoint.state = state
+        endpoint.state = expected.state
         _ = try await world.ledger.addWebhook(endpoint, fingerprint: "print", at: start)
         _ = try await world.send(.post, "/notifications/v2", world.notification("TEST"), key: nil)
-        let now = start.advanced(by: .seconds(5 * 86_400))
+        let now = start.advanced(by: .seconds(days * 86_400))
         let housekeeping = Housekeeping(
             ledger: world.ledger, eventRetention: .seconds(2 * 86_400), now: { now },
             clock: VirtualClock(cancelsSleepingTasks: true), logger: world.server.logger)
         try await housekeeping.run()
-        #expect(try await world.ledger.events(of: "com.example", limit: 10).events.count == left)
+        #expect(try await world.ledger.events(of: "com.example", limit: 10).events.count == expected.left)
     }
 }

@@ -126,7 +126,9 @@ extension Ledger {
     /// The time of the first event still needed by an active endpoint; `nil` if no event is needed. Events before this
     /// time can be erased. An endpoint needs no event if its progress is unreadable, or if no server has served it for
     /// ``WebhookEndpoint/maxUnserved``.
-    package func webhooksNeedEvents(at now: Timestamp) async throws -> Timestamp? {
+    ///
+    /// - Parameter now: `nil` to take all endpoints for served.
+    package func webhooksNeedEvents(at now: Timestamp?) async throws -> Timestamp? {
         var first: Timestamp?
         for endpoint in try await webhookEndpoints() where endpoint.state == .active {
             for position in try await neededPositions(of: endpoint, at: now) {
@@ -139,7 +141,7 @@ extension Ledger {
     }
 
     /// Positions after which an endpoint needs events: the first of each epoch (``EventEpoch``).
-    private func neededPositions(of endpoint: WebhookEndpoint, at now: Timestamp) async throws -> [EventCursor] {
+    private func neededPositions(of endpoint: WebhookEndpoint, at now: Timestamp?) async throws -> [EventCursor] {
         let id = Job.ID(webhook: endpoint.id, of: endpoint.bundleId)
         let snapshot = try await storage.load(LedgerQuery([.record(id.key)]))
         guard var positions = Self.positions(snapshot.records[id.key], of: endpoint, at: now) else { return [] }
@@ -155,12 +157,12 @@ extension Ledger {
     /// - Returns: `nil` if the progress cannot be read, or no server serves the endpoint.
     @inline(never)
     private static func positions(
-        _ job: LedgerRecord?, of endpoint: WebhookEndpoint, at now: Timestamp
+        _ job: LedgerRecord?, of endpoint: WebhookEndpoint, at now: Timestamp?
     ) -> [EventCursor]? {
         guard let job = Job(readable: job) else { return nil }
         // A server that delivers prolongs its lease at least once in a minute. A resumed endpoint needs a server first.
         let served = max(job.dueAt, endpoint.mendedAt ?? job.dueAt)
-        guard now < served.advanced(by: WebhookEndpoint.maxUnserved) else { return nil }
+        if let now, served.advanced(by: WebhookEndpoint.maxUnserved) <= now { return nil }
         do {
             return try WebhookProgress(job).positions
         } catch {

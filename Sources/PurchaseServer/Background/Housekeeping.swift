@@ -26,6 +26,10 @@ package struct Housekeeping: Service {
     /// for days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
+    /// The time for which a new server takes all active webhooks for served: by then the server serves its own webhooks,
+    /// also if a crashed server had them.
+    private static let leaseTime = Duration.seconds(300)
+
     /// The time between two searches for changes that a server with a fast clock published too early. While its clock
     /// stays fast, that server publishes a change again after each correction. A longer interval keeps these
     /// repetitions few.
@@ -92,6 +96,7 @@ package struct Housekeeping: Service {
     }
 
     private func keepHouse() async {
+        let elapsed = clock.stopwatch()
         var erasure = Interval(Self.erasureInterval, clock)
         var deletion = Interval(Self.erasureInterval, clock)
         var setAside = Interval(Self.erasureInterval, clock)
@@ -106,7 +111,7 @@ package struct Housekeeping: Service {
             await clockFailure.attempt { try await compareClocks(&comparison) }
             warnOfClock(unlessLogged: &doubt)
             await failure.attempt { try await publishCorrections(&correction, &lastRound) }
-            await erasureFailure.attempt { try await eraseOldEvents(&erasure) }
+            await erasureFailure.attempt { try await eraseOldEvents(&erasure, isNew: elapsed() < Self.leaseTime) }
             await deletionFailure.attempt { try await eraseDeletedIds(&deletion) }
             await setAsideFailure.attempt { try await eraseOldSetAside(&setAside) }
             await noticeFailure.attempt { try await showNotices(&reading) }
@@ -155,13 +160,17 @@ package struct Housekeeping: Service {
     /// Erases events older than the retention. Erasure cannot be undone, so no event is erased while the clock is
     /// doubtful. Until the clock is confirmed, the age of events is measured from the ledger's proven time: the newest
     /// date at which the App Store signed a document. Events that an active webhook still needs stay.
-    private func eraseOldEvents(_ interval: inout Interval) async throws {
+    ///
+    /// - Parameter isNew: Whether the server has begun too lately to know which webhooks no server serves.
+    private func eraseOldEvents(_ interval: inout Interval, isNew: Bool) async throws {
         // The clock is read before the judge is asked, so that the judge's answer covers this reading too.
         let now = now()
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
-        try await eraseEvents(before: time.advanced(by: .zero - eventRetention))
+        let needed = try await ledger.webhooksNeedEvents(at: isNew ? nil : time)
+        let instant = time.advanced(by: .zero - eventRetention)
+        try await eraseEvents(before: min(instant, needed ?? instant))
     }
 
     /// Erases the ids of customers deleted 30 days ago. While the clock is doubtful, no id is erased. A clock that is
@@ -190,7 +199,6 @@ package struct Housekeeping: Service {
     }
 
     private func eraseEvents(before instant: Timestamp) async throws {
-        let instant = min(instant, try await ledger.webhooksNeedEvents(at: now()) ?? instant)
         var count = Self.eventLimit
         while count >= Self.eventLimit, !Task.isCancelled {
             count = try await ledger.eraseEvents(before: instant, limit: Self.eventLimit)

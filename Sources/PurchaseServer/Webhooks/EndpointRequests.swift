@@ -101,7 +101,10 @@ extension EndpointRequests {
     /// The event as the feed has it now; `nil` if it was erased.
     private func body(of event: EventCursor) async throws -> [UInt8]? {
         let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
-        return try page.flatMap { page in try page.events.first.map { try Self.body(of: $0, in: page).get() } }
+        guard let page, let event = page.events.first, case .success(let body) = Self.body(of: event, in: page) else {
+            return nil
+        }
+        return body
     }
 }
 

@@ -24,7 +24,7 @@ package struct WebhookStatus: Sendable {
         self.endpoint = endpoint
         progress = try await ledger.webhookProgress(of: id, of: bundleId)
         waiting = try await ledger.failedDeliveries(
-            of: id, of: bundleId, setAside: false, limit: FailedDelivery.maxWaiting
+            of: id, of: bundleId, setAside: false, limit: .max
         ).count
         let setAside = try await ledger.failedDeliveries(of: id, of: bundleId, setAside: true, limit: .max)
         setAsideCount = setAside.count

@@ -149,6 +149,8 @@ struct ChangeWebhook: AsyncParsableCommand {
         try await endpoint.change("Changed") { try settings($0) }
     }
 
+    /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
+    @inline(never)
     private func settings(_ composition: Composition) throws -> @Sendable (inout WebhookEndpoint) -> Void {
         let url = try url.map { try composition.webhookURL($0).text }
         let kinds = try kinds
