@@ -279,9 +279,10 @@ struct FollowedYear {
         logger.logLevel = .critical
         let clock = clock
         let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
-        let parts = WebhookParts(
+        var parts = WebhookParts(
             service, sender: sender, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
             clock: ContinuousClock(), logger: logger)
+        parts.gathering = .zero
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 

@@ -37,6 +37,8 @@ struct EndpointDelivery {
     private var plan: DeliveryPlan
     /// The cursors after which the feed is being read.
     private var reading: Set<EventCursor> = []
+    /// The time before the next read of the feed.
+    private var feedPause = Duration.zero
     private var sinceCommit: Interval
     /// The number of events that are being sent.
     private var sending = 0
@@ -113,8 +115,8 @@ struct EndpointDelivery {
                     }
                 }
                 guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
-                group.addTask { [requests] in
-                    input.yield(.feed(await requests.read(after: cursor), after: cursor))
+                group.addTask { [requests, feedPause] in
+                    input.yield(.feed(await requests.read(after: cursor, in: feedPause), after: cursor))
                 }
             }
         }
@@ -139,6 +141,8 @@ struct EndpointDelivery {
         switch part {
         case .page(let page):
             plan.add(requests.deliveries(in: page), after: cursor, next: page.next, at: parts.now())
+            let isEnd = page.events.count < EndpointRequests.pageLimit
+            feedPause = isEnd && !page.events.isEmpty ? parts.gathering : .zero
         case .gap(let oldest):
             plan.skip(from: cursor, to: oldest)
             parts.logger.warning(

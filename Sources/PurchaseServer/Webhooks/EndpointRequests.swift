@@ -22,7 +22,7 @@ struct EndpointRequests: Sendable {
     private static let pause = Duration.seconds(1)
 
     /// The most events read at once.
-    private static let pageLimit = 100
+    static let pageLimit = 100
 
     private let endpoint: WebhookEndpoint
     private let parts: WebhookParts
@@ -64,7 +64,10 @@ struct EndpointRequests: Sendable {
 
 extension EndpointRequests {
     /// Reads the feed after a cursor. At its end, waits for events.
-    func read(after cursor: EventCursor) async -> FeedPart {
+    ///
+    /// - Parameter pause: The time to wait before.
+    func read(after cursor: EventCursor, in pause: Duration) async -> FeedPart {
+        if pause > .zero { await parts.clock.pause(for: pause) }
         do {
             let page = try await parts.followers.page(
                 of: endpoint.bundleId, after: cursor, within: Self.maxWait, limit: nil, clock: parts.clock,
@@ -99,12 +102,9 @@ extension EndpointRequests {
     }
 
     /// The event as the feed has it now; `nil` if it was erased.
-    private func body(of event: EventCursor) async throws -> [UInt8]? {
+    private func body(of event: EventCursor) async throws -> Result<[UInt8], any Error>? {
         let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
-        guard let page, let event = page.events.first, case .success(let body) = Self.body(of: event, in: page) else {
-            return nil
-        }
-        return body
+        return page.flatMap { page in page.events.first.map { Self.body(of: $0, in: page) } }
     }
 }
 
@@ -113,16 +113,12 @@ extension EndpointRequests {
 extension EndpointRequests {
     /// Sends an event. If the delivery has no body, reads the event first.
     func attempt(_ delivery: DeliveryPlan.Delivery) async -> DeliveryPlan.Outcome {
-        guard delivery.body == nil else { return await send(delivery) }
+        if let body = delivery.body { return await send(delivery.event, body) }
         do {
-            let page = try await parts.ledger.webhookEvent(delivery.event, of: endpoint.bundleId, at: parts.now())
-            guard let page, let event = page.events.first else { return .erased }
-            switch Self.body(of: event, in: page) {
+            switch try await body(of: delivery.event) {
+            case nil: return .erased
             case .failure: return .unwritable
-            case .success(let body):
-                var delivery = delivery
-                delivery.body = body
-                return await send(delivery)
+            case .success(let body): return await send(delivery.event, body)
             }
         } catch {
             if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
@@ -130,18 +126,10 @@ extension EndpointRequests {
         }
     }
 
-    /// Sends an event.
-    func send(_ delivery: DeliveryPlan.Delivery) async -> DeliveryPlan.Outcome {
-        do {
-            let read = delivery.body == nil ? try await body(of: delivery.event) : delivery.body
-            guard let body = read else { return .erased }
-            let outcome = await parts.sender.send(message(delivery.event, body), to: url, of: endpoint.id)
-            // A request that ends because the server stops says nothing about the endpoint.
-            return Task.isCancelled ? .unread : .answered(outcome)
-        } catch {
-            if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
-            return .unread
-        }
+    private func send(_ event: EventCursor, _ body: [UInt8]) async -> DeliveryPlan.Outcome {
+        let outcome = await parts.sender.send(message(event, body), to: url, of: endpoint.id)
+        // A request that ends because the server stops says nothing about the endpoint.
+        return Task.isCancelled ? .unread : .answered(outcome)
     }
 
     private func message(_ event: EventCursor, _ body: [UInt8]) -> WebhookMessage {

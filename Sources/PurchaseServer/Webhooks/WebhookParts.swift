@@ -16,6 +16,9 @@ package struct WebhookParts: Sendable {
     /// Returns the time of the machine even if ``now`` returns a simulator's time, for the signatures.
     package var wall: @Sendable () -> Timestamp
     package var clock: any Clock<Duration>
+    /// The time after the newest events were read until the feed is read again. Events that come meanwhile share the
+    /// search: a search for each would cost as much as the deliveries.
+    package var gathering = Duration.milliseconds(50)
     package var logger: Logger
     /// For failures of the ledger, and refused addresses.
     let failure: ThrottledWarning
