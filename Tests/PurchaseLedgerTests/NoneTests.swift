@@ -75,4 +75,17 @@ import Testing
         let holdings = Holdings(chains, catalogue: Catalogue(products: products), at: Facts.day(1))
         #expect(holdings.entitlements.map(\.name) == ["one", "two"])
     }
+
+    @Test(arguments: [1, 2, nil] as [Int?])
+    func `a product without entitlements takes nothing away from a second purchase of its group`(level: Int?) {
+        let chains = ["1", "2"].map { id in
+            Facts.chain([Facts.transaction(id, original: id, product: "product \(id)", group: "g")], original: id)
+        }
+        let given = Catalogue.Product(entitlements: ["one"], level: 2)
+        let nothing = Catalogue.Product(entitlements: [], level: level)
+        for products in [["product 1": given, "product 2": nothing], ["product 1": given]] {
+            let holdings = Holdings(chains, catalogue: Catalogue(products: products), at: Facts.day(1))
+            #expect(holdings.entitlements.map(\.name) == ["one"])
+        }
+    }
 }

@@ -442,11 +442,13 @@ class Judge:
     def subscribed(
         self, now: int, statuses: dict[str, Status], ties_count_ahead: bool
     ) -> Iterator[tuple[str, Grant]]:
-        """Per subscription group the candidate with the highest service level; ties: the latest end."""
+        """Per subscription group the candidate with the highest service level; ties: the latest end. A product that
+        gives nothing takes no part."""
         groups: dict[str, list[tuple[Chain, Grant]]] = {}
         for chain in self.chains:
             for candidate in self.candidates(chain, now, statuses[chain.original]):
-                groups.setdefault(chain.group, []).append((chain, candidate))
+                if self.catalogue.names(candidate.product):
+                    groups.setdefault(chain.group, []).append((chain, candidate))
         for members in groups.values():
             level = min(self.catalogue.level(grant.product) for _, grant in members)
             best = [(chain, grant) for chain, grant in members if self.catalogue.level(grant.product) == level]

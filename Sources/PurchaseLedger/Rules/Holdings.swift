@@ -89,7 +89,8 @@ extension Entitlement {
 }
 
 /// Of the grants (``Grant``) of a customer or of a single purchase, those that count: the best grant of each
-/// subscription group, and all grants outside groups.
+/// subscription group, and all grants outside groups. A grant without entitlements never counts: it takes nothing away
+/// from a second purchase of its group, and no event could show that it did.
 struct CountingGrants {
     private let catalogue: Catalogue
     private var groups: [String: Grant] = [:]
@@ -101,6 +102,7 @@ struct CountingGrants {
     }
 
     mutating func add(_ grant: Grant) {
+        guard !catalogue.entitlements(of: grant.statement).isEmpty else { return }
         guard let group = grant.group else {
             others.append(grant)
             return
@@ -117,11 +119,13 @@ struct CountingGrants {
         return isLater(left, left.lastEnd(catalogue), right, right.lastEnd(catalogue))
     }
 
-    /// Compares ends. If the ends are equal, compares the transaction ids, so that the order of the chains does not
-    /// matter.
+    /// Compares ends. If the ends are equal, compares the original transaction ids, as followers of events do, and then
+    /// the transaction ids, so that the order of the chains does not matter.
     private func isLater(_ left: Grant, _ leftEnd: Timestamp?, _ right: Grant, _ rightEnd: Timestamp?) -> Bool {
         let ends = (leftEnd ?? .distantFuture, rightEnd ?? .distantFuture)
-        return (ends.0, left.statement.transactionId) > (ends.1, right.statement.transactionId)
+        let (left, right) = (left.statement, right.statement)
+        return (ends.0, left.originalTransactionId, left.transactionId)
+            > (ends.1, right.originalTransactionId, right.transactionId)
     }
 
     /// For each name, in order, the grant of the entitlement with the latest end.
