@@ -179,10 +179,11 @@ import Testing
         try await Self.merge(shop, "cora", into: "anna")
         #expect(try await Self.records(shop) == ["merge", "merge", "merges"])
         _ = try await shop.ledger.delete("robert", in: Facts.scope, at: Facts.day(2))
-        #expect(try await Self.records(shop) == ["deletedCustomer"])
+        // The events of the merges still name bert and cora.
+        #expect(try await Self.records(shop) == Array(repeating: "deletedCustomer", count: 3))
         #expect(try await Self.undo(shop, "bert") == .unknownCustomer)
         #expect(try await shop.ledger.eraseDeletedIds(at: Facts.day(31.9)) == 0)
-        #expect(try await shop.ledger.eraseDeletedIds(at: Facts.day(32)) == 1)
+        #expect(try await shop.ledger.eraseDeletedIds(at: Facts.day(32)) == 3)
         #expect(try await Self.records(shop) == [])
     }
 

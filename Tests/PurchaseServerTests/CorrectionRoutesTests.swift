@@ -134,5 +134,15 @@ import Testing
         #expect(bert["purchases"]?.array?.map { $0["transactionId"]?.string } == ["2"])
         let events = try await world.send(.get, "/v1/events?kind=customer.unmerged,customer.aliasRemoved").1
         #expect(events["items"]?.array?.map { $0["customer"]?.string } == ["anna", "bert"])
+        #expect(events["items"]?.array?.map { $0["removedId"] } == [.string("ann"), nil])
+        // What a follower of the id must learn: that bert's purchases went to anna, and that ann names nobody.
+        for (id, kinds) in [
+            ("bert", ["customer.merged", "customer.unmerged"]), ("ann", ["customer.aliasRemoved"]),
+            ("anna", ["customer.merged", "customer.aliasRemoved"]),
+        ] {
+            let found = try await world.send(.get, "/v1/events?customer=\(id)").1["items"]?.array ?? []
+            let names = found.compactMap { $0["kind"]?.string }
+            #expect(names.filter { $0.hasPrefix("customer.") } == kinds, "\(id)")
+        }
     }
 }

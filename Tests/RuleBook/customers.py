@@ -73,6 +73,7 @@ class Merge:
     """What came with a merged customer."""
 
     survivor: Person
+    # Without those that a correction took off the survivor since.
     ids: list[str]
     purchases: set[str]
     shared: set[str]
@@ -386,8 +387,7 @@ class Customers:
         person = self.find(step["customer"])
         assert person and step["alias"] in person.ids[1:]
         person.ids.remove(step["alias"])
-        for merge in self.merges:
-            merge.lost.add(step["alias"])
+        self.no_longer_bring(person, {step["alias"]}, set())
         self.expect("customer.aliasRemoved", person.name)
         return {"outcome": "removed"}
 
@@ -397,13 +397,20 @@ class Customers:
         return next(
             (each for each in self.merges if each.survivor is person and id in each.ids and not each.is_undone), None)
 
+    def no_longer_bring(self, survivor: Person, ids: set[str], purchases: set[str]) -> None:
+        """What a correction takes off a customer came with no merge any more. If it comes again, it stays."""
+        for merge in self.merges:
+            if merge.survivor is survivor and not merge.is_undone:
+                merge.ids = [id for id in merge.ids if id not in ids]
+                merge.purchases -= purchases
+                merge.shared -= purchases
+
     def can_be_undone(self, id: str) -> bool:
-        """QUESTION: what if the customer has lost an id or a purchase since, and has it again?"""
+        """QUESTION: what if the customer has lost a purchase by a claim since, and has it again?"""
         merge = self.merge_of(id)
         if merge is None or id in self.perhaps_merged:
             return False
-        has = set(merge.survivor.ids) | self.purchases(merge.survivor)
-        return not merge.lost & has & ({*merge.ids} | merge.purchases)
+        return not merge.lost & self.purchases(merge.survivor) & merge.purchases
 
     def unmerge(self, step: Words) -> Words:
         merge = self.merge_of(step["customer"])
@@ -413,8 +420,6 @@ class Customers:
         person = Person(ids, is_established=True)
         survivor.ids = [id for id in survivor.ids if id not in ids]
         self.people.append(person)
-        for other in self.merges:
-            other.lost |= {*ids} if other.survivor is survivor else set()
         merge.is_undone = True
         for earlier in merge.earlier:
             if earlier.survivor is survivor and not earlier.is_undone:
@@ -424,6 +429,7 @@ class Customers:
             stays = name in merge.shared
             owners = [owner for owner in self.owners[name] if stays or owner.person is not survivor]
             self.own(name, [*owners, Owner(person, frozenset(["correction"]))])
+        self.no_longer_bring(survivor, {*ids}, names - merge.shared)
         self.expect("customer.unmerged", person.name)
         return {"outcome": "undone", "ids": ids, "purchases": len(names)}
 

@@ -99,23 +99,59 @@ extension LedgerDraft {
         }
     }
 
+    /// Makes the notes of the merges into a customer list only ids that the customer has. A note without ids is erased,
+    /// because its merge cannot be undone.
+    mutating func keepOwnIds(inMergesInto customer: CustomerRecord) {
+        for number in merges(into: customer.customer) {
+            guard var note = mergeNote(of: number, in: customer.customer.bundleId) else { continue }
+            note.keepIds(of: customer)
+            if note.ids.isEmpty { erase(MergeNote.key(note.customer)) } else { put(note) }
+        }
+    }
+
     /// Replaces the numbers of the customers that were merged into a customer. Beyond ``MergedCustomers/limit``, the
     /// oldest merges are forgotten.
     mutating func put(_ numbers: [Int64], mergedInto customer: Customer) {
-        for number in numbers.dropLast(MergedCustomers.limit) {
-            erase(MergeNote.key(Customer(number: number, bundleId: customer.bundleId)))
-        }
+        for number in numbers.dropLast(MergedCustomers.limit) { forgetMerge(of: number, in: customer.bundleId) }
         let kept = Array(numbers.suffix(MergedCustomers.limit))
         if !kept.isEmpty { return put(MergedCustomers(customer, kept)) }
         let key = MergedCustomers.key(customer)
         if record(key) != nil { erase(key) }
     }
 
+    /// Erases the note of a merge. The name of the merged customer stays for ``DeletedCustomer/lifetime``, so that a
+    /// late reader of the event of the merge still learns it.
+    private mutating func forgetMerge(of number: Int64, in bundleId: String) {
+        let key = MergeNote.key(Customer(number: number, bundleId: bundleId))
+        guard record(key) != nil else { return }
+        let name = mergeNote(of: number, in: bundleId).flatMap { DeletedCustomer($0, at: now) }
+        erase(key)
+        if let name { put(name) }
+    }
+
+    /// The ids that were taken off a customer in the last 30 days.
+    mutating func removedIds(of customer: Customer) -> RemovedIds {
+        var removed = RemovedIds(readable: record(RemovedIds.key(customer))) ?? RemovedIds(customer)
+        removed.forget(at: now)
+        return removed
+    }
+
+    /// The ids that were taken off a customer, or off customers that were merged into it, in the last 30 days, and
+    /// belong to no customer now.
+    private mutating func unusedIds(of customer: Customer) -> [String] {
+        var ids: [String] = []
+        for number in [customer.number] + merges(into: customer) {
+            let removed = removedIds(of: Customer(number: number, bundleId: customer.bundleId))
+            for removal in removed.removals where self.customer(CustomerID(removal.id, of: customer.bundleId)) == nil {
+                if !ids.contains(where: { $0.isSameID(as: removal.id) }) { ids.append(removal.id) }
+            }
+        }
+        return ids
+    }
+
     /// Erases the records about all merges into a customer, and about an undone merge of the customer itself.
     private mutating func forgetMerges(of customer: Customer) {
-        for number in merges(into: customer) {
-            erase(MergeNote.key(Customer(number: number, bundleId: customer.bundleId)))
-        }
+        for number in merges(into: customer) { forgetMerge(of: number, in: customer.bundleId) }
         for key in [MergedCustomers.key(customer), MergeNote.key(customer)] where record(key) != nil { erase(key) }
     }
 }
@@ -139,7 +175,7 @@ public struct DeletionReport: Hashable, Sendable {
 
 extension LedgerDraft {
     /// Erases a customer. Unless the ledger keeps all documents (``LedgerRules/keepsEvidence``), also erases the chains
-    /// without other owners. Of the customer's ids, two stay for 30 days, see ``DeletedCustomer``.
+    /// without other owners. The customer's ids stay for 30 days, see ``DeletedCustomer``.
     ///
     /// - Parameter instant: The time of the erasure (``ChainRecord/erasedAt``) that is noted in the record of each
     ///   erased chain.
@@ -147,6 +183,7 @@ extension LedgerDraft {
     mutating func erase(_ id: CustomerID, in scope: LedgerScope, asOf instant: Timestamp) -> DeletionReport? {
         guard let customer = customer(id) else { return nil }
         let records = chains(of: customer.customer)
+        let unusedIds = unusedIds(of: customer.customer)
         remove(customer)
         eraseGrants(of: customer)
         eraseAttributes(of: customer.customer)
@@ -173,7 +210,7 @@ extension LedgerDraft {
         }
         for account in accounts.sorted(by: { $0.id < $1.id }) { removeIfUnused(account, in: scope) }
         forgetMerges(of: customer.customer)
-        put(DeletedCustomer(customer, requestedId: id.id, at: now))
+        put(DeletedCustomer(customer, requestedId: id.id, removedIds: unusedIds, at: now))
         changes.events.append(LedgerEvent(.customerDeleted, in: scope, at: now, customer: customer.customer))
         return report(purchases: records.count, erased)
     }

@@ -27,8 +27,8 @@ public enum MergeUndoing: Hashable, Sendable {
 
 extension Ledger {
     /// Takes an id off a customer. The first id cannot be taken off, so a customer keeps an id. Afterwards the id
-    /// belongs to no customer. Purchases stay with the customer. If a purchase follows its account token and the token
-    /// is the id, it leaves the customer with the next document about it.
+    /// belongs to no customer, and comes back with no undone merge. Purchases stay with the customer. If a purchase
+    /// follows its account token and the token is the id, it leaves the customer with the next document about it.
     public func removeAlias(
         _ alias: String, from id: String, in scope: LedgerScope, _ correction: Correction, at now: Timestamp
     ) async throws -> AliasRemoval {
@@ -41,8 +41,8 @@ extension Ledger {
     }
 
     /// Undoes a merge. A customer of its own gets the ids and purchases that the merge brought along, except those that
-    /// the customer has lost since. Purchases that both customers owned before the merge then belong to both again.
-    /// Grants stay with the remaining customer.
+    /// the customer has lost since, even if they came again with a later merge. Purchases that both customers owned
+    /// before the merge then belong to both again. Grants stay with the remaining customer.
     ///
     /// - Parameter id: An id of the merged customer. If several merges brought the id, the earliest is undone.
     public func undoMerge(
@@ -66,7 +66,11 @@ extension LedgerDraft {
         customer.ids.remove(at: index)
         put(customer)
         renewGrantNotes(of: customer)
-        append(.aliasRemoved, about: customer.customer, in: scope)
+        keepOwnIds(inMergesInto: customer)
+        var removed = removedIds(of: customer.customer)
+        let number = removed.add(alias.id, at: now)
+        put(removed)
+        append(.aliasRemoved, about: customer.customer, in: scope) { $0.removedId = number }
         return .removed
     }
 
@@ -89,25 +93,41 @@ extension LedgerDraft {
         put(restored)
         let earlier = note.earlier.filter(merged.contains)
         redirect(earlier, to: restored)
-        put(merged.filter { $0 != note.customer.number && !earlier.contains($0) }, mergedInto: survivor.customer)
+        let others = merged.filter { $0 != note.customer.number && !earlier.contains($0) }
+        put(others, mergedInto: survivor.customer)
         put(earlier, mergedInto: restored.customer)
-        let count = giveBack(note, from: survivor.customer)
-        note.into = nil
-        note.removePurchases()
+        let chains = giveBack(note, from: survivor.customer, keeping: purchases(of: notes, after: note))
+        let leaving = Leaving(numbers: Set(earlier + [note.customer.number]), chains)
+        note.noteUndoing(as: restored)
         put(note)
+        remove(leaving, fromMergesInto: survivor)
         append(.customerUnmerged, about: restored.customer, in: scope)
-        return .undone(ids: ids, purchases: count)
+        return .undone(ids: ids, purchases: chains.count)
+    }
+
+    /// The purchases that came with merges after the merge of a note. A purchase that the customer lost, and that came
+    /// again with a later merge, belongs to the later merge. A merge that brought the merge of the note along is none.
+    private func purchases(of notes: [MergeNote], after note: MergeNote) -> Set<ChainKey> {
+        let later = notes.drop { $0.customer != note.customer }.dropFirst()
+        return later.filter { !$0.earlier.contains(note.customer.number) }.reduce(into: []) {
+            $0.formUnion($1.purchases)
+        }
     }
 
     /// Gives the purchases of a merge back to the merged customer.
     ///
-    /// - Returns: The number of the purchases.
-    private mutating func giveBack(_ note: MergeNote, from survivor: Customer) -> Int {
-        var count = 0
-        for var record in chains(of: survivor) {
+    /// - Parameter kept: Purchases that stay.
+    /// - Returns: The purchases that were given back, and whether they stay with the remaining customer too.
+    private mutating func giveBack(
+        _ note: MergeNote, from survivor: Customer, keeping kept: Set<ChainKey>
+    ) -> [(Chain, isShared: Bool)] {
+        var chains: [(Chain, isShared: Bool)] = []
+        for var record in self.chains(of: survivor) {
             let isShared = MergeNote.contains(record.chain, in: note.sharedPurchases)
-            guard isShared || MergeNote.contains(record.chain, in: note.purchases) else { continue }
-            count += 1
+            guard isShared || MergeNote.contains(record.chain, in: note.purchases),
+                !MergeNote.contains(record.chain, in: kept)
+            else { continue }
+            chains.append((record.chain, isShared))
             evaluate(&record)
             if !isShared {
                 record.claimants.replace(survivor.number, by: note.customer.number)
@@ -116,12 +136,47 @@ extension LedgerDraft {
             link(&record, to: note.customer, Open(.correction))
             put(record)
         }
-        return count
+        return chains
     }
 
-    private mutating func append(_ kind: LedgerEvent.Kind, about customer: Customer, in scope: LedgerScope) {
+    /// Removes everything that left a customer from the notes of the remaining merges into the customer. If it comes
+    /// again, by a later merge, it belongs to the later merge.
+    private mutating func remove(_ leaving: Leaving, fromMergesInto survivor: CustomerRecord) {
+        for number in merges(into: survivor.customer) {
+            guard var note = mergeNote(of: number, in: survivor.customer.bundleId) else { continue }
+            note.earlier.removeAll(where: leaving.numbers.contains)
+            note.purchases.subtract(leaving.purchases)
+            note.sharedPurchases.subtract(leaving.purchases)
+            put(note)
+        }
+        keepOwnIds(inMergesInto: survivor)
+    }
+
+    private mutating func append(
+        _ kind: LedgerEvent.Kind, about customer: Customer, in scope: LedgerScope,
+        _ add: (inout EventContent) -> Void = { _ in }
+    ) {
         var content = EventContent(effectiveAt: now)
         content.correction = correction
+        add(&content)
         changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
+    }
+}
+
+/// Everything except ids that leaves a customer if a merge is undone.
+private struct Leaving {
+    /// The numbers of the merged customers.
+    let numbers: Set<Int64>
+    /// The purchases, also by the names that they had before a migration.
+    let purchases: Set<ChainKey>
+
+    init(numbers: Set<Int64>, _ chains: [(Chain, isShared: Bool)]) {
+        self.numbers = numbers
+        purchases = chains.filter { !$0.isShared }.reduce(into: []) { names, each in
+            let (chain, _) = each
+            for name in chain.predecessors.union([chain.key.name]) {
+                names.insert(ChainKey(name, in: chain.key.scope))
+            }
+        }
     }
 }

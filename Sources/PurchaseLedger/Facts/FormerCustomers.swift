@@ -7,37 +7,48 @@ import AppStoreModel
 
 extension Customer {
     /// The name of the customer's records.
-    fileprivate var recordName: String { "\(number)" }
+    private var recordName: String { "\(number)" }
 
     /// - Parameter key: The key of a record about a customer.
-    fileprivate init(_ key: RecordKey) throws(LedgerStorageError) {
+    init(_ key: RecordKey) throws(LedgerStorageError) {
         guard case .app(let bundleId) = key.owner, let number = Int64(key.name), "\(number)" == key.name else {
             throw LedgerStorageError(unreadable: key)
         }
         self.init(number: number, bundleId: bundleId)
     }
 
-    fileprivate func key(_ kind: RecordKind) -> RecordKey { RecordKey(kind, recordName, of: .app(bundleId)) }
+    /// The key of a record of a kind about the customer.
+    func key(_ kind: RecordKind) -> RecordKey { RecordKey(kind, recordName, of: .app(bundleId)) }
 }
 
 // MARK: - Merges
 
 /// The record of a merge. It names the customer that was merged into another customer, and lists everything that the
-/// customer brought along.
+/// customer brought along and that the other customer still has.
+///
+/// An id or a purchase that a correction takes off the other customer is removed from the notes of all merges into this
+/// customer. No note therefore has an id that belongs to nobody or to a third customer, and the erasure of a customer
+/// finds all its ids.
 struct MergeNote: Hashable, RecordValue {
     /// The customer that was merged into another customer.
     let customer: Customer
-    /// The ids of ``customer`` at the time of the merge, the first id first.
-    var ids: [String]
+    /// The ids of ``customer`` at the time of the merge that the other customer still has, the first id first. After the
+    /// merge was undone, the first id of ``customer`` alone.
+    private(set) var ids: [String]
+    /// Whether events name ``customer`` by the first of the ids. If this id is taken off the other customer, they name
+    /// ``customer`` no longer. The next id may be the name of an earlier customer.
+    private var isNamed = true
     /// An id of the customer that has the purchases now; `nil` after the merge was undone.
     var into: String?
     /// The time of the merge.
     var at: Timestamp
-    /// The purchases that only ``customer`` owned, of the two customers.
+    /// The purchases that only ``customer`` owned, of the two customers. A purchase that the other customer lost by a
+    /// claim is still among them.
     var purchases: Set<ChainKey> = []
     /// The purchases that both customers owned.
     var sharedPurchases: Set<ChainKey> = []
-    /// The numbers of the customers that had been merged into ``customer`` before.
+    /// The numbers of the customers that had been merged into ``customer`` before, without those whose merge was
+    /// undone.
     var earlier: [Int64] = []
     /// Whether the note lists all ids and purchases. If not, the merge cannot be undone.
     var isComplete = true
@@ -72,6 +83,7 @@ struct MergeNote: Hashable, RecordValue {
         static let sharedPurchases = "sharedPurchases"
         static let earlier = "earlier"
         static let isComplete = "isComplete"
+        static let isNamed = "isNamed"
     }
 
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
@@ -84,6 +96,7 @@ struct MergeNote: Hashable, RecordValue {
         self.ids = ids
         self.at = Timestamp(milliseconds: at)
         isComplete = json[Member.isComplete] == .bool(true)
+        isNamed = json[Member.isNamed] != .bool(false)
         self.purchases = purchases
         self.sharedPurchases = sharedPurchases
         into = json[Member.into]?.string
@@ -98,6 +111,25 @@ struct MergeNote: Hashable, RecordValue {
         note.ids = Array(ids.prefix(1))
         note.removePurchases()
         return LedgerRecord(Self.key(customer), payload: Array(note.json.compactText.utf8))
+    }
+
+    /// The id by which events name ``customer``; `nil` if it was taken off the other customer.
+    var name: String? { isNamed ? ids.first : nil }
+
+    /// Removes the ids that the other customer does not have.
+    mutating func keepIds(of other: CustomerRecord) {
+        let first = ids.first
+        ids.removeAll { id in !other.ids.contains { $0.isSameID(as: id) } }
+        if ids.first != first { isNamed = false }
+    }
+
+    /// Reduces the note to the name of the customer, which exists again.
+    mutating func noteUndoing(as customer: CustomerRecord) {
+        into = nil
+        ids = Array(customer.ids.prefix(1))
+        isNamed = true
+        earlier = []
+        removePurchases()
     }
 
     /// Removes the purchases, so that the merge cannot be undone.
@@ -117,6 +149,7 @@ struct MergeNote: Hashable, RecordValue {
             JSONValue.Member(Member.isComplete, .bool(isComplete)),
         ]
         if let into { members.append(JSONValue.Member(Member.into, .string(into))) }
+        if !isNamed { members.append(JSONValue.Member(Member.isNamed, .bool(false))) }
         return .object(members)
     }
 
@@ -180,15 +213,17 @@ struct MergedCustomers: Hashable, RecordValue {
 /// The record of a deleted customer's ids, which is kept for ``lifetime``.
 ///
 /// The record is due when its lifetime ends, and is then erased. Until then, readers of events learn from it which
-/// customer was deleted.
+/// customer was deleted. A merged customer has such a record after its ``MergeNote`` was erased: the event of the merge
+/// still names it.
 struct DeletedCustomer: Hashable, RecordValue {
     let customer: Customer
     /// The customer's first id. Events named the customer by it.
     var firstId: String
     /// The id with which the deletion was requested.
     var requestedId: String
-    /// The ids at the time of the deletion, at most ``maxIds``. Some of them may be from merged customers, whom earlier
-    /// events named by them.
+    /// The ids at the time of the deletion, then the ids that were taken off shortly before (``RemovedIds``) and belong
+    /// to no customer; at most ``maxIds``. Some of them may be from merged customers, whom earlier events named by
+    /// them.
     var ids: [String]
     /// The end of the lifetime.
     var end: Timestamp
@@ -200,16 +235,25 @@ struct DeletedCustomer: Hashable, RecordValue {
     static let recordKind = RecordKind(rawValue: "deletedCustomer")
 
     /// The maximum number of ids. An id has at most 256 bytes, up to six times as many in JSON, and a record 64 KiB.
+    /// Further ids are erased at once. A reader loses nothing by it: only first ids name customers in events, and the
+    /// event of each merge names the merged customer.
     static let maxIds = 40
 
     static func key(_ customer: Customer) -> RecordKey { customer.key(recordKind) }
 
-    init(_ record: CustomerRecord, requestedId: String, at now: Timestamp) {
+    /// - Parameter removedIds: The ids that were taken off the customer and belong to no customer.
+    init(_ record: CustomerRecord, requestedId: String, removedIds: [String] = [], at now: Timestamp) {
         customer = record.customer
         firstId = record.ids.first ?? requestedId
         self.requestedId = requestedId
-        ids = Array(record.ids.prefix(Self.maxIds))
+        ids = Array((record.ids + removedIds).prefix(Self.maxIds))
         end = now.advanced(by: Self.lifetime)
+    }
+
+    /// The record of a merged customer whose ``MergeNote`` is erased. `nil` if events do not name the customer.
+    init?(_ note: MergeNote, at now: Timestamp) {
+        guard let id = note.name else { return nil }
+        self.init(CustomerRecord(note.customer, ids: [id]), requestedId: id, at: now)
     }
 
     private enum Member {

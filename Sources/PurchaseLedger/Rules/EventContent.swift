@@ -36,6 +36,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     public var entitlementsAfter: GivenEntitlements?
     /// The number of the customer that was merged. The body names no customer.
     public var mergedCustomer: Int64?
+    /// The number of the id that was taken off the customer. The body names no customer.
+    public var removedId: Int64?
     /// The author and the reason of a correction; `nil` if the change was no correction.
     public var correction: Correction?
 
@@ -99,6 +101,7 @@ extension EventContent {
             writer.member("entitlementsAfter", entitlementsAfter)
             writer.correction(correction)
             if let mergedCustomer { writer.member("mergedCustomer", number: mergedCustomer) }
+            if let removedId { writer.member("removedId", number: removedId) }
         }
         return writer.bytes
     }
@@ -110,7 +113,7 @@ extension EventContent {
 extension EventContent {
     private enum CodingKeys: CodingKey {
         case effectiveAt, transactionId, productId, detail, before, after, entitlementsBefore, entitlementsAfter
-        case mergedCustomer, correction, grantId
+        case mergedCustomer, removedId, correction, grantId
     }
 
     /// Reads the members of ``details`` beside the others.
@@ -128,6 +131,7 @@ extension EventContent {
         entitlementsAfter = try members.decodeIfPresent(GivenEntitlements.self, forKey: .entitlementsAfter)
         grantId = try members.decodeIfPresent(String.self, forKey: .grantId)
         mergedCustomer = try members.decodeIfPresent(Int64.self, forKey: .mergedCustomer)
+        removedId = try members.decodeIfPresent(Int64.self, forKey: .removedId)
         correction = try members.decodeIfPresent(Correction.self, forKey: .correction)
     }
 }

@@ -141,6 +141,9 @@ public struct EventPage: Sendable {
     public var deletedIds: [Customer: String] = [:]
     /// All ids of the customers deleted in the last 30 days. Only the pages of a ``Ledger`` have these ids.
     public var allDeletedIds: [Customer: [String]] = [:]
+    /// The ids that were taken off customers in the last 30 days, by their numbers (``EventContent/removedId``). Only
+    /// the pages of a ``Ledger`` have these ids.
+    public var removedIds: [Customer: [Int64: String]] = [:]
     /// The position after the last event; without events, the position of the request.
     public var next: EventCursor
 
@@ -165,6 +168,15 @@ extension EventPage {
     public func allDeletedIds(of event: LedgerEvent) -> [String]? {
         guard let customer = event.customer, event.kind == .customerDeleted else { return nil }
         return allDeletedIds[customer]
+    }
+
+    /// The first id that the merged customer in the event of a merge had; `nil` for other events.
+    public func mergedId(of event: LedgerEvent) -> String? { event.mergedCustomer.flatMap { formerIds[$0] } }
+
+    /// The id that was taken off the customer of an event; `nil` for other events.
+    public func removedId(of event: LedgerEvent) -> String? {
+        guard let customer = event.customer, let number = event.removedId else { return nil }
+        return removedIds[customer]?[number]
     }
 
     /// The id with which the deletion in an event was requested; `nil` for other events.

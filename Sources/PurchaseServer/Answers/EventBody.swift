@@ -27,6 +27,8 @@ struct EventBody: Encodable, Sendable {
     var customer: String?
     /// The first id that the merged customer had before the merge; only in `customer.merged`.
     var mergedCustomer: String?
+    /// The id that was taken off the customer; only in `customer.aliasRemoved`, for 30 days.
+    var removedId: String?
     /// The id with which the deletion was requested; only in `customer.deleted`, for 30 days.
     var deletedId: String?
     /// All ids that the deleted customer had; only in `customer.deleted`, for 30 days.
@@ -50,7 +52,8 @@ struct EventBody: Encodable, Sendable {
     init(_ event: LedgerEvent, in page: EventPage) {
         id = event.cursor?.rawValue
         customer = page.customerId(of: event)
-        mergedCustomer = event.mergedCustomer.flatMap { page.formerIds[$0] }
+        mergedCustomer = page.mergedId(of: event)
+        removedId = page.removedId(of: event)
         deletedId = page.deletedId(of: event)
         deletedIds = page.allDeletedIds(of: event)
         kind = event.kind.rawValue
@@ -65,11 +68,13 @@ struct EventBody: Encodable, Sendable {
     /// JSON object, or repeats a member of ``EventBody``. Otherwise the client's parser might reject the whole page
     /// because of a duplicate name, and the client could read no later event.
     ///
-    /// The number of a merged customer is left out: the event has the customer's id instead.
+    /// The numbers of a merged customer and of a removed id are left out: the event has the ids instead.
     private static func whole(_ body: [UInt8]) -> [UInt8] {
         guard let members = JSONValue(readable: body)?.members else { return [] }
-        let reference = CodingKeys.mergedCustomer.stringValue
-        let shown = members.filter { $0.name != reference || $0.value.integer == nil }
+        let references: [CodingKeys] = [.mergedCustomer, .removedId]
+        let shown = members.filter { member in
+            member.value.integer == nil || !references.contains { $0.stringValue == member.name }
+        }
         guard shown.allSatisfy({ [nil, .content].contains(CodingKeys(stringValue: $0.name)) }) else { return [] }
         let isCompact = body.starts(with: "{\"".utf8) && body.last == UInt8(ascii: "}")
         return isCompact && shown.count == members.count ? body : Array(JSONValue.object(shown).compactText.utf8)

@@ -136,8 +136,8 @@ struct EventFilter: Sendable {
         return selection
     }
 
-    /// All ids of the customer, now that the page has been read: the id may have become a further id of a customer, or
-    /// two customers may have been merged, since the request arrived. `nil` for all customers.
+    /// The id, and all ids of the customer that has it now that the page has been read: the id may have become a further
+    /// id of a customer, or two customers may have been merged, since the request arrived. `nil` for all customers.
     private func ids() async throws -> Set<CustomerID>? {
         guard let customer else { return nil }
         let all = try await ledger.ids(ofCustomer: customer, of: scope.bundleId)
@@ -153,7 +153,9 @@ struct EventFilter: Sendable {
             return false
         }
         guard let ids else { return true }
-        let names = [page.customerId(of: event)].compactMap(\.self) + (page.allDeletedIds(of: event) ?? [])
+        // Also the events after which an id names nobody: a reader then removes what it knows by the id.
+        let former = [page.mergedId(of: event), page.removedId(of: event)] + (page.allDeletedIds(of: event) ?? [])
+        let names = ([page.customerId(of: event)] + former).compactMap(\.self)
         return names.contains { ids.contains(CustomerID($0, of: scope.bundleId)) }
     }
 }

@@ -44,6 +44,7 @@ package struct WebhookExample: Sendable {
             let merged = Customer(number: 2, bundleId: scope.bundleId)
             var content = WrittenExample(at: now, in: scope.environment).content(of: kind)
             if kind == .customersMerged { content.mergedCustomer = merged.number }
+            if kind == .aliasRemoved { content.removedId = 1 }
             var event = LedgerEvent(
                 kind, in: scope, at: now, customer: kind == .notificationReceived ? nil : customer,
                 chainName: kind.isAboutPurchase ? WrittenExample.transactionId : nil, content)
@@ -52,6 +53,7 @@ package struct WebhookExample: Sendable {
             var page = EventPage(
                 events: [event], customerIds: [customer: Self.customer], next: EventCursor(rawValue: id))
             page.formerIds = [merged: "\(Self.customer)-merged"]
+            page.removedIds = [customer: [1: "\(Self.customer)-removed"]]
             if kind == .customerDeleted {
                 page.deletedIds = [customer: Self.customer]
                 page.allDeletedIds = [customer: [Self.customer]]
