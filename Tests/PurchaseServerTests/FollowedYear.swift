@@ -7,6 +7,7 @@ import HTTPTypes
 import HummingbirdTesting
 import Logging
 import NIOCore
+import NIOPosix
 import PurchaseLedger
 import PurchaseServer
 import Synchronization
@@ -278,13 +279,17 @@ struct FollowedYear {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let clock = clock
-        let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
+        // Decisions in memory take long on this loop, and would keep the senders of other tests from their time limits.
+        let sender = WebhookSender(
+            networks: service.webhookNetworks, clock: ContinuousClock(), limit: .seconds(3600), on: Self.loop)
         var parts = WebhookParts(
             service, sender: sender, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
             clock: ContinuousClock(), logger: logger)
         parts.gathering = .zero
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
+
+    private static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 
     /// The entitlements of all customers, by the first id and the name.
     private func table() async throws -> JSONValue {

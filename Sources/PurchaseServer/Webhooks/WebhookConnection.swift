@@ -9,41 +9,46 @@ final class WebhookConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
 
+    /// The reactions of the owner of a connection.
+    struct Events {
+        /// An exchange has ended, and the receiver keeps the connection.
+        let isIdle: (WebhookConnection) -> Void
+        /// The connection is closed, or about to be.
+        let isClosed: (WebhookConnection) -> Void
+    }
+
     private let answerLimit: AnswerLimit
-    private let connections: WebhookConnections
+    private let events: Events
     private var context: ChannelHandlerContext?
     private var exchange: WebhookExchange?
     /// Whether the whole request was written.
     private var isWritten = false
     /// Whether the receiver keeps the connection after the answer.
     private var isKept = false
-    /// The time at which the last exchange ended.
-    private(set) var idleSince = NIODeadline.now()
 
-    private init(_ connections: WebhookConnections, _ answerLimit: AnswerLimit) {
-        self.connections = connections
+    private init(_ answerLimit: AnswerLimit, _ events: Events) {
         self.answerLimit = answerLimit
+        self.events = events
     }
 
     /// Adds the handlers of a connection to a channel.
     ///
     /// - Parameter tls: The handler of the TLS connection; `nil` for a connection without TLS.
     static func add(
-        to pipeline: ChannelPipeline.SynchronousOperations, of connections: WebhookConnections,
-        tls: NIOSSLClientHandler?
+        to pipeline: ChannelPipeline.SynchronousOperations, tls: NIOSSLClientHandler?, _ events: Events
     ) throws {
         let answerLimit = AnswerLimit()
         if let tls { try pipeline.addHandler(tls) }
         try pipeline.addHandler(answerLimit)
         try pipeline.addHTTPClientHandlers(leftOverBytesStrategy: .dropBytes)
-        try pipeline.addHandler(WebhookConnection(connections, answerLimit))
+        try pipeline.addHandler(WebhookConnection(answerLimit, events))
     }
 
     /// Sends the request of an exchange.
     func begin(_ exchange: WebhookExchange) {
         guard let context else { return exchange.end(.closed) }
         self.exchange = exchange
-        exchange.use(self)
+        exchange.noteConnection { self.close() }
         answerLimit.count = 0
         isKept = false
         isWritten = false
@@ -55,14 +60,15 @@ final class WebhookConnection: ChannelInboundHandler {
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
     }
 
-    /// Ends the exchange, if there is one, and closes the connection.
+    /// Closes the connection. An exchange that has not ended fails.
     func close(_ failure: WebhookExchange.Failure = .cancelled) {
-        let (exchange, context) = (self.exchange, self.context)
-        self.exchange = nil
+        let last = exchange
+        exchange = nil
+        last?.end(failure)
+        guard let context else { return }
         self.context = nil
-        exchange?.end(failure)
-        context?.close(promise: nil)
-        connections.forget(self)
+        context.close(promise: nil)
+        events.isClosed(self)
     }
 
     // MARK: - ChannelInboundHandler
@@ -81,15 +87,19 @@ final class WebhookConnection: ChannelInboundHandler {
         case .end:
             self.exchange = nil
             exchange.end(nil)
-            guard isKept, isWritten else { return close() }
-            idleSince = .now()
-            connections.keep(self)
+            if isKept, isWritten { events.isIdle(self) } else { close() }
         }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if error is AnswerLimit.Exceeded { exchange?.endLong() }
+        if Self.isLimit(error) { exchange?.endLong() }
         close(.broken(error))
+    }
+
+    /// Whether an answer has too many bytes or too many fields, of which the library reads some hundred.
+    private static func isLimit(_ error: any Error) -> Bool {
+        if case HTTPParserError.headerOverflow = error { return true }
+        return error is AnswerLimit.Exceeded
     }
 
     func channelInactive(context: ChannelHandlerContext) { close(.closed) }

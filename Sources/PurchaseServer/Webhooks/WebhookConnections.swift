@@ -4,7 +4,10 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// The connections to a checked address of an endpoint, all on the same event loop.
+/// The connections to a checked address of an endpoint.
+///
+/// All connections, and so all steps of a request, are on the same event loop: no thread wakes another between a request
+/// and its answer.
 ///
 /// No connection goes to any other address: no redirect is followed, no proxy used and no name resolved. A certificate
 /// is checked for the host all the same.
@@ -19,15 +22,21 @@ final class WebhookConnections: Sendable {
     private struct Pool {
         /// All connections.
         var open: [ObjectIdentifier: WebhookConnection] = [:]
-        /// The connections without an exchange. The last one was used last.
-        var idle: [WebhookConnection] = []
+        /// The connections without an exchange, in the order in which their last exchanges ended.
+        var idle: [Idle] = []
         /// Whether a connection is kept after its exchange.
         var isKeeping = true
         var isShutDown = false
         var isSweepPlanned = false
     }
 
-    let loop: any EventLoop
+    private struct Idle {
+        var connection: WebhookConnection
+        /// The end of the last exchange.
+        var since: NIODeadline
+    }
+
+    private let loop: any EventLoop
     private let address: SocketAddress
     private let tls: TLS?
     private let connectTimeout: TimeAmount
@@ -50,11 +59,19 @@ final class WebhookConnections: Sendable {
         pool = .makeBoxSendingValue(Pool(), eventLoop: loop)
     }
 
+    /// Sends a request, and reads the answer.
+    ///
+    /// - Parameter limit: The time for everything: a connection, the request and the whole answer.
+    func answer(to request: WebhookExchange.Request, within limit: TimeAmount) async -> WebhookExchange.Answer {
+        let exchange = WebhookExchange(request, on: loop)
+        return await exchange.answer(within: limit) { self.connect(exchange) }
+    }
+
     /// Closes each connection as soon as it has no exchange. Further exchanges are possible.
     func close() {
         loop.execute {
             self.pool.value.isKeeping = false
-            for connection in self.pool.value.idle { connection.close() }
+            for idle in self.pool.value.idle { idle.connection.close() }
         }
     }
 
@@ -71,7 +88,7 @@ final class WebhookConnections: Sendable {
 
 extension WebhookConnections {
     /// Lets an exchange begin on a connection that is idle, or on a new connection.
-    func connect(_ exchange: WebhookExchange) {
+    private func connect(_ exchange: WebhookExchange) {
         guard !pool.value.isShutDown else { return exchange.end(.cancelled) }
         if let idle = takeIdle() { return idle.begin(exchange) }
         bootstrap.connect(to: address).assumeIsolated().whenComplete { result in
@@ -88,7 +105,8 @@ extension WebhookConnections {
         ClientBootstrap(group: loop).connectTimeout(connectTimeout).channelInitializer { [tls] channel in
             channel.eventLoop.makeCompletedFuture {
                 let handler = try tls.map { try NIOSSLClientHandler(context: $0.context, serverHostname: $0.name) }
-                try WebhookConnection.add(to: channel.pipeline.syncOperations, of: self, tls: handler)
+                let events = WebhookConnection.Events(isIdle: { self.keep($0) }, isClosed: { self.forget($0) })
+                try WebhookConnection.add(to: channel.pipeline.syncOperations, tls: handler, events)
             }
         }
     }
@@ -105,22 +123,22 @@ extension WebhookConnections {
     /// The connection that was used last, unless it has been idle for too long.
     private func takeIdle() -> WebhookConnection? {
         guard let last = pool.value.idle.popLast() else { return nil }
-        if last.idleSince + Self.idle > .now() { return last }
-        last.close()
+        if loop.now < last.since + Self.idle { return last.connection }
+        last.connection.close()
         return takeIdle()
     }
 
     /// Keeps a connection for the next exchange.
-    func keep(_ connection: WebhookConnection) {
+    private func keep(_ connection: WebhookConnection) {
         guard pool.value.isKeeping, !pool.value.isShutDown else { return connection.close() }
-        pool.value.idle.append(connection)
+        pool.value.idle.append(Idle(connection: connection, since: loop.now))
         planSweep()
     }
 
     /// Forgets a connection that is closed or about to be.
-    func forget(_ connection: WebhookConnection) {
+    private func forget(_ connection: WebhookConnection) {
         pool.value.open[ObjectIdentifier(connection)] = nil
-        pool.value.idle.removeAll { $0 === connection }
+        pool.value.idle.removeAll { $0.connection === connection }
     }
 
     /// Closes the connections that have been idle for too long, as long as there are idle connections.
@@ -129,8 +147,8 @@ extension WebhookConnections {
         pool.value.isSweepPlanned = true
         loop.scheduleTask(in: Self.idle) {
             self.pool.value.isSweepPlanned = false
-            let end = NIODeadline.now() - Self.idle
-            for connection in self.pool.value.idle where connection.idleSince <= end { connection.close() }
+            let end = self.loop.now - Self.idle
+            for idle in self.pool.value.idle where idle.since <= end { idle.connection.close() }
             if !self.pool.value.idle.isEmpty { self.planSweep() }
         }
     }

@@ -4,10 +4,7 @@ import NIOCore
 import NIOHTTP1
 import PurchaseLedger
 
-/// A request to an endpoint and its answer.
-///
-/// Everything happens on the event loop of the connections, so that no thread wakes another between the request and
-/// its answer.
+/// A request to an endpoint and its answer, on the event loop of the connections.
 final class WebhookExchange: Sendable {
     /// A request without the address of the receiver.
     struct Request: Sendable {
@@ -48,7 +45,8 @@ final class WebhookExchange: Sendable {
         var answer = Answer()
         var continuation: CheckedContinuation<Answer, Never>?
         var timer: Scheduled<Void>?
-        var connection: WebhookConnection?
+        /// Closes the connection; `nil` before there is a connection.
+        var close: (() -> Void)?
         var isOver = false
     }
 
@@ -63,13 +61,16 @@ final class WebhookExchange: Sendable {
         state = .makeBoxSendingValue(State(), eventLoop: loop)
     }
 
-    /// Sends the request, and reads the answer.
+    /// Waits for the end of the exchange.
     ///
-    /// - Parameter limit: The time for everything: a connection, the request and the whole answer.
-    func answer(over connections: WebhookConnections, within limit: TimeAmount) async -> Answer {
+    /// - Parameters:
+    ///   - limit: The time for everything: a connection, the request and the whole answer.
+    ///   - connect: Called on the event loop, unless the task is cancelled before. Lets the exchange begin on a
+    ///     connection.
+    func answer(within limit: TimeAmount, _ connect: @escaping @Sendable () -> Void) async -> Answer {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                loop.execute { self.begin(over: connections, limit, continuation) }
+                loop.execute { self.begin(limit, connect, continuation) }
             }
         } onCancel: {
             loop.execute { self.end(.cancelled) }
@@ -77,15 +78,15 @@ final class WebhookExchange: Sendable {
     }
 
     private func begin(
-        over connections: WebhookConnections, _ limit: TimeAmount, _ continuation: CheckedContinuation<Answer, Never>
+        _ limit: TimeAmount, _ connect: () -> Void, _ continuation: CheckedContinuation<Answer, Never>
     ) {
         guard !state.value.isOver else { return continuation.resume(returning: state.value.answer) }
         state.value.continuation = continuation
         state.value.timer = loop.scheduleTask(in: limit) {
-            let isConnected = self.state.value.connection != nil
+            let isConnected = self.state.value.close != nil
             self.end(isConnected ? .timeout : .noConnection(ChannelError.connectTimeout(limit)))
         }
-        connections.connect(self)
+        connect()
     }
 }
 
@@ -95,8 +96,10 @@ extension WebhookExchange {
     /// Whether the exchange has ended, perhaps without a connection.
     var isOver: Bool { state.value.isOver }
 
-    /// Notes the connection, which is closed if the exchange fails.
-    func use(_ connection: WebhookConnection) { state.value.connection = connection }
+    /// Notes that the exchange has a connection.
+    ///
+    /// - Parameter close: Closes the connection, after a failure.
+    func noteConnection(_ close: @escaping () -> Void) { state.value.close = close }
 
     func note(_ head: HTTPResponseHead) {
         state.value.answer.status = Int(head.status.code)
@@ -114,15 +117,14 @@ extension WebhookExchange {
     ///   after a failure.
     func end(_ failure: Failure?) {
         guard !state.value.isOver else { return }
+        let last = state.value
         state.value.isOver = true
         state.value.answer.failure = failure
-        state.value.timer?.cancel()
-        let connection = state.value.connection
-        let continuation = state.value.continuation
-        state.value.connection = nil
         state.value.continuation = nil
-        if failure != nil { connection?.close() }
-        continuation?.resume(returning: state.value.answer)
+        state.value.close = nil
+        last.timer?.cancel()
+        if failure != nil { last.close?() }
+        last.continuation?.resume(returning: state.value.answer)
     }
 
     /// Ends the exchange because the answer is longer than the limit. A status that was read counts.

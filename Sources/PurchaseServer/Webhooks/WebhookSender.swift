@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
-import NIOCore
+package import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
@@ -41,6 +41,10 @@ package final class WebhookSender: Sendable {
         var check: Task<WebhookTarget, any Error>?
     }
 
+    /// The event loop of all webhooks of a process. It has a thread of its own, so that deliveries never delay requests
+    /// to the server.
+    private static let ownLoop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
+
     /// The time for a request in all: resolving the name, connecting, and the whole answer. Standard Webhooks asks for
     /// 15 to 30 seconds.
     package static let limit = Duration.seconds(20)
@@ -53,16 +57,17 @@ package final class WebhookSender: Sendable {
     ///   - clock: Measures the time of requests, and the age of addresses.
     ///   - limit: The time for a request in all.
     ///   - roots: The trusted root certificates as PEM; `nil` trusts those of the operating system.
+    ///   - loop: The event loop of all connections; `nil` for a loop that all senders share.
     package init(
         networks: [IPNetwork], resolver: any AddressResolver = SystemResolver(), clock: any Clock<Duration>,
-        limit: Duration = WebhookSender.limit, roots: String? = nil
+        limit: Duration = WebhookSender.limit, roots: String? = nil, on loop: (any EventLoop)? = nil
     ) {
         self.networks = networks
         self.resolver = resolver
         self.clock = clock
         self.limit = limit
-        loop = MultiThreadedEventLoopGroup.singleton.next()
-        executor = EventLoopTasks(loop)
+        self.loop = loop ?? Self.ownLoop
+        executor = EventLoopTasks(self.loop)
         tls = Result { try Self.tls(roots: roots) }
     }
 
@@ -83,8 +88,7 @@ package final class WebhookSender: Sendable {
                 return WebhookOutcome(failure: Self.reason(of: error), milliseconds: time().wholeMilliseconds)
             }
             let rest = max(.zero, limit - time())
-            let answer = await WebhookExchange(target.request(message), on: target.connections.loop)
-                .answer(over: target.connections, within: TimeAmount(rest))
+            let answer = await target.connections.answer(to: target.request(message), within: TimeAmount(rest))
             if answer.status == nil, let failure = answer.failure, !Task.isCancelled {
                 noteFailure(of: target, for: endpoint)
                 tried.insert(target.address)
