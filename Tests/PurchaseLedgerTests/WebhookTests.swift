@@ -289,7 +289,11 @@ private struct Hooks {
         try await hooks.add("other", from: EventCursor(0))
         let other = try #require(try await hooks.lease("other"))
         try await hooks.commit(other) { $0.failed = [hooks.failed(1, of: "other"), hooks.failed(2, of: "other")] }
-        let expected = try await hooks.records
+        /// Without the record of the secret file, which counts all additions.
+        func records() async throws -> Set<LedgerRecord> {
+            try await hooks.records.filter { $0.key.kind != WebhookFingerprint.recordKind }
+        }
+        let expected = try await records()
         try await hooks.add("hook", from: EventCursor(0))
         var job = try #require(try await hooks.lease())
         for page in 0..<3 {
@@ -299,9 +303,9 @@ private struct Hooks {
                 changes.attempts = numbers.map { attempt($0) }
             }
         }
-        #expect(try await hooks.records.count > expected.count + 1200)
+        #expect(try await records().count > expected.count + 1200)
         #expect(try await hooks.ledger.removeWebhook("hook", of: Hooks.app, at: Hooks.time(9)))
-        #expect(try await hooks.records == expected)
+        #expect(try await records() == expected)
         #expect(try await !hooks.ledger.removeWebhook("hook", of: Hooks.app, at: Hooks.time(9)))
     }
 }

@@ -94,9 +94,9 @@ import Testing
     }
 
     private static let wrongSettings = [
-        (#"{"url":"http://example.com"}"#, "webhookURLRefused", "not https"),
+        (#"{"url":"http://example.com"}"#, "webhookURLRefused", "must be https"),
         (#"{"url":"https://127.0.0.1/x"}"#, "webhookURLRefused", "127.0.0.1 is forbidden"),
-        (#"{"url":"https://[::ffff:10.0.0.1]"}"#, "webhookURLRefused", "10.0.0.1 is forbidden"),
+        (#"{"url":"https://[::ffff:10.0.0.1]"}"#, "webhookURLRefused", "Write 10.0.0.1"),
         (#"{"url":"https://2130706433/"}"#, "webhookURLRefused", "invalid host"),
         (#"{"url":"https://a:b@example.com"}"#, "webhookURLRefused", "a user or a password"),
         (#"{"url":1}"#, "invalidRequest", "url is not a string"),

@@ -32,8 +32,8 @@ extension Customer {
 struct MergeNote: Hashable, RecordValue {
     /// The customer that was merged into another customer.
     let customer: Customer
-    /// The ids of ``customer`` at the time of the merge that the other customer still has, the first id first. After the
-    /// merge was undone, the first id of ``customer`` alone.
+    /// The ids of ``customer`` at the time of the merge that the other customer still has, the first id first. After
+    /// the merge was undone, the first id of ``customer`` alone.
     private(set) var ids: [String]
     /// Whether events name ``customer`` by the first of the ids. If this id is taken off the other customer, they name
     /// ``customer`` no longer. The next id may be the name of an earlier customer.

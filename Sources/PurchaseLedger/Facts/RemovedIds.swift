@@ -6,9 +6,9 @@ import AppStoreModel
 
 /// The record of the ids that corrections took off a customer, each kept for ``DeletedCustomer/lifetime``.
 ///
-/// The event of a removal has the number of the id, and the record has the id. A reader of events that knew a customer by
-/// the id, before a merge, thereby learns that the id names this customer no longer. The record is due when the lifetime
-/// of an id ends.
+/// The event of a removal has the number of the id, and the record has the id. A reader of events that knew a customer
+/// by the id, before a merge, thereby learns that the id names this customer no longer. The record is due when the
+/// lifetime of an id ends.
 struct RemovedIds: Hashable, RecordValue {
     struct Removal: Hashable {
         /// The number of the id in events. A number is never used again for the same customer.

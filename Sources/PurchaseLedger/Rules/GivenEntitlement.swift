@@ -6,8 +6,8 @@ public import AppStoreModel
 ///
 /// A customer may have an entitlement from several purchases and grants at once. Of the purchases of a subscription
 /// group that give an entitlement, only the purchase with the highest level counts, and of equal levels, the purchase
-/// with the latest end. Of each name, the entitlement with the latest end counts. ``Holdings`` applies the same rules to
-/// all purchases of a customer.
+/// with the latest end. Of each name, the entitlement with the latest end counts. ``Holdings`` applies the same rules
+/// to all purchases of a customer.
 public struct GivenEntitlement: Hashable, Sendable, Decodable {
     /// The entitlement, as named in the catalogue.
     public var name: String

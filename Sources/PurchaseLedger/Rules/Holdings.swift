@@ -123,7 +123,8 @@ struct CountingGrants {
     /// the transaction ids, so that the order of the chains does not matter.
     private func isLater(_ left: Grant, _ leftEnd: Timestamp?, _ right: Grant, _ rightEnd: Timestamp?) -> Bool {
         let ends = (leftEnd ?? .distantFuture, rightEnd ?? .distantFuture)
-        let (left, right) = (left.statement, right.statement)
+        let left = left.statement
+        let right = right.statement
         return (ends.0, left.originalTransactionId, left.transactionId)
             > (ends.1, right.originalTransactionId, right.transactionId)
     }

@@ -70,8 +70,8 @@ public struct FailedDelivery: Hashable, Sendable {
     /// The maximum number of failed deliveries of an endpoint that wait for an attempt. Above it, lanes wait too.
     public static let maxWaiting = 1000
 
-    /// The number of newest events set aside for an endpoint that are kept, for some 5 MB. At most some 300 events a day
-    /// can be set aside, because at most ``maxWaiting`` wait for attempts over more than three days.
+    /// The number of newest events set aside for an endpoint that are kept, for some 5 MB. At most some 300 events a
+    /// day can be set aside, because at most ``maxWaiting`` wait for attempts over more than three days.
     public static let maxSetAside = 10_000
 
     public init(

@@ -6,9 +6,9 @@ package import PurchaseLedger
 import ServiceLifecycle
 
 /// The periodic tasks of a server besides its jobs. The service compares clocks, and corrects premature changes that a
-/// fast clock caused. The service erases events older than the configured retention, the ids of customers deleted 30 days
-/// ago, and the oldest of many events set aside for a webhook. The service shows notices, and lets the storage prepare for the coming months. At the start the service publishes the
-/// changes that a changed catalogue causes.
+/// fast clock caused. The service erases events older than the configured retention, the ids of customers deleted 30
+/// days ago, and the oldest of many events set aside for a webhook. The service shows notices, and lets the storage
+/// prepare for the coming months. At the start the service publishes the changes that a changed catalogue causes.
 package struct Housekeeping: Service {
     /// The time between two rounds. Most rounds send the database no request, because no interval is over.
     private static let interval = Duration.seconds(1)
@@ -26,8 +26,8 @@ package struct Housekeeping: Service {
     /// for days, so an hour is precise enough.
     private static let erasureInterval = Duration.seconds(3600)
 
-    /// The time for which a new server takes all active webhooks for served: by then the server serves its own webhooks,
-    /// also if a crashed server had them.
+    /// The time for which a new server takes all active webhooks for served: by then the server serves its own
+    /// webhooks, also if a crashed server had them.
     private static let leaseTime = Duration.seconds(300)
 
     /// The time between two searches for changes that a server with a fast clock published too early. While its clock
@@ -193,7 +193,7 @@ package struct Housekeeping: Service {
             let count = try await ledger.eraseOldSetAside(of: endpoint, at: now())
             guard count > 0 else { continue }
             logger.warning(
-                "The oldest events set aside for a webhook were dropped: only the newest can be replayed by --set-aside",
+                "The oldest events set aside for a webhook were dropped, and cannot be replayed by --set-aside",
                 metadata: endpoint.metadata(["count": "\(count)"]))
         }
     }

@@ -136,8 +136,9 @@ struct EventFilter: Sendable {
         return selection
     }
 
-    /// The id, and all ids of the customer that has it now that the page has been read: the id may have become a further
-    /// id of a customer, or two customers may have been merged, since the request arrived. `nil` for all customers.
+    /// The id, and all ids of the customer that has it now that the page has been read: the id may have become a
+    /// further id of a customer, or two customers may have been merged, since the request arrived. `nil` for all
+    /// customers.
     private func ids() async throws -> Set<CustomerID>? {
         guard let customer else { return nil }
         let all = try await ledger.ids(ofCustomer: customer, of: scope.bundleId)

@@ -189,8 +189,9 @@ extension DeliveryPlan {
             return []
         }
         let due = failed.values.filter { !retried.contains($0.event) && $0.dueAt.map { isDue($0, at: now) } ?? false }
-            .sorted { ($0.dueAt ?? now, $0.event.number ?? 0) < ($1.dueAt ?? now, $1.event.number ?? 0) }
-            .prefix(min(room, WebhookProgress.lanes - retried.count))
+            .map { (time: $0.dueAt ?? now, number: $0.event.number ?? 0, failed: $0) }
+            .sorted { ($0.time, $0.number) < ($1.time, $1.number) }
+            .prefix(min(room, WebhookProgress.lanes - retried.count)).map(\.failed)
         for delivery in due { retried.insert(delivery.event) }
         updateNextRetry()
         return due.map { each in

@@ -6,9 +6,9 @@
 extension IPAddress {
     /// Whether a webhook may not be sent to the address unless the operator allows its network.
     ///
-    /// The lists follow IANA's special-purpose registries (RFC 6890), without the IPv4 networks in public use for the DNS
-    /// (AS112) and for multicast relays. An IPv6 address that a translator maps to an IPv4
-    /// address is judged by the latter.
+    /// The lists follow IANA's special-purpose registries (RFC 6890), without the IPv4 networks in public use for the
+    /// DNS (AS112) and for multicast relays. An IPv6 address that a translator maps to an IPv4 address is judged by the
+    /// latter.
     var isForbidden: Bool {
         if isV4 { return Self.forbiddenV4.contains { $0.contains(self) } }
         if let inner = translated { return inner.isForbidden }
@@ -36,9 +36,9 @@ extension IPAddress {
     /// and the NAT64 prefix for local use, 64:ff9b:1::/48: the place of the IPv4 address in the latter is not known.
     private static let globalUnicast = IPNetwork(IPAddress(bits: UInt128(0x2000) << 112), freeBits: 125)
 
-    /// The special networks within ``globalUnicast``: the assignments of the IETF (RFC 2928) with Teredo, benchmarks and
-    /// both ORCHID networks, and documentation. The assignments also have networks in public use, such as for drones,
-    /// but no receiver of webhooks is there.
+    /// The special networks within ``globalUnicast``: the assignments of the IETF (RFC 2928) with Teredo, benchmarks
+    /// and both ORCHID networks, and documentation. The assignments also have networks in public use, such as for
+    /// drones, but no receiver of webhooks is there.
     private static let forbiddenV6 = ["2001::/23", "2001:db8::/32", "3fff::/20"].compactMap { IPNetwork($0) }
 }
 

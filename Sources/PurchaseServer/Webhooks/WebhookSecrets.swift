@@ -15,7 +15,7 @@ package struct WebhookSecrets: Sendable {
 
     /// The sentence for a server or a command whose file is not that of the ledger's endpoints.
     package static let otherFile = """
-        The secrets of the ledger's webhooks were made with a different file from webhookSecretFile. All servers of the \
+        The secrets of the ledger's webhooks were made with a file other than webhookSecretFile. All servers of the \
         ledger need the same file.
         """
 

@@ -97,7 +97,7 @@ extension Terminal {
                 "The ledger no longer has the events after this cursor. The oldest begin after \(oldest.rawValue).")
         case .lost(let last):
             Terminal.failure(
-                "The ledger has no event with this cursor, which is ahead of its events, or of a state before a restore. "
+                "The ledger has no event with this cursor: it is ahead of the events, or of a state before a restore. "
                     + "The last cursor that may be right is \(last.rawValue).")
         }
     }
