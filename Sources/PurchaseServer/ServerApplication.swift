@@ -26,6 +26,9 @@ public struct ServerApplication: Sendable {
     /// Returns the time of the machine even if ``now`` returns a simulator's time. `nil` stands for ``now``.
     public var wall: (@Sendable () -> Timestamp)?
 
+    /// The maximum number of connections to the endpoints of webhooks.
+    package var webhookConnections = WebhookSender.maxConnections
+
     /// Measures intervals and durations. Only the deadlines of connections use the clock of their event loop.
     public let clock: any Clock<Duration>
 
@@ -165,7 +168,8 @@ public struct ServerApplication: Sendable {
     static let serverName = "quittance/\(version)"
 
     private func webhooks(_ service: LedgerService) -> some Service {
-        let sender = WebhookSender(networks: service.webhookNetworks, clock: clock)
+        let sender = WebhookSender(
+            networks: service.webhookNetworks, clock: clock, maxConnections: webhookConnections)
         let parts = WebhookParts(
             service, sender: sender, now: now, wall: wall ?? now, clock: clock, logger: logger)
         return WebhookService(parts, of: service)

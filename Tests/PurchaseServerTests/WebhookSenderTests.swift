@@ -66,6 +66,29 @@ import Testing
         sender.shutdown()
     }
 
+    @Test func `a connection that the receiver has closed after an answer costs no attempt`() async throws {
+        let receiver = try await WebhookReceiver(.last("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+        let sender = Self.sender()
+        let url = try Self.url("http://127.0.0.1:\(receiver.port)/")
+        for _ in 0..<100 { #expect(await sender.send(Self.message, to: url, of: "e").failure == nil) }
+        #expect(receiver.requests.count >= 100)
+        sender.shutdown()
+    }
+
+    @Test func `all endpoints together have a limited number of connections`() async throws {
+        let receiver = try await WebhookReceiver()
+        let sender = WebhookSender(networks: Self.loopback, clock: ContinuousClock(), maxConnections: 10)
+        let url = try Self.url("http://127.0.0.1:\(receiver.port)/")
+        #expect(sender.share == 10)
+        for (number, share) in [10, 5, 3, 2].enumerated() {
+            #expect(await sender.send(Self.message, to: url, of: "\(number)").failure == nil)
+            #expect(sender.share == share)
+        }
+        sender.forget("1")
+        #expect(sender.share == 3)
+        sender.shutdown()
+    }
+
     @Test(
         arguments: [
             ("200 OK", nil), ("201 Created", nil), ("299 X", nil),

@@ -154,10 +154,12 @@ extension DeliveryPlan {
 // MARK: - Sending
 
 extension DeliveryPlan {
-    /// The events to send now. They count as being sent until ``end(_:_:at:using:)``.
-    package mutating func begin(at now: Timestamp) -> [Delivery] {
+    /// The events to send now. They count as being sent until ``end(_:_:at:)``.
+    ///
+    /// - Parameter limit: The maximum number of requests at a time.
+    package mutating func begin(at now: Timestamp, atMost limit: Int = .max) -> [Delivery] {
         if let pauseEnd, now < pauseEnd, pauseEnd <= now.advanced(by: Self.maxPause) { return [] }
-        var room = width - retried.count - lanes.count { $0.sending != nil }
+        var room = min(width, limit) - retried.count - lanes.count { $0.sending != nil }
         guard room > 0 else { return [] }
         var deliveries: [Delivery] = []
         for index in lanes.indices where room > 0 {

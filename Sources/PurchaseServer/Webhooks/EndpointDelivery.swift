@@ -108,7 +108,7 @@ struct EndpointDelivery {
                     if sending == 0 { return }
                     continue
                 }
-                for delivery in plan.begin(at: parts.now()) {
+                for delivery in plan.begin(at: parts.now(), atMost: parts.sender.share) {
                     sending += 1
                     group.addTask { [requests] in
                         input.yield(.outcome(await requests.attempt(delivery), of: delivery))

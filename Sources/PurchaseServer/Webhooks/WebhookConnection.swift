@@ -21,6 +21,8 @@ final class WebhookConnection: ChannelInboundHandler {
     private let events: Events
     private var context: ChannelHandlerContext?
     private var exchange: WebhookExchange?
+    /// Whether the connection has had an exchange before this one.
+    private var isReused = false
     /// Whether the whole request was written.
     private var isWritten = false
     /// Whether the receiver keeps the connection after the answer.
@@ -86,6 +88,7 @@ final class WebhookConnection: ChannelInboundHandler {
         case .body(let part): exchange.note(part)
         case .end:
             self.exchange = nil
+            isReused = true
             exchange.end(nil)
             if isKept, isWritten { events.isIdle(self) } else { close() }
         }
@@ -93,8 +96,11 @@ final class WebhookConnection: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if Self.isLimit(error) { exchange?.endLong() }
-        close(.broken(error))
+        close(isStale ? .stale : .broken(error))
     }
+
+    /// Whether the receiver has closed a kept connection instead of answering.
+    private var isStale: Bool { isReused && answerLimit.count == 0 }
 
     /// Whether an answer has too many bytes or too many fields, of which the library reads some hundred.
     private static func isLimit(_ error: any Error) -> Bool {
@@ -102,7 +108,7 @@ final class WebhookConnection: ChannelInboundHandler {
         return error is AnswerLimit.Exceeded
     }
 
-    func channelInactive(context: ChannelHandlerContext) { close(.closed) }
+    func channelInactive(context: ChannelHandlerContext) { close(isStale ? .stale : .closed) }
 }
 
 /// Counts the bytes of an answer before they are read as HTTP, so that nothing in an answer is without end: neither

@@ -63,8 +63,14 @@ final class WebhookConnections: Sendable {
     ///
     /// - Parameter limit: The time for everything: a connection, the request and the whole answer.
     func answer(to request: WebhookExchange.Request, within limit: TimeAmount) async -> WebhookExchange.Answer {
-        let exchange = WebhookExchange(request, on: loop)
-        return await exchange.answer(within: limit) { self.connect(exchange) }
+        let end = loop.now + limit
+        let first = WebhookExchange(request, on: loop)
+        let answer = await first.answer(within: limit) { self.connect(first) }
+        // Receivers close connections when they like, also at the moment of a request. A receiver that did read the
+        // request gets it twice, as after every lost answer.
+        guard case .stale = answer.failure else { return answer }
+        let second = WebhookExchange(request, on: loop)
+        return await second.answer(within: max(.zero, end - loop.now)) { self.connect(second, reusing: false) }
     }
 
     /// Closes each connection as soon as it has no exchange. Further exchanges are possible.
@@ -88,9 +94,9 @@ final class WebhookConnections: Sendable {
 
 extension WebhookConnections {
     /// Lets an exchange begin on a connection that is idle, or on a new connection.
-    private func connect(_ exchange: WebhookExchange) {
+    private func connect(_ exchange: WebhookExchange, reusing reuses: Bool = true) {
         guard !pool.value.isShutDown else { return exchange.end(.cancelled) }
-        if let idle = takeIdle() { return idle.begin(exchange) }
+        if reuses, let idle = takeIdle() { return idle.begin(exchange) }
         bootstrap.connect(to: address).assumeIsolated().whenComplete { result in
             do {
                 let channel = try result.get()

@@ -35,6 +35,9 @@ final class WebhookExchange: Sendable {
         case noConnection(any Error)
         /// The receiver closed the connection.
         case closed
+        /// The receiver closed a kept connection before it sent a byte of the answer, probably without having read the
+        /// request.
+        case stale
         /// The answer has more bytes than the limit before its body.
         case tooLong
         /// The answer is not HTTP, or the connection failed.

@@ -102,7 +102,7 @@ extension WebhookExchange.Failure {
         case .timeout:
             return hasHead ? "the answer did not end within \(limit.inSeconds)" : "no answer within \(limit.inSeconds)"
         case .noConnection(ChannelError.connectTimeout): return "no connection within \(limit.inSeconds)"
-        case .closed, .broken(NIOSSLError.uncleanShutdown): return isEarly
+        case .closed, .stale, .broken(NIOSSLError.uncleanShutdown): return isEarly
         case .tooLong: return "the fields of the answer are too long"
         case .broken(HTTPParserError.invalidEOFState): return "the answer ended early"
         case .broken(is HTTPParserError): return "the answer is not HTTP"

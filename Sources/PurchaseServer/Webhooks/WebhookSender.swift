@@ -16,6 +16,7 @@ package final class WebhookSender: Sendable {
     private let resolver: any AddressResolver
     private let clock: any Clock<Duration>
     private let limit: Duration
+    private let maxConnections: Int
     /// The event loop of all connections.
     private let loop: any EventLoop
     /// Runs tasks on the event loop of all connections. For tasks that send much: no thread wakes another then.
@@ -45,6 +46,13 @@ package final class WebhookSender: Sendable {
     /// to the server.
     private static let ownLoop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
 
+    /// The maximum number of connections of all endpoints together, of which each has an equal share. A receiver that
+    /// never answers holds its connections for the time of a request, and each connection takes an open file.
+    package static let maxConnections = 256
+
+    /// The maximum number of requests that an endpoint may have at a time, if all endpoints are to have as many.
+    package var share: Int { max(1, maxConnections / max(1, state.withLock { $0.endpoints.count })) }
+
     /// The time for a request in all: resolving the name, connecting, and the whole answer. Standard Webhooks asks for
     /// 15 to 30 seconds.
     package static let limit = Duration.seconds(20)
@@ -57,11 +65,14 @@ package final class WebhookSender: Sendable {
     ///   - clock: Measures the time of requests, and the age of addresses.
     ///   - limit: The time for a request in all.
     ///   - roots: The trusted root certificates as PEM; `nil` trusts those of the operating system.
+    ///   - maxConnections: The maximum number of connections of all endpoints together.
     ///   - loop: The event loop of all connections; `nil` for a loop that all senders share.
     package init(
         networks: [IPNetwork], resolver: any AddressResolver = SystemResolver(), clock: any Clock<Duration>,
-        limit: Duration = WebhookSender.limit, roots: String? = nil, on loop: (any EventLoop)? = nil
+        limit: Duration = WebhookSender.limit, roots: String? = nil,
+        maxConnections: Int = WebhookSender.maxConnections, on loop: (any EventLoop)? = nil
     ) {
+        self.maxConnections = maxConnections
         self.networks = networks
         self.resolver = resolver
         self.clock = clock

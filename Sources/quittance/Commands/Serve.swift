@@ -171,8 +171,9 @@ struct Serve: AsyncParsableCommand {
 
     private func serve(_ composition: Composition, _ service: LedgerService?, _ logger: Logger) async throws {
         let configuration = composition.configuration
-        let server = composition.server(service, logger)
-        allowOpenFiles(for: configuration.bounds.connections, logger)
+        var server = composition.server(service, logger)
+        server.webhookConnections = allowOpenFiles(
+            for: configuration.bounds.connections, webhooks: server.webhookConnections, logger)
         do {
             try await server.run(
                 hostname: configuration.hostname, port: configuration.port,
