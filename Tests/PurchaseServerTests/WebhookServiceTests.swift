@@ -194,7 +194,7 @@ private final class WebhookWorld: Sendable {
             try await world.run {
                 try await world.run {
                     for _ in 0..<15 {
-                        try await world.makeEvents(100, customers: 60)
+                        try await world.makeEvents(100, customers: 100)
                         let sent = receiver.delivered.count
                         try await world.wait { receiver.delivered.count > sent }
                         switch pick(0..<5) {
