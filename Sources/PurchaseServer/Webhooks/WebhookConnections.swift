@@ -6,8 +6,8 @@ import NIOSSL
 
 /// The connections to a checked address of an endpoint.
 ///
-/// All connections, and so all steps of a request, are on the same event loop: no thread wakes another between a request
-/// and its answer.
+/// All connections, and so all steps of a request, are on the same event loop: no thread wakes another between a
+/// request and its answer.
 ///
 /// No connection goes to any other address: no redirect is followed, no proxy used and no name resolved. A certificate
 /// is checked for the host all the same.
