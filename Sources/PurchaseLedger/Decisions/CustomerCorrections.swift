@@ -172,11 +172,12 @@ private struct Leaving {
 
     init(numbers: Set<Int64>, _ chains: [(Chain, isShared: Bool)]) {
         self.numbers = numbers
-        purchases = chains.filter { !$0.isShared }.reduce(into: []) { names, each in
-            let (chain, _) = each
+        var purchases: Set<ChainKey> = []
+        for (chain, isShared) in chains where !isShared {
             for name in chain.predecessors.union([chain.key.name]) {
-                names.insert(ChainKey(name, in: chain.key.scope))
+                purchases.insert(ChainKey(name, in: chain.key.scope))
             }
         }
+        self.purchases = purchases
     }
 }

@@ -90,8 +90,9 @@ extension EndpointRequests {
     func deliveries(in page: EventPage) -> [DeliveryPlan.Delivery] {
         page.events.compactMap { event in
             guard let cursor = event.cursor, endpoint.wants(event) else { return nil }
-            return DeliveryPlan.Delivery(
-                cursor, lane: WebhookProgress.lane(of: event), body: try? Self.body(of: event, in: page).get())
+            // The attempt reads the event again, and reports the error.
+            let body = try? Self.body(of: event, in: page).get()
+            return DeliveryPlan.Delivery(cursor, lane: WebhookProgress.lane(of: event), body: body)
         }
     }
 
