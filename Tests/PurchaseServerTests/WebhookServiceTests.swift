@@ -8,6 +8,7 @@ import Logging
 import PurchaseLedger
 import PurchaseLedgerTesting
 import PurchaseServer
+import ServiceLifecycle
 import Synchronization
 import TestData
 import TestWorld
@@ -84,13 +85,18 @@ private final class WebhookWorld: Sendable {
         return service
     }
 
-    func webhooks(of service: LedgerService) -> WebhookService {
+    static let logger = {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
+        return logger
+    }()
+
+    func webhooks(of service: LedgerService) -> WebhookService {
         let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
         let parts = WebhookParts(
-            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(), logger: logger)
-        return WebhookService(parts, of: service, interval: .milliseconds(20))
+            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(),
+            logger: Self.logger)
+        return WebhookService(parts, of: service, interval: .milliseconds(20), grace: .seconds(300))
     }
 
     /// Changes the endpoint “e”, as a route or a command does.
@@ -216,6 +222,30 @@ private final class WebhookWorld: Sendable {
                     #expect(receiver.delivered.count == all.count, "seed \(seed)")
                 }
             }
+        }
+    }
+
+    @Test func `a server that stops waits for answers, so that no event comes again`() async throws {
+        let world = World()
+        let (arrivals, arrival) = AsyncStream.makeStream(of: Void.self)
+        let (stops, stop) = AsyncStream.makeStream(of: Never.self)
+        try await TestReceiver.run(answering: { _ in
+            arrival.yield()
+            for await _ in stops {}
+            return Response(status: .noContent)
+        }) { receiver, url in
+            try await world.add("e", url)
+            try await world.makeEvents(5)
+            let server = ServiceGroup(services: [world.webhooks(of: try world.service())], logger: World.logger)
+            try await withThrowingDiscardingTaskGroup { group in
+                group.addTask { try await server.run() }
+                for await _ in arrivals.prefix(5) {}
+                await server.triggerGracefulShutdown()
+                stop.finish()
+            }
+            try await world.makeEvents(1)
+            try await world.run { try await world.wait { receiver.all.count >= 6 } }
+            #expect(receiver.all.count == 6)
         }
     }
 

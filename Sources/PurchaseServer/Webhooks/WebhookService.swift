@@ -14,9 +14,13 @@ package struct WebhookService: Service {
     /// The time between two looks at the endpoints. Changes by this server's own routes are seen at once.
     private static let interval = Duration.seconds(5)
 
+    /// The time for the answers to requests when the server stops. The listeners close after it.
+    private static let grace = Duration.seconds(2)
+
     private let parts: WebhookParts
     private let watch: WebhookWatch
     private let interval: Duration
+    private let grace: Duration
     private let failure: ThrottledWarning
     /// The apps of the server. Endpoints of other apps wait for a server that has them.
     private let apps: Set<String>
@@ -25,12 +29,16 @@ package struct WebhookService: Service {
 
     /// - Parameters:
     ///   - interval: The time between two looks at the endpoints.
-    package init(_ parts: WebhookParts, of service: LedgerService, interval: Duration = interval) {
+    ///   - grace: The time for the answers to requests when the server stops.
+    package init(
+        _ parts: WebhookParts, of service: LedgerService, interval: Duration = interval, grace: Duration = grace
+    ) {
         self.parts = parts
         watch = service.webhooks
         apps = Set(service.apps.keys)
         fingerprint = service.webhookSecrets?.fingerprint
         self.interval = interval
+        self.grace = grace
         failure = ThrottledWarning(
             level: .error, "The webhooks could not be looked at", clock: parts.clock, parts.logger)
     }
@@ -45,7 +53,7 @@ package struct WebhookService: Service {
                 for await _ in changes { await failure.attempt { try await look(running) } }
             }
         }
-        await running.cancel()
+        await running.end(within: grace, parts.clock)
         parts.sender.shutdown()
     }
 
@@ -143,11 +151,19 @@ private final class RunningDeliveries: Sendable {
         for each in ended { each.end.finish() }
     }
 
-    /// Ends all deliveries, without waiting for answers.
-    func cancel() async {
+    /// Ends all deliveries. Waits a moment for the answers to events that are being sent, and stores them, so that
+    /// these events do not come again.
+    func end(within time: Duration, _ clock: any Clock<Duration>) async {
+        keep([])
         let tasks = running.withLock { $0.values.map(\.task) }
-        for task in tasks { task.cancel() }
-        for task in tasks { await task.value }
+        await withDiscardingTaskGroup { group in
+            group.addTask {
+                await clock.pause(for: time)
+                for task in tasks { task.cancel() }
+            }
+            for task in tasks { await task.value }
+            group.cancelAll()
+        }
     }
 }
 
