@@ -52,14 +52,7 @@ private struct PlanWorld {
         mostWaiting = max(mostWaiting, waiting.count)
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1: read()
-        case 2, 3:
-            let new = plan.begin(at: now)
-            inFlight += new.map { each in
-                var each = each
-                each.body = nil
-                return each
-            }
-            mostAtOnce = max(mostAtOnce, inFlight.count)
+        case 2, 3: begin(plan.begin(at: now))
         case 4, 5, 6: answer()
         default:
             now = now.advanced(by: .milliseconds(Int64.random(in: 1...9_000, using: &random)))
@@ -68,8 +61,20 @@ private struct PlanWorld {
         }
     }
 
+    private mutating func begin(_ deliveries: [DeliveryPlan.Delivery]) {
+        inFlight += deliveries.map { each in
+            var each = each
+            each.body = nil
+            return each
+        }
+        mostAtOnce = max(mostAtOnce, inFlight.count)
+    }
+
+    /// Reads a page, which begins at the cursor or, as a page that another endpoint has read, somewhat before it.
     private mutating func read() {
-        guard let cursor = plan.cursorToRead, let start = cursor.number, start < lanes.count else { return }
+        guard let next = plan.cursorToRead?.number, next < lanes.count else { return }
+        let start = max(0, next - (Bool.random(using: &random) ? 0 : Int64.random(in: 1...9, using: &random)))
+        let cursor = EventCursor(start)
         let end = min(Int(start) + 100, lanes.count)
         let page = (Int(start)..<end).map { index in
             DeliveryPlan.Delivery(EventCursor(Int64(index) + 1), lane: lanes[index], body: [])
@@ -86,7 +91,8 @@ private struct PlanWorld {
         attempts[number, default: 0] += 1
         let outcome = WebhookOutcome(
             status: fails ? 500 : 204, failure: fails ? "500" : nil, retryAfter: nil, milliseconds: 1, answer: "")
-        plan.end(delivery, .answered(outcome), at: now)
+        if Bool.random(using: &random) { return plan.end(delivery, .answered(outcome), at: now) }
+        begin(plan.next(after: delivery, .answered(outcome), at: now).map { [$0] } ?? [])
     }
 
     mutating func commit() {

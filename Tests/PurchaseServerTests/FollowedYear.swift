@@ -282,10 +282,9 @@ struct FollowedYear {
         // Decisions in memory take long on this loop, and would keep the senders of other tests from their time limits.
         let sender = WebhookSender(
             networks: service.webhookNetworks, clock: ContinuousClock(), limit: .seconds(3600), on: Self.loop)
-        var parts = WebhookParts(
-            service, sender: sender, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
+        let parts = WebhookParts(
+            service, sender: sender, gathering: .zero, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
             clock: ContinuousClock(), logger: logger)
-        parts.gathering = .zero
         return WebhookService(parts, of: service, interval: .milliseconds(20))
     }
 

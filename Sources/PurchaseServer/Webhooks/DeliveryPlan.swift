@@ -158,17 +158,40 @@ extension DeliveryPlan {
     ///
     /// - Parameter limit: The maximum number of requests at a time.
     package mutating func begin(at now: Timestamp, atMost limit: Int = .max) -> [Delivery] {
-        if let pauseEnd, now < pauseEnd, pauseEnd <= now.advanced(by: Self.maxPause) { return [] }
-        var room = min(width, limit) - retried.count - lanes.count { $0.sending != nil }
-        guard room > 0 else { return [] }
+        var room = room(at: now, atMost: limit)
         var deliveries: [Delivery] = []
         for index in lanes.indices where room > 0 {
-            guard lanes[index].sending == nil, !waits(index), let next = fresh(index, at: now) else { continue }
-            lanes[index].sending = next.event
+            guard let next = begin(lane: index, at: now) else { continue }
             deliveries.append(next)
             room -= 1
         }
         return deliveries + retries(upTo: min(room, WebhookProgress.lanes), at: now)
+    }
+
+    /// Notes the outcome of an attempt, and begins the next event of the same lane.
+    ///
+    /// - Parameter limit: The maximum number of requests at a time.
+    /// - Returns: `nil` if the lane has no event to send now, after a failed event's further attempt, and if the
+    ///   results are to be stored first.
+    package mutating func next(
+        after delivery: Delivery, _ outcome: Outcome, at now: Timestamp, atMost limit: Int = .max
+    ) -> Delivery? {
+        let isRetry = retried.contains(delivery.event)
+        end(delivery, outcome, at: now)
+        guard !isRetry, newAttempts < Self.commitLimit, room(at: now, atMost: limit) > 0 else { return nil }
+        return begin(lane: delivery.lane, at: now)
+    }
+
+    /// The number of further requests that can begin.
+    private func room(at now: Timestamp, atMost limit: Int) -> Int {
+        if let pauseEnd, now < pauseEnd, pauseEnd <= now.advanced(by: Self.maxPause) { return 0 }
+        return min(width, limit) - retried.count - lanes.count { $0.sending != nil }
+    }
+
+    private mutating func begin(lane index: Int, at now: Timestamp) -> Delivery? {
+        guard lanes[index].sending == nil, !waits(index), let next = fresh(index, at: now) else { return nil }
+        lanes[index].sending = next.event
+        return next
     }
 
     /// The first event of a lane's queue. Events that were read long ago are dropped, to be read again.

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Logging
 import PurchaseLedger
+import Synchronization
 
 /// Delivers to an endpoint while this server has the lease: reads the feed, sends what a ``DeliveryPlan`` says, and
 /// stores the progress.
@@ -15,8 +16,9 @@ struct EndpointDelivery {
         case tick
         /// The endpoint was changed, or this server does not serve it any more.
         case end
-        case feed(EndpointRequests.FeedPart, after: EventCursor)
-        case outcome(DeliveryPlan.Outcome, of: DeliveryPlan.Delivery)
+        case feed(WebhookFeed.Part, after: EventCursor)
+        /// A sender has ended.
+        case sent
     }
 
     /// The time between two commits, unless ``DeliveryPlan/commitLimit`` attempts were made before, and between two
@@ -34,14 +36,12 @@ struct EndpointDelivery {
     private let requests: EndpointRequests
     private let parts: WebhookParts
     private var job: Job
-    private var plan: DeliveryPlan
+    private let plan: SharedPlan
     /// The cursors after which the feed is being read.
     private var reading: Set<EventCursor> = []
-    /// The time before the next read of the feed.
-    private var feedPause = Duration.zero
     private var sinceCommit: Interval
-    /// The number of events that are being sent.
-    private var sending = 0
+    /// The number of running senders, each of which sends events of a lane, one after the other.
+    private var senders = 0
     /// Whether no further event is sent. The deliveries end with the last answer.
     private var isEnding = false
 
@@ -77,9 +77,10 @@ struct EndpointDelivery {
         self.requests = requests
         self.parts = parts
         self.job = job
-        plan = try Self.plan(endpoint, job, failed)
+        plan = SharedPlan(try Self.plan(endpoint, job, failed))
         sinceCommit = Interval(Self.interval, parts.clock)
         sinceCommit.begin()
+        openPlan()
     }
 
     /// Not inlined into its asynchronous caller, because this compiler's optimizer miscompiles the result.
@@ -105,18 +106,19 @@ struct EndpointDelivery {
                 take(next)
                 if isCommitDue { try await commit() }
                 if isEnding {
-                    if sending == 0 { return }
+                    if senders == 0 { return }
                     continue
                 }
                 for delivery in plan.begin(at: parts.now(), atMost: parts.sender.share) {
-                    sending += 1
-                    group.addTask { [requests] in
-                        input.yield(.outcome(await requests.attempt(delivery), of: delivery))
+                    senders += 1
+                    group.addTask { [plan, requests, parts] in
+                        await Self.send(delivery, plan, requests, parts)
+                        input.yield(.sent)
                     }
                 }
-                guard let cursor = plan.cursorToRead, reading.insert(cursor).inserted else { continue }
-                group.addTask { [requests, feedPause] in
-                    input.yield(.feed(await requests.read(after: cursor, in: feedPause), after: cursor))
+                guard let cursor = plan.use({ $0.cursorToRead }), reading.insert(cursor).inserted else { continue }
+                group.addTask { [requests] in
+                    input.yield(.feed(await requests.read(after: cursor), after: cursor))
                 }
             }
         }
@@ -124,27 +126,37 @@ struct EndpointDelivery {
         try await store(plan.takeResults(), isLast: true)
     }
 
-    private mutating func take(_ input: Input) {
-        switch input {
-        case .tick: break
-        case .end: isEnding = true
-        case .feed(let part, let cursor):
-            reading.remove(cursor)
-            take(part, after: cursor)
-        case .outcome(let outcome, let delivery):
-            sending -= 1
-            plan.end(delivery, outcome, at: parts.now())
+    /// Sends an event, and then the next events of its lane, until they end or results must be stored.
+    private static func send(
+        _ first: DeliveryPlan.Delivery, _ plan: SharedPlan, _ requests: EndpointRequests, _ parts: WebhookParts
+    ) async {
+        var next: DeliveryPlan.Delivery? = first
+        while let delivery = next {
+            let outcome = await requests.attempt(delivery)
+            next = plan.next(after: delivery, outcome, at: parts.now(), atMost: parts.sender.share)
         }
     }
 
-    private mutating func take(_ part: EndpointRequests.FeedPart, after cursor: EventCursor) {
+    private mutating func take(_ input: Input) {
+        switch input {
+        case .tick: break
+        case .end:
+            isEnding = true
+            plan.close()
+        case .feed(let part, let cursor):
+            reading.remove(cursor)
+            take(part, after: cursor)
+        case .sent: senders -= 1
+        }
+    }
+
+    private mutating func take(_ part: WebhookFeed.Part, after cursor: EventCursor) {
         switch part {
         case .page(let page):
-            plan.add(requests.deliveries(in: page), after: cursor, next: page.next, at: parts.now())
-            let isEnd = page.events.count < EndpointRequests.pageLimit
-            feedPause = isEnd && !page.events.isEmpty ? parts.gathering : .zero
+            let deliveries = requests.deliveries(in: page)
+            plan.use { $0.add(deliveries, after: page.start, next: page.next, at: parts.now()) }
         case .gap(let oldest):
-            plan.skip(from: cursor, to: oldest)
+            plan.use { $0.skip(from: cursor, to: oldest) }
             parts.logger.warning(
                 "A webhook begins at a later event: the events before were erased, or the ledger was restored",
                 metadata: endpoint.metadata(["after": "\(cursor.rawValue)", "oldest": "\(oldest.rawValue)"]))
@@ -157,8 +169,9 @@ struct EndpointDelivery {
 
 extension EndpointDelivery {
     private var isCommitDue: Bool {
-        if plan.newAttempts >= DeliveryPlan.commitLimit { return true }
-        if plan.newAttempts > 0, sinceCommit.isOver { return true }
+        let newAttempts = plan.use { $0.newAttempts }
+        if newAttempts >= DeliveryPlan.commitLimit { return true }
+        if newAttempts > 0, sinceCommit.isOver { return true }
         // A lease that is longer than any was stored before the clock was set back.
         let now = parts.now()
         return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Self.lease) < job.dueAt
@@ -168,7 +181,10 @@ extension EndpointDelivery {
     private mutating func commit() async throws {
         try await store(plan.takeResults(), isLast: false)
         sinceCommit.begin()
+        if !isEnding { openPlan() }
     }
+
+    private func openPlan() { plan.open(until: job.dueAt.advanced(by: .zero - Self.minLease)) }
 
     /// Stores results. While the storage cannot be reached, tries again: otherwise all events of the results would be
     /// sent again.
@@ -199,5 +215,63 @@ extension EndpointDelivery {
         guard let reason = results.disable, !commit.isChanged else { return }
         isEnding = true
         parts.logger.error("A webhook was disabled", metadata: endpoint.metadata(["reason": .string(reason)]))
+    }
+}
+
+/// The plan of a delivery, which its senders share.
+///
+/// While results are being stored, and towards the end of the lease, no event begins: a request under way could last
+/// longer than the lease.
+private final class SharedPlan: Sendable {
+    private struct State {
+        var plan: DeliveryPlan
+        /// The time until which events may begin; `nil` if none may.
+        var end: Timestamp?
+
+        /// A time further ahead than a lease was computed before the clock was set back.
+        func isOpen(at now: Timestamp) -> Bool {
+            end.map { now < $0 && $0 <= now.advanced(by: EndpointDelivery.lease) } ?? false
+        }
+    }
+
+    private let state: Mutex<State>
+
+    init(_ plan: DeliveryPlan) {
+        state = Mutex(State(plan: plan))
+    }
+
+    /// Lets events begin until a time.
+    func open(until end: Timestamp) { state.withLock { $0.end = end } }
+
+    /// Lets no event begin.
+    func close() { state.withLock { $0.end = nil } }
+
+    /// Takes the results, and lets no event begin.
+    func takeResults() -> WebhookResults {
+        state.withLock { state in
+            state.end = nil
+            return state.plan.takeResults()
+        }
+    }
+
+    /// Reads or changes the plan.
+    func use<Result: Sendable>(_ body: (inout DeliveryPlan) -> Result) -> Result {
+        state.withLock { body(&$0.plan) }
+    }
+
+    /// The events to send now.
+    func begin(at now: Timestamp, atMost limit: Int) -> [DeliveryPlan.Delivery] {
+        state.withLock { $0.isOpen(at: now) ? $0.plan.begin(at: now, atMost: limit) : [] }
+    }
+
+    /// Notes the outcome of an attempt, and begins the next event of the same lane; `nil` if there is none.
+    func next(
+        after delivery: DeliveryPlan.Delivery, _ outcome: DeliveryPlan.Outcome, at now: Timestamp, atMost limit: Int
+    ) -> DeliveryPlan.Delivery? {
+        state.withLock { state in
+            if state.isOpen(at: now) { return state.plan.next(after: delivery, outcome, at: now, atMost: limit) }
+            state.plan.end(delivery, outcome, at: now)
+            return nil
+        }
     }
 }

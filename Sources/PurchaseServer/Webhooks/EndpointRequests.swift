@@ -5,25 +5,7 @@ import Logging
 import PurchaseLedger
 
 /// The requests of an ``EndpointDelivery``: to the feed, and to the endpoint.
-struct EndpointRequests: Sendable {
-    /// A part of the feed after a cursor.
-    enum FeedPart: Sendable {
-        case page(EventPage)
-        /// There are no events after the cursor any more, but after another one.
-        case gap(oldest: EventCursor)
-        /// The feed could not be read.
-        case none
-    }
-
-    /// The longest wait for events in a request to the feed.
-    private static let maxWait = Duration.seconds(30)
-
-    /// The pause after the feed could not be read.
-    private static let pause = Duration.seconds(1)
-
-    /// The most events read at once.
-    static let pageLimit = 100
-
+final class EndpointRequests: Sendable {
     private let endpoint: WebhookEndpoint
     private let parts: WebhookParts
     private let url: WebhookURL
@@ -64,48 +46,24 @@ struct EndpointRequests: Sendable {
 
 extension EndpointRequests {
     /// Reads the feed after a cursor. At its end, waits for events.
-    ///
-    /// - Parameter pause: The time to wait before.
-    func read(after cursor: EventCursor, in pause: Duration) async -> FeedPart {
-        if pause > .zero { await parts.clock.pause(for: pause) }
-        do {
-            let page = try await parts.followers.page(
-                of: endpoint.bundleId, after: cursor, within: Self.maxWait, limit: nil, clock: parts.clock,
-                search: { [parts, endpoint] in
-                    try await parts.ledger.events(
-                        of: endpoint.bundleId, after: $0, limit: Self.pageLimit, at: parts.now())
-                }, { $0 })
-            return page.map { .page($0) } ?? .none
-        } catch let error as EventCursorError {
-            return .gap(oldest: error.oldest ?? EventCursor(0))
-        } catch {
-            if !(error is CancellationError) { parts.failure.log(endpoint.metadata(["error": "\(error)"])) }
-            await parts.clock.pause(for: Self.pause)
-            return .none
-        }
+    func read(after cursor: EventCursor) async -> WebhookFeed.Part {
+        await parts.feed.part(of: endpoint.bundleId, after: cursor)
     }
 
     /// The deliveries of the events that the endpoint wants. An event that cannot be written has no body, and
     /// ``attempt(_:)`` finds the reason.
-    func deliveries(in page: EventPage) -> [DeliveryPlan.Delivery] {
-        page.events.compactMap { event in
+    func deliveries(in page: WebhookPage) -> [DeliveryPlan.Delivery] {
+        page.page.events.compactMap { event in
             guard let cursor = event.cursor, endpoint.wants(event) else { return nil }
-            // The attempt reads the event again, and reports the error.
-            let body = try? Self.body(of: event, in: page).get()
-            return DeliveryPlan.Delivery(cursor, lane: WebhookProgress.lane(of: event), body: body)
+            return DeliveryPlan.Delivery(
+                cursor, lane: WebhookProgress.lane(of: event), body: page.body(of: event, cursor))
         }
-    }
-
-    /// The event as the feed has it. No event has caused an error so far.
-    @inline(never)
-    private static func body(of event: LedgerEvent, in page: EventPage) -> Result<[UInt8], any Error> {
-        Result { try JSONWriter.bytes(encoding: EventBody(event, in: page)) }
     }
 
     /// The event as the feed has it now; `nil` if it was erased.
     private func body(of event: EventCursor) async throws -> Result<[UInt8], any Error>? {
         let page = try await parts.ledger.webhookEvent(event, of: endpoint.bundleId, at: parts.now())
-        return page.flatMap { page in page.events.first.map { Self.body(of: $0, in: page) } }
+        return page.flatMap { page in page.events.first.map { WebhookPage.body(of: $0, in: page) } }
     }
 }
 
