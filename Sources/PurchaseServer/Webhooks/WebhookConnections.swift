@@ -62,7 +62,7 @@ final class WebhookConnections: Sendable {
     /// Sends a request, and reads the answer.
     ///
     /// - Parameter limit: The time for everything: a connection, the request and the whole answer.
-    func answer(to request: WebhookExchange.Request, within limit: TimeAmount) async -> WebhookExchange.Answer {
+    func answer(to request: ByteBuffer, within limit: TimeAmount) async -> WebhookExchange.Answer {
         let end = loop.now + limit
         let first = WebhookExchange(request, on: loop)
         let answer = await first.answer(within: limit) { self.connect(first) }

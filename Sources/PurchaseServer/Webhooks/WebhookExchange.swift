@@ -6,12 +6,6 @@ import PurchaseLedger
 
 /// A request to an endpoint and its answer, on the event loop of the connections.
 final class WebhookExchange: Sendable {
-    /// A request without the address of the receiver.
-    struct Request: Sendable {
-        var head: HTTPRequestHead
-        var body: [UInt8]
-    }
-
     /// The part of an answer that was read.
     struct Answer: Sendable {
         /// The status; `nil` if no answer began.
@@ -53,12 +47,13 @@ final class WebhookExchange: Sendable {
         var isOver = false
     }
 
-    let request: Request
+    /// The bytes of the request.
+    let request: ByteBuffer
     private let loop: any EventLoop
     private let state: NIOLoopBoundBox<State>
 
     /// - Parameter loop: The event loop of the connections.
-    init(_ request: Request, on loop: any EventLoop) {
+    init(_ request: ByteBuffer, on loop: any EventLoop) {
         self.request = request
         self.loop = loop
         state = .makeBoxSendingValue(State(), eventLoop: loop)
@@ -73,6 +68,8 @@ final class WebhookExchange: Sendable {
     func answer(within limit: TimeAmount, _ connect: @escaping @Sendable () -> Void) async -> Answer {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
+                // Deliveries run on the event loop already.
+                if loop.inEventLoop { return begin(limit, connect, continuation) }
                 loop.execute { self.begin(limit, connect, continuation) }
             }
         } onCancel: {

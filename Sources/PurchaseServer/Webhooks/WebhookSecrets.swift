@@ -87,7 +87,8 @@ package struct WebhookSecretsError: Error, CustomStringConvertible {
 /// A secret of an endpoint, which signs requests as Standard Webhooks 1.0.0 prescribes.
 package struct WebhookSecret: Sendable {
     private let key: [UInt8]
-    private let hmacKey: SymmetricKey
+    /// The beginning of each code, which depends on the key only.
+    private let emptyCode: HMAC<SHA256>
     private let signingKey: Curve25519.Signing.PrivateKey?
 
     /// The lengths of a secret in bytes that Standard Webhooks allows.
@@ -98,7 +99,7 @@ package struct WebhookSecret: Sendable {
     ///   - seed: The 32 bytes of the Ed25519 key; `nil` for a secret without one.
     package init(key: [UInt8], seed: [UInt8]? = nil) {
         self.key = key
-        hmacKey = SymmetricKey(data: key)
+        emptyCode = HMAC(key: SymmetricKey(data: key))
         // Any 32 bytes are an Ed25519 key.
         signingKey = seed.flatMap { try? Curve25519.Signing.PrivateKey(rawRepresentation: $0) }
     }
@@ -132,8 +133,9 @@ package struct WebhookSecret: Sendable {
         var signed = Array("\(id).\(timestamp).".utf8)
         signed.reserveCapacity(signed.count + body.count)
         signed += body
-        let code = HMAC<SHA256>.authenticationCode(for: signed, using: hmacKey)
-        let symmetric = "v1," + code.withUnsafeBytes { Data($0) }.base64EncodedString()
+        var code = emptyCode
+        code.update(data: signed)
+        let symmetric = "v1," + code.finalize().withUnsafeBytes { Data($0) }.base64EncodedString()
         // Ed25519 signs any bytes.
         guard isAsymmetric, let signature = try? signingKey?.signature(for: signed) else { return [symmetric] }
         return [symmetric, "v1a," + signature.base64EncodedString()]

@@ -2,7 +2,6 @@
 
 import AppStoreModel
 package import NIOCore
-import NIOHTTP1
 import NIOPosix
 import NIOSSL
 import Synchronization
@@ -236,7 +235,7 @@ extension WebhookSender {
                 // After a failed connection the next address of the list.
                 let last = entry.hasFailed ? entry.target.flatMap { addresses.firstIndex(of: $0.address) } : nil
                 let address = addresses[last.map { ($0 + 1) % addresses.count } ?? 0]
-                target = try WebhookTarget(url, address, of: addresses, try connections(to: address, of: url))
+                target = WebhookTarget(url, address, of: addresses, try connections(to: address, of: url))
                 entry.target?.connections.close()
             }
             entry.target = target
@@ -273,23 +272,32 @@ private final class WebhookTarget: Sendable {
     /// The other addresses of the host.
     let others: Set<IPAddress>
     let connections: WebhookConnections
-    /// The beginning of each request, without the fields of its message.
-    private let head: HTTPRequestHead
+    /// The beginning of each request (RFC 9112 section 3), without the fields of its message.
+    private let head: ByteBuffer
 
     init(_ url: WebhookURL, _ address: IPAddress, of addresses: [IPAddress], _ connections: WebhookConnections) {
         self.address = address
         others = Set(addresses).subtracting([address])
         self.connections = connections
-        head = HTTPRequestHead(
-            version: .http1_1, method: .POST, uri: url.target,
-            headers: ["host": url.hostField, "content-type": "application/json", "user-agent": "quittance"])
+        head = ByteBuffer(
+            string: """
+                POST \(url.target) HTTP/1.1\r
+                host: \(url.hostField)\r
+                content-type: application/json\r
+                user-agent: quittance\r
+
+                """)
     }
 
-    func request(_ message: WebhookMessage) -> WebhookExchange.Request {
-        var head = head
-        for (name, value) in message.signedHeaders { head.headers.add(name: name, value: value) }
-        head.headers.add(name: "content-length", value: "\(message.body.count)")
-        return WebhookExchange.Request(head: head, body: message.body)
+    /// The bytes of a request. No part of them can have a line break: a ``WebhookURL`` has none, ids are those of
+    /// events, and signatures are base64.
+    func request(_ message: WebhookMessage) -> ByteBuffer {
+        var bytes = head
+        bytes.reserveCapacity(minimumWritableBytes: message.body.count + 512)
+        for (name, value) in message.signedHeaders { bytes.writeString("\(name): \(value)\r\n") }
+        bytes.writeString("content-length: \(message.body.count)\r\n\r\n")
+        bytes.writeBytes(message.body)
+        return bytes
     }
 }
 
