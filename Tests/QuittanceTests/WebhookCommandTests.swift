@@ -209,7 +209,8 @@ import Testing
         (["change", "x"], "Which setting?"), (["change", "x", "--url", "https://10.0.0.1"], "is forbidden"),
         (["change", "x", "--kind", "grant.lost"], "grant.lost"),
         (["change", "x", "--environment", "xcode"], "the configuration lacks it"),
-        (["rotate"], "<id>"), (["replay"], "<id>"), (["show", "x", "--secrets"], "--secret"),
+        (["change", "x", "--ordered", "--no-ordered"], "--no-ordered"), (["rotate"], "<id>"), (["replay"], "<id>"),
+        (["show", "x", "--secrets"], "--secret"),
     ])
     func `wrong usage is refused with status 2`(arguments: [String], message: String) throws {
         let place = try Place()

@@ -168,7 +168,7 @@ struct Sign: AsyncParsableCommand {
         @Option(help: "Any transaction of the customer, or its appTransactionId.")
         var transactionId: String
 
-        @Flag(inversion: .prefixedNo, help: "Whether the customer may have the offer.")
+        @Flag(inversion: .prefixedNo, exclusivity: .exclusive, help: "Whether the customer may have the offer.")
         var allow: Bool
 
         func run() throws {

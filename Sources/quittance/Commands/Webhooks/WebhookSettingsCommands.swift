@@ -118,10 +118,12 @@ struct ChangeWebhook: AsyncParsableCommand {
     @Option(help: "Deliver only events of this environment: production, sandbox, xcode or localTesting, or all.")
     var environment: String?
 
-    @Flag(inversion: .prefixedNo, help: "Hold back the later events of a customer while one of them fails.")
+    @Flag(
+        inversion: .prefixedNo, exclusivity: .exclusive,
+        help: "Hold back the later events of a customer while one of them fails.")
     var ordered: Bool?
 
-    @Flag(inversion: .prefixedNo, help: "Also sign with an Ed25519 key (v1a).")
+    @Flag(inversion: .prefixedNo, exclusivity: .exclusive, help: "Also sign with an Ed25519 key (v1a).")
     var asymmetric: Bool?
 
     /// The word for no restriction.
