@@ -43,9 +43,13 @@ public enum Seeds {
     public static let isOptimised = true
     #endif
 
+    /// The first seeds. Without optimisation a third of them, because the suite in release runs them all.
+    ///
     /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
     public static func first(_ count: UInt64, soak: UInt64? = nil) -> [UInt64] {
-        environment["QUITTANCE_SEED"].flatMap { UInt64($0) }.map { [$0] } ?? Array(0..<(isSoak ? soak ?? count : count))
+        if let seed = environment["QUITTANCE_SEED"].flatMap({ UInt64($0) }) { return [seed] }
+        if isSoak { return Array(0..<(soak ?? count)) }
+        return Array(0..<(isOptimised ? count : max(1, count / 3)))
     }
 
     /// Seeds in blocks, for tests that are too short to be reported one by one.
