@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import AppStoreModel
+import AppStoreSimulator
+import AppStoreTrust
 import Foundation
+import HTTPTypes
+import HummingbirdTesting
+import Logging
+import NIOCore
+import PurchaseLedger
+import PurchaseServer
 import TestData
 import TestProcess
 import TestWorld
@@ -40,17 +49,62 @@ import Testing
             seed: seed, customers: Seeds.isSoak ? 300 : 60, days: Seeds.isSoak ? 365 : 120,
             steps: Seeds.isSoak ? 6000 : 900)
         try await year.run()
-        let folder = try TemporaryFolder()
-        let code = try String(contentsOf: Self.page, encoding: .utf8)
-        let start = try #require(code.range(of: "```python\n"))
-        let end = try #require(code.range(of: "```", range: start.upperBound..<code.endIndex))
-        let program = code[start.upperBound..<end.lowerBound] + "\n" + Self.comparison
-        try Data(program.utf8).write(to: folder.url.appendingPathComponent("follower.py"))
-        try Data(year.lines.joined(separator: "\n").utf8).write(to: folder.url.appendingPathComponent("year.jsonl"))
-        let outcome = try TestProcess.run(["python3", folder.path("follower.py"), folder.path("year.jsonl")])
+        let outcome = try Self.run(Self.comparison, on: year.lines.joined(separator: "\n"))
         #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
         #expect(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines) == "\(year.tables)")
         #expect(year.tables >= 10, "\(year.kinds.mapValues(\.count))")
         print("The follower equals \(year.tables) tables of seed \(seed): \(year.kinds.mapValues(\.count))")
+    }
+
+    /// Runs the page's program, and then Python code with the path of a file that has a text.
+    private static func run(_ code: String, on text: String) throws -> TestProcess.Outcome {
+        let folder = try TemporaryFolder()
+        let page = try String(contentsOf: Self.page, encoding: .utf8)
+        let start = try #require(page.range(of: "```python\n"))
+        let end = try #require(page.range(of: "```", range: start.upperBound..<page.endIndex))
+        let program = page[start.upperBound..<end.lowerBound] + "\n" + code
+        try Data(program.utf8).write(to: folder.url.appendingPathComponent("follower.py"))
+        try Data(text.utf8).write(to: folder.url.appendingPathComponent("input"))
+        return try TestProcess.run(["python3", folder.path("follower.py"), folder.path("input")])
+    }
+
+    @Test func `with listed testers the follower counts the sandbox for them alone, as the API does`() async throws {
+        let app = RandomHistory.bundleId
+        let now = RandomWorld.start
+        let ledger = Ledger(storage: MemoryLedgerStorage())
+        for (customer, environment) in [("anna", .sandbox), ("ben", .sandbox), ("cleo", Environment.production)] {
+            let grant = GrantRequest(entitlement: "pro", environment: environment, why: "a test")
+            _ = try await ledger.make(grant, forCustomer: customer, of: app, at: now)
+        }
+        var random = SeededRandom(seed: 1)
+        let (key, text) = APIKey.make(name: "follower", role: .server, bundleId: app, at: now, using: &random)
+        try await ledger.put(key)
+        var service = LedgerService(ledger: ledger, verifier: try RandomHistory.store.get().verifier())
+        var configuration = AppConfiguration(AppIdentity(bundleId: app))
+        configuration.sandboxAccess = .listed
+        configuration.sandboxCustomers = ["anna"]
+        service.apps = [app: configuration]
+        let server = ServerApplication(ledger: service, requestSeed: 1, now: { now }, logger: Logger(label: "test"))
+        let pages = try await checkedApplication(of: server).test(.router) { client in
+            var pages: [String] = []
+            for path in ["/v1/events", "/v1/customers"] {
+                let response = try await client.execute(
+                    uri: path, method: .get, headers: [.authorization: "Bearer \(text)"])
+                pages.append(String(buffer: response.body))
+            }
+            return pages
+        }
+        let outcome = try Self.run(
+            """
+            import sys
+            events, customers = map(json.loads, open(sys.argv[1], encoding="utf8"))
+            follower = Follower(testers={"anna"})
+            for event in events["items"]:
+                follower.apply(event)
+            found = {customer for customer, name in follower.table(\(now.milliseconds))}
+            answered = {each["ids"][0] for each in customers["items"] if each["entitlements"]}
+            print(sorted(found), found == answered)
+            """, on: pages.joined(separator: "\n"))
+        #expect(outcome.output == "['anna', 'cleo'] True\n", "\(outcome.error)")
     }
 }
