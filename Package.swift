@@ -226,7 +226,8 @@ let package = Package(
             dependencies: [
                 "AppStoreAPI", "AppStoreModel", "AppStoreSimulator", "AppStoreTrust", "LedgerSQLite", "PurchaseLedger",
                 "PurchaseLedgerTesting", "PurchaseServer", "ReceiptCoding", "Reconciliation", "TestData", "TestProcess",
-                "TestWorld", crypto, httpTypes, hummingbird, hummingbirdTesting, logging, nioCore, nioPosix, serviceLifecycle,
+                "TestWorld", crypto, httpTypes, hummingbird, hummingbirdTesting, logging, nioCore, nioPosix,
+                serviceLifecycle,
                 asn1, x509,
             ]),
         .testTarget(
