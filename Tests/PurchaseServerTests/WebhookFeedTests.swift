@@ -55,7 +55,7 @@ import Testing
         return page
     }
 
-    @Test func `endpoints share a read, its page, and what the events are as JSON`() async throws {
+    @Test func `endpoints share a read, its page and the JSON of its events`() async throws {
         let feed = feed(gathering: .seconds(3600))
         try await makeEvents(0..<5)
         async let first = feed.part(of: Self.app, after: .init(0))

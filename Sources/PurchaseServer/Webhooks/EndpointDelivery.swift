@@ -5,13 +5,13 @@ import Logging
 import PurchaseLedger
 import Synchronization
 
-/// Delivers to an endpoint while this server has the lease: reads the feed, sends what a ``DeliveryPlan`` says, and
-/// stores the progress.
+/// Delivers to an endpoint while this server has the lease: reads the feed, sends the events that a ``DeliveryPlan``
+/// chooses, and stores the progress.
 ///
 /// If the server crashes, or loses the lease while it sends, another server sends again what was sent since the last
 /// commit: at most ``DeliveryPlan/commitLimit`` events, besides those that are being sent.
 struct EndpointDelivery {
-    /// What the delivery reacts to.
+    /// A reason for the delivery to go on.
     private enum Input: Sendable {
         case tick
         /// The endpoint was changed, or this server does not serve it any more.

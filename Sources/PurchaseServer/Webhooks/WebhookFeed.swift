@@ -7,13 +7,13 @@ import Synchronization
 
 /// The feed of events for the webhooks of a server.
 ///
-/// The endpoints of an app share the reads of the feed, and what the events are as JSON: each event is read and written
-/// once, not once for each endpoint.
+/// The endpoints of an app share the reads of the feed and the JSON of the events: each event is read and written once,
+/// not once for each endpoint.
 final class WebhookFeed: Sendable {
     /// A part of the feed after a cursor.
     enum Part: Sendable {
         case page(WebhookPage)
-        /// There are no events after the cursor any more, but after another one.
+        /// The events after the cursor are gone. The remaining events begin after `oldest`.
         case gap(oldest: EventCursor)
         /// The feed could not be read.
         case none
