@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import Foundation
+import TestData
 import Testing
 
 @testable import AppStoreSimulator
@@ -48,7 +49,8 @@ import Testing
         }
     }
 
-    @Test func `two runs of 100,000 orders each have as many order ids`() {
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    func `two runs of 100,000 orders each have as many order ids`() {
         var ids: Set<String> = []
         for run: UInt64 in [0, 1] {
             var identifiers = Identifiers(seed: 1, run: run)

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import PurchaseLedger
 import PurchaseLedgerTesting
+import TestData
 import TestPostgres
 import TestProcess
 import TestWorld
@@ -62,7 +63,8 @@ import Testing
         #expect(try database.psql("SELECT coalesce(to_regclass('quittance.chains')::text, 'none')") == "none")
     }
 
-    @Test func `the statements for several nodes meet the contract, and Citus is not known to refuse any`()
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    func `the statements for several nodes meet the contract, and Citus is not known to refuse any`()
         async throws
     {
         let server = try TestPostgres(loading: "pg_stat_statements")

@@ -14,7 +14,7 @@ import Testing
 /// Tests copies of ledgers with many purchases.
 @Suite(.needsPostgres) struct LargeCopyTests {
     /// Each has a notification and its two tokens: with `QUITTANCE_SOAK` a hundred thousand documents.
-    private static let purchases = Seeds.isSoak ? 33_334 : 600
+    private static let purchases = Seeds.isSoak ? 33_334 : Seeds.isOptimised ? 600 : 120
 
     private let store: TestStore
 

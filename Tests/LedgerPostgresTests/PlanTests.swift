@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -36,7 +37,8 @@ import Testing
     }
 
     /// A plan for many rows that reads a table whole takes as long as the table is large, for each page of a copy.
-    @Test(arguments: [1, 3, 500]) func `a page of documents is looked up by indexes in a large ledger`(
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: [1, 3, 500])
+    func `a page of documents is looked up by indexes in a large ledger`(
         count: Int
     ) async throws {
         let database = try TestPostgres.database()

@@ -107,7 +107,7 @@ import Testing
         #expect(Self.condition(of: []) == .whole)
     }
 
-    @Test(arguments: pageSizes)
+    @Test(arguments: Seeds.isOptimised ? pageSizes : [512])
     func `a flipped bit is damage in all transactions but the last one`(pageSize: Int) throws {
         var random = SeededRandom(seed: 2)
         let log = try log("flipped", pageSize: pageSize, transactions: 6, &random)

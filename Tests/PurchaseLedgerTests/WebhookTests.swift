@@ -498,7 +498,7 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(try await hooks.progress().attempts == 2)
     }
 
-    @Test(arguments: [1, 7, 16, 100, 999, 1000, 1001, 2500])
+    @Test(arguments: Seeds.isOptimised ? [1, 7, 16, 100, 999, 1000, 1001, 2500] : [100, 1001])
     func `the newest 1,000 attempts are kept, whatever the size of a commit`(size: Int) async throws {
         let hooks = Hooks(MemoryLedgerStorage())
         try await hooks.add()
@@ -662,7 +662,8 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         try await hooks.add()
     }
 
-    @Test func `the search for a time reads few pages, however many events there are`() async throws {
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    func `the search for a time reads few pages, however many events there are`() async throws {
         let reads = Mutex(0)
         let count: @Sendable () -> Void = { reads.withLock { $0 += 1 } }
         let hooks = Hooks(EventCountingStorage(onRead: count))
@@ -777,7 +778,8 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(try await replay(.setAside) == 0)
     }
 
-    @Test func `of the events set aside the newest 10,000 are kept`() async throws {
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    func `of the events set aside the newest 10,000 are kept`() async throws {
         let hooks = Hooks(MemoryLedgerStorage())
         try await hooks.add()
         let endpoint = Hooks.endpoint()

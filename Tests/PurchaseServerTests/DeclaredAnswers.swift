@@ -7,15 +7,16 @@ import PurchaseServer
 import Testing
 
 /// The routes of a server without a socket. An answer that its route does not declare is an issue of the test.
-func checkedApplication(of server: ServerApplication) -> some ApplicationProtocol {
+func checkedApplication(of server: ServerApplication) -> Application<DeclaredAnswers> {
     Application(
         responder: DeclaredAnswers(router: server.router().buildResponder(), routes: server.routes),
         logger: server.logger)
 }
 
-private struct DeclaredAnswers: HTTPResponder {
-    let router: RouterResponder<BasicRequestContext>
-    let routes: [APIRoute]
+/// Answers like a router, and records answers that their routes do not declare.
+struct DeclaredAnswers: HTTPResponder {
+    fileprivate let router: RouterResponder<BasicRequestContext>
+    fileprivate let routes: [APIRoute]
 
     func respond(to request: Request, context: BasicRequestContext) async throws -> Response {
         var response = try await router.respond(to: request, context: context)

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import HTTPTypes
+import Hummingbird
 import HummingbirdTesting
 import Logging
 import NIOCore
@@ -11,6 +12,7 @@ import NIOPosix
 import PurchaseLedger
 import PurchaseServer
 import Synchronization
+import TestData
 import TestWorld
 import Testing
 
@@ -34,7 +36,7 @@ struct FollowedYear {
     private let verifier: AppStoreVerifier
     private let ledger: Ledger
     private let clock = SetClock(RandomWorld.start)
-    private let server: ServerApplication
+    private let application: Application<DeclaredAnswers>
     private let key: String
     private let jobs: JobRunner
     private let end: Timestamp
@@ -82,12 +84,23 @@ struct FollowedYear {
         logger.logLevel = .critical
         let clock = clock
         jobs = JobRunner(ledger, [ledger.grantEnds(in: [Self.scope], now: { clock.now })], now: { clock.now })
-        server = ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: logger)
+        application = checkedApplication(
+            of: ServerApplication(ledger: service, requestSeed: seed, now: { clock.now }, logger: logger))
         let (key, text) = APIKey.make(
             name: "follower", role: .server, bundleId: RandomHistory.bundleId, at: clock.now, using: &random)
         try await ledger.put(key)
         self.key = text
     }
+
+    /// A time of the usual size: a year with `QUITTANCE_SOAK`, and few steps without optimisation.
+    static func usual(seed: UInt64) async throws -> FollowedYear {
+        if Seeds.isSoak { return try await FollowedYear(seed: seed, customers: 300, days: 365, steps: 6000) }
+        return try await FollowedYear(
+            seed: seed, customers: 60, days: 120, steps: Seeds.isOptimised ? 900 : 300)
+    }
+
+    /// The number of tables that a time of the usual size has at least.
+    static let usualTables = Seeds.isOptimised ? 10 : 3
 
     mutating func run() async throws {
         try await commit()
@@ -329,7 +342,7 @@ struct FollowedYear {
     }
 
     private func get(_ path: String) async throws -> JSONValue {
-        try await checkedApplication(of: server).test(.router) { client in
+        try await application.test(.router) { client in
             let response = try await client.execute(
                 uri: path, method: .get, headers: [.authorization: "Bearer \(key)"])
             return try JSONValue(parsing: response.body.readableBytesView)

@@ -45,14 +45,12 @@ import Testing
 
     @Test(arguments: Seeds.first(1, soak: 5))
     func `the follower of the page has the table of the API at every hundredth event`(seed: UInt64) async throws {
-        var year = try await FollowedYear(
-            seed: seed, customers: Seeds.isSoak ? 300 : 60, days: Seeds.isSoak ? 365 : 120,
-            steps: Seeds.isSoak ? 6000 : 900)
+        var year = try await FollowedYear.usual(seed: seed)
         try await year.run()
         let outcome = try Self.run(Self.comparison, on: year.lines.joined(separator: "\n"))
         #expect(outcome.status == 0, "seed \(seed): \(outcome.error)")
         #expect(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines) == "\(year.tables)")
-        #expect(year.tables >= 10, "\(year.kinds.mapValues(\.count))")
+        #expect(year.tables >= FollowedYear.usualTables, "\(year.kinds.mapValues(\.count))")
         print("The follower equals \(year.tables) tables of seed \(seed): \(year.kinds.mapValues(\.count))")
     }
 

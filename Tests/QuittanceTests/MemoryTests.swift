@@ -8,6 +8,7 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 import PurchaseLedger
+import TestData
 import TestWorld
 import Testing
 
@@ -66,6 +67,7 @@ import Testing
 
     /// A tester of the sandbox has thousands of periods after some months.
     @Test(
+        .enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"),
         .timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")),
         arguments: [12, 520, 1000, 3000])
     func `clients that never read their answers about a long history stay below the documented memory`(

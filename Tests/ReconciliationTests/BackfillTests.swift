@@ -7,6 +7,7 @@ import AppStoreTrust
 import PurchaseLedger
 import Reconciliation
 import Synchronization
+import TestData
 import Testing
 import TestWorld
 
@@ -170,7 +171,8 @@ import TestWorld
         }
     }
 
-    @Test func `some hundred customers with all their transactions cost hardly more than two requests each`()
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    func `some hundred customers with all their transactions cost hardly more than two requests each`()
         async throws
     {
         let shop = try await Shop(customers: 300, months: 7)

@@ -5,6 +5,7 @@ import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
 import Reconciliation
+import TestData
 import Testing
 
 /// How many requests a server sends while the App Store refuses all of them, and how soon all is right afterwards.
@@ -28,7 +29,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Outage.allCases)
+    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: Outage.allCases)
     func `300 silent subscriptions cost a request or two a minute, and are right within an interval`(
         outage: Outage
     ) async throws {

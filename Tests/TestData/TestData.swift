@@ -43,6 +43,9 @@ public enum Seeds {
     public static let isOptimised = true
     #endif
 
+    /// The reason that a test gives which is skipped without optimisation.
+    public static let whyShort = "takes long without optimisation: make test-release runs it"
+
     /// The first seeds. Without optimisation a third of them, because the suite in release runs them all.
     ///
     /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
