@@ -112,6 +112,7 @@ import Testing
             try await group.waitForAll()
         }
         #expect(try Self.version(database) == "\(Schema.version)")
+        #expect(try database.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == "0")
         try await Self.requireNewCatalog(database)
     }
 

@@ -65,7 +65,7 @@ struct Migrator {
             try await run(begin(exists: exists) + Schema.tables.map { .once($0) })
         case .ledger(let version) where SchemaUpgrade.sources.contains(version):
             let statements = SchemaUpgrade.statements(from: version)
-            try await run([Self.advance(from: version)] + statements.map { .once($0) })
+            try await run([.once(Self.queue), Self.advance(from: version)] + statements.map { .once($0) })
         case .ledger, .others: return
         }
     }
@@ -121,9 +121,8 @@ struct Migrator {
     /// ``Conflict``, and then try again. Without the lock, they could fail because the name of the schema or of a table
     /// is taken. Such a failure is no conflict, so they would not try again.
     private func begin(exists: Bool) -> [PostgresStatement] {
-        // A random constant. Other software is unlikely to use the same lock number.
         var texts = [
-            "SELECT pg_advisory_xact_lock(7214370951830261735)::text",
+            Self.queue,
             Conflict.raised(if: "to_regclass('quittance.schema_version') IS NOT NULL"),
         ]
         if !exists { texts.append("CREATE SCHEMA \"\(pool.schema)\"") }
@@ -139,6 +138,12 @@ struct Migrator {
         ]
         return texts.map { .once($0) }
     }
+
+    /// Makes concurrent migrations wait for each other. Servers that waited for the row of the version instead would
+    /// lock its table, which an upgrade alters last: each upgrade would be a deadlock.
+    ///
+    /// The number is a random constant. Other software is unlikely to use the same lock number.
+    private static let queue = "SELECT pg_advisory_xact_lock(7214370951830261735)::text"
 
     /// A change of the tables gives up its wait for a lock after two seconds, and is retried later. Meanwhile the
     /// statements of running servers, which queued behind the change, can proceed. The operator's statement timeout is
