@@ -78,6 +78,9 @@ final class WebhookConnection: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
+    /// Releases the channel, which has this handler. A channel that was never connected is not closed otherwise.
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         // A receiver that sends more than its answer is not asked again over this connection.
         guard let exchange else { return close() }
