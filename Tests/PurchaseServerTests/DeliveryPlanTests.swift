@@ -34,6 +34,8 @@ private struct PlanWorld {
     private(set) var mostAtOnce = 0
     private(set) var mostWaiting = 0
     private(set) var crashes = 0
+    /// How often an event began although none could.
+    private(set) var missedRoom = 0
     private var inFlight: [DeliveryPlan.Delivery] = []
 
     init(seed: UInt64, events: Int, isOrdered: Bool) {
@@ -52,11 +54,18 @@ private struct PlanWorld {
         mostWaiting = max(mostWaiting, waiting.count)
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1: read()
-        case 2, 3: begin(plan.begin(at: now))
+        case 2, 3:
+            let canBegin = plan.canBegin(at: now)
+            let deliveries = plan.begin(at: now)
+            if !deliveries.isEmpty, !canBegin { missedRoom += 1 }
+            begin(deliveries)
         case 4, 5, 6: answer()
         default:
             now = now.advanced(by: .milliseconds(Int64.random(in: 1...9_000, using: &random)))
-            if inFlight.isEmpty, Bool.random(using: &random) { now = now.advanced(by: .seconds(7200)) }
+            if inFlight.isEmpty, Bool.random(using: &random) {
+                now = now.advanced(by: .seconds(7200))
+                for _ in 0..<DeliveryPlan.freshness { plan.passSecond() }
+            }
             if Bool.random(using: &random) { commit() }
         }
     }
@@ -79,7 +88,7 @@ private struct PlanWorld {
         let page = (Int(start)..<end).map { index in
             DeliveryPlan.Delivery(EventCursor(Int64(index) + 1), lane: lanes[index], body: [])
         }
-        plan.add(page, after: cursor, next: EventCursor(Int64(end)), at: now)
+        plan.add(page, after: cursor, next: EventCursor(Int64(end)))
     }
 
     private mutating func answer() {
@@ -140,6 +149,7 @@ private struct PlanWorld {
         let delivered = world.sent.filter(\.isDelivered).map(\.event)
         #expect(Set(delivered) == Set(1...700) && delivered.count == 700, "seed \(seed)")
         #expect(world.mostAtOnce <= 32, "seed \(seed): \(world.mostAtOnce)")
+        #expect(world.missedRoom == 0, "seed \(seed)")
     }
 
     @Test(arguments: Seeds.first(8, soak: 300), [false, true])
@@ -201,6 +211,63 @@ private struct PlanWorld {
         #expect(world.now > start.advanced(by: .seconds(5 * 86_400)))
     }
 
+    /// A plan with events 1 to `count`, in the lanes in turn.
+    private static func plan(events count: Int64) -> DeliveryPlan {
+        let endpoint = WebhookEndpoint(
+            id: "e", of: "a", url: "https://example.com", createdAt: Timestamp(milliseconds: 0))
+        var plan = DeliveryPlan(endpoint, WebhookProgress(from: EventCursor(0)), failed: [])
+        let page = (1...count).map {
+            DeliveryPlan.Delivery(EventCursor($0), lane: Int($0) % WebhookProgress.lanes, body: [])
+        }
+        plan.add(page, after: EventCursor(0), next: EventCursor(count))
+        return plan
+    }
+
+    private static func outcome(_ status: Int) -> DeliveryPlan.Outcome {
+        .answered(WebhookOutcome(status: status, failure: status < 300 ? nil : "\(status)", milliseconds: 1))
+    }
+
+    @Test func `with room for two requests all lanes have their turn, and failed events too`() {
+        var plan = Self.plan(events: 80)
+        var now = Timestamp(milliseconds: 1_700_000_000_000)
+        var lanes: Set<Int> = []
+        for _ in 0..<8 {
+            let deliveries = plan.begin(at: now, atMost: 2)
+            #expect(deliveries.count == 2)
+            lanes.formUnion(deliveries.map(\.lane))
+            for delivery in deliveries { plan.end(delivery, Self.outcome(500), at: now) }
+        }
+        #expect(lanes.count == WebhookProgress.lanes)
+        now = now.advanced(by: .seconds(6))
+        let attempts = plan.begin(at: now, atMost: 2).map(\.attempts)
+        #expect(attempts == [1, 0])
+    }
+
+    @Test func `once the endpoint is to be disabled, nothing begins until that is stored`() {
+        var plan = Self.plan(events: 80)
+        let now = Timestamp(milliseconds: 1_700_000_000_000)
+        let sent = plan.begin(at: now)
+        plan.end(sent[0], Self.outcome(410), at: now)
+        #expect(plan.next(after: sent[1], Self.outcome(204), at: now) == nil)
+        #expect(plan.begin(at: now).isEmpty && !plan.canBegin(at: now))
+        #expect(plan.takeResults().disable != nil)
+        #expect(!plan.begin(at: now).isEmpty)
+    }
+
+    @Test func `of a page of two epochs, a lane takes nothing after a lost cursor`() {
+        let cursor = EventCursor.init(rawValue:)
+        let endpoint = WebhookEndpoint(
+            id: "e", of: "a", url: "https://example.com", createdAt: Timestamp(milliseconds: 0))
+        var progress = WebhookProgress(from: cursor("45.a"))
+        progress.positions[1] = cursor("50.a")
+        var plan = DeliveryPlan(endpoint, progress, failed: [])
+        plan.skip(from: cursor("45.a"), to: cursor("40.a"))
+        let page = (41...60).map { DeliveryPlan.Delivery(cursor("\($0).b"), lane: 1, body: []) }
+        plan.add(page, after: cursor("40.a"), next: cursor("60.b"))
+        #expect(plan.cursorToRead == cursor("50.a"))
+        #expect(plan.begin(at: Timestamp(milliseconds: 0)).isEmpty)
+    }
+
     @Test func `410 disables, and Retry-After is heeded`() throws {
         let now = Timestamp(milliseconds: 1_700_000_000_000)
         func plan() -> (DeliveryPlan, DeliveryPlan.Delivery) {
@@ -208,8 +275,9 @@ private struct PlanWorld {
             var plan = DeliveryPlan(endpoint, WebhookProgress(from: EventCursor(0)), failed: [])
             let event = DeliveryPlan.Delivery(EventCursor(1), lane: 3, body: [])
             let other = DeliveryPlan.Delivery(EventCursor(2), lane: 4, body: [])
-            plan.add([event, other], after: EventCursor(0), next: EventCursor(2), at: now)
-            return (plan, plan.begin(at: now)[0])
+            plan.add([event, other], after: EventCursor(0), next: EventCursor(2))
+            let first = plan.begin(at: now)[0]
+            return (plan, first)
         }
         var (gone, first) = plan()
         gone.end(
@@ -241,7 +309,7 @@ private struct PlanWorld {
         var number = Int64(isRetry ? 1 : 0)
         func read() {
             let event = DeliveryPlan.Delivery(EventCursor(number + 1), lane: 3, body: nil)
-            plan.add([event], after: EventCursor(number), next: EventCursor(number + 1), at: now)
+            plan.add([event], after: EventCursor(number), next: EventCursor(number + 1))
             number += 1
         }
         if !isRetry { read() }
@@ -264,7 +332,7 @@ private struct PlanWorld {
         let failure = WebhookOutcome(status: 500, failure: "500", milliseconds: 1)
         for number in 1...2 as ClosedRange<Int64> {
             let event = DeliveryPlan.Delivery(EventCursor(number), lane: 0, body: [])
-            plan.add([event], after: EventCursor(number - 1), next: EventCursor(number), at: now)
+            plan.add([event], after: EventCursor(number - 1), next: EventCursor(number))
             for attempt in 1...10 {
                 var next = plan.begin(at: now)
                 while next.isEmpty {

@@ -72,6 +72,16 @@ import Testing
         #expect(bodies[0] == bodies[1] && bodies[0]?.isEmpty == false)
     }
 
+    @Test func `a reader who is far behind takes no page from readers at the end`() async throws {
+        let feed = feed(gathering: .seconds(3600))
+        try await makeEvents(0..<250)
+        let all = try await Ledger(storage: storage).events(of: Self.app, after: nil, limit: 500).events
+        let behind = try #require(all[149].cursor)
+        let last = try #require(Self.page(await feed.part(of: Self.app, after: behind)))
+        #expect(Self.page(await feed.part(of: Self.app, after: .init(0)))?.next == all[99].cursor)
+        #expect(Self.page(await feed.part(of: Self.app, after: behind)) === last)
+    }
+
     @Test func `a reader who leaves takes nothing from others`() async throws {
         let feed = feed(gathering: .zero)
         let readers = (0..<2).map { _ in Task { await feed.part(of: Self.app, after: .init(0)) } }

@@ -91,10 +91,11 @@ private final class WebhookWorld: Sendable {
         return logger
     }()
 
-    func webhooks(of service: LedgerService) -> WebhookService {
+    /// - Parameter now: Returns the time of the ledger; `nil` for the time that passes only by ``pass(_:)``.
+    func webhooks(of service: LedgerService, now: (@Sendable () -> Timestamp)? = nil) -> WebhookService {
         let sender = WebhookSender(networks: service.webhookNetworks, clock: ContinuousClock())
         let parts = WebhookParts(
-            service, sender: sender, now: { self.now }, wall: { self.now }, clock: ContinuousClock(),
+            service, sender: sender, now: now ?? { self.now }, wall: { self.now }, clock: ContinuousClock(),
             logger: Self.logger)
         return WebhookService(parts, of: service, interval: .milliseconds(20), grace: .seconds(300))
     }
@@ -159,6 +160,25 @@ private final class WebhookWorld: Sendable {
                 let found = events.compactMap { places[$0.cursor?.rawValue ?? ""] }
                 #expect(found == found.sorted(), "\(String(describing: customer))")
             }
+        }
+    }
+
+    @Test func `events are delivered although a second of a simulator's clock is a day`() async throws {
+        let world = World()
+        try await TestReceiver.run(answering: { _ in Response(status: .noContent) }) { receiver, url in
+            try await world.add("e", url)
+            let start = ContinuousClock.now
+            let webhooks = world.webhooks(of: try world.service()) {
+                RandomWorld.start.advanced(by: (ContinuousClock.now - start) * 86_400)
+            }
+            let task = Task { try await webhooks.run() }
+            for count in [100, 200] {
+                try await world.makeEvents(100)
+                try await world.wait { receiver.delivered.count >= count }
+            }
+            task.cancel()
+            try await task.value
+            #expect(receiver.delivered.count == 200)
         }
     }
 

@@ -64,7 +64,7 @@ import Testing
         of seed: UInt64, _ isOrdered: Bool, _ receiver: TestReceiver, _ url: String
     ) async throws -> [String] {
         var year = try await FollowedYear(
-            seed: seed, customers: Seeds.isSoak ? 300 : 40, days: Seeds.isSoak ? 365 : 90,
+            seed: seed, customers: Seeds.isSoak ? 300 : 40, days: Seeds.isSoak ? 365 : Seeds.isOptimised ? 90 : 30,
             steps: Seeds.isSoak ? 6000 : Seeds.isOptimised ? 500 : 150)
         let lines = Mutex<[String]>([])
         let taken = Mutex(0)

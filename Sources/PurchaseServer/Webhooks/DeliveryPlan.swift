@@ -45,8 +45,8 @@ package struct DeliveryPlan: Sendable {
         var readTo: EventCursor
         /// The event that is being sent.
         var sending: EventCursor?
-        /// The time at which the first event of the queue was read.
-        var readAt = Timestamp(milliseconds: 0)
+        /// The seconds since the first event of the queue was read.
+        var age = 0
     }
 
     private let endpoint: WebhookEndpoint
@@ -60,6 +60,8 @@ package struct DeliveryPlan: Sendable {
     private var nextRetry: Timestamp?
     /// The most requests at a time. It halves when the endpoint asks to slow down, and grows with each delivery.
     private var width = Self.maxWidth
+    /// The lane that begins first when not all can.
+    private var firstLane = 0
     /// The time before which nothing is sent, because the endpoint asked for a pause.
     private var pauseEnd: Timestamp?
     private var results: WebhookResults
@@ -68,11 +70,12 @@ package struct DeliveryPlan: Sendable {
     /// timeout delay no lane.
     static let maxWidth = WebhookProgress.lanes * 2
 
-    /// The most events that a lane keeps in memory: with the largest events some megabytes for an endpoint.
+    /// The number of queued events from which a lane takes no further page. With the largest events, the queues of an
+    /// endpoint have some megabytes.
     package static let queueLimit = 100
 
-    /// The time after which queued events are read again, so that a customer erased meanwhile is not named.
-    private static let freshness = Duration.seconds(10)
+    /// The seconds after which queued events are read again, so that a customer erased meanwhile is not named.
+    package static let freshness = 10
 
     /// The most results in a commit: after a crash, no more events than these are repeated.
     package static let commitLimit = 100
@@ -108,19 +111,23 @@ extension DeliveryPlan {
     /// - Parameters:
     ///   - cursor: The cursor after which the page begins.
     ///   - next: The cursor at its end.
-    ///   - now: The time at which the page was read.
-    package mutating func add(_ page: [Delivery], after cursor: EventCursor, next: EventCursor, at now: Timestamp) {
-        guard let start = cursor.number, let end = next.number else { return }
+    package mutating func add(_ page: [Delivery], after cursor: EventCursor, next: EventCursor) {
         let events = Dictionary(grouping: page, by: \.lane)
         for index in lanes.indices where !waits(index) && lanes[index].queue.count < Self.queueLimit {
             // A lane that has not read up to the page would miss events, and a lane that has read the page has them.
-            guard let readTo = lanes[index].readTo.number, start <= readTo, readTo < end else { continue }
-            let new = (events[index] ?? []).filter { ($0.event.number ?? 0) > readTo }
-            if lanes[index].queue.isEmpty { lanes[index].readAt = now }
+            let readTo = lanes[index].readTo
+            guard readTo.isContinued(from: cursor, to: next) else { continue }
+            let new = (events[index] ?? []).filter { ($0.event.number ?? 0) > (readTo.number ?? 0) }
+            if lanes[index].queue.isEmpty { lanes[index].age = 0 }
             lanes[index].queue += new
             lanes[index].readTo = next
             settle(index)
         }
+    }
+
+    /// Notes that a second has passed on the machine's clock, by which queued events grow old.
+    package mutating func passSecond() {
+        for index in lanes.indices where !lanes[index].queue.isEmpty { lanes[index].age += 1 }
     }
 
     /// Continues at another cursor, because the ledger has no events after the cursor of some lanes: events were erased
@@ -156,16 +163,27 @@ extension DeliveryPlan {
 extension DeliveryPlan {
     /// The events to send now. They count as being sent until ``end(_:_:at:)``.
     ///
+    /// If there is not room for all, due failed events have half of it, and the lanes take turns.
+    ///
     /// - Parameter limit: The maximum number of requests at a time.
     package mutating func begin(at now: Timestamp, atMost limit: Int = .max) -> [Delivery] {
-        var room = room(at: now, atMost: limit)
-        var deliveries: [Delivery] = []
-        for index in lanes.indices where room > 0 {
-            guard let next = begin(lane: index, at: now) else { continue }
+        let room = room(at: now, atMost: limit)
+        var deliveries = retries(upTo: (room + 1) / 2, at: now)
+        let start = firstLane
+        for offset in lanes.indices where deliveries.count < room {
+            let index = (start + offset) % lanes.count
+            guard let next = begin(lane: index) else { continue }
             deliveries.append(next)
-            room -= 1
+            firstLane = (index + 1) % lanes.count
         }
-        return deliveries + retries(upTo: min(room, WebhookProgress.lanes), at: now)
+        return deliveries + retries(upTo: room - deliveries.count, at: now)
+    }
+
+    /// Whether ``begin(at:atMost:)`` would find an event to send, unless it must be read again.
+    package func canBegin(at now: Timestamp, atMost limit: Int = .max) -> Bool {
+        guard room(at: now, atMost: limit) > 0 else { return false }
+        if let nextRetry, isDue(nextRetry, at: now), retried.count < WebhookProgress.lanes { return true }
+        return lanes.contains { $0.sending == nil && !$0.queue.isEmpty }
     }
 
     /// Notes the outcome of an attempt, and begins the next event of the same lane.
@@ -179,26 +197,26 @@ extension DeliveryPlan {
         let isRetry = retried.contains(delivery.event)
         end(delivery, outcome, at: now)
         guard !isRetry, newAttempts < Self.commitLimit, room(at: now, atMost: limit) > 0 else { return nil }
-        return begin(lane: delivery.lane, at: now)
+        return begin(lane: delivery.lane)
     }
 
-    /// The number of further requests that can begin.
+    /// The number of further requests that can begin: none until the endpoint is disabled, if it is to be.
     private func room(at now: Timestamp, atMost limit: Int) -> Int {
+        guard results.disable == nil else { return 0 }
         if let pauseEnd, now < pauseEnd, pauseEnd <= now.advanced(by: Self.maxPause) { return 0 }
-        return min(width, limit) - retried.count - lanes.count { $0.sending != nil }
+        return max(0, min(width, limit) - retried.count - lanes.count { $0.sending != nil })
     }
 
-    private mutating func begin(lane index: Int, at now: Timestamp) -> Delivery? {
-        guard lanes[index].sending == nil, !waits(index), let next = fresh(index, at: now) else { return nil }
+    private mutating func begin(lane index: Int) -> Delivery? {
+        guard lanes[index].sending == nil, !waits(index), let next = fresh(index) else { return nil }
         lanes[index].sending = next.event
         return next
     }
 
     /// The first event of a lane's queue. Events that were read long ago are dropped, to be read again.
-    private mutating func fresh(_ index: Int, at now: Timestamp) -> Delivery? {
+    private mutating func fresh(_ index: Int) -> Delivery? {
         guard !lanes[index].queue.isEmpty else { return nil }
-        let readAt = lanes[index].readAt
-        if readAt <= now, now < readAt.advanced(by: Self.freshness) { return lanes[index].queue.popFirst() }
+        if lanes[index].age < Self.freshness { return lanes[index].queue.popFirst() }
         reread(index)
         return nil
     }

@@ -7,8 +7,8 @@ import Synchronization
 
 /// The feed of events for the webhooks of a server.
 ///
-/// The endpoints of an app share the reads of the feed and the JSON of the events: each event is read and written once,
-/// not once for each endpoint.
+/// The endpoints of an app that keep up share the reads of the feed and the JSON of the events: each event is read and
+/// written once for them all. An endpoint that is behind, and a failed event, has reads of its own.
 final class WebhookFeed: Sendable {
     /// A part of the feed after a cursor.
     enum Part: Sendable {
@@ -126,9 +126,9 @@ extension WebhookFeed {
     private func read(_ place: Place, in pause: Duration) async {
         if pause > .zero { await clock.pause(for: pause) }
         let part = await search(place)
-        // If the readers have left, another read may have begun.
-        guard !Task.isCancelled else { return }
-        let readers = state.withLock { state in
+        let readers = state.withLock { state -> [Int: AsyncStream<Part>.Continuation] in
+            // If the readers have left, another read may have begun.
+            guard !Task.isCancelled else { return [:] }
             if case .page(let page) = part, !page.page.events.isEmpty { keep(page, of: place.bundleId, in: &state) }
             return state.reads.removeValue(forKey: place)?.readers ?? [:]
         }
@@ -137,7 +137,7 @@ extension WebhookFeed {
 
     /// Keeps a page for other readers. A page for a reader that is far behind replaces no later page that is shared.
     private func keep(_ page: WebhookPage, of bundleId: String, in state: inout State) {
-        if let last = state.newest[bundleId], !last.rest.isOver, last.page.continues(after: page.next) { return }
+        if let last = state.newest[bundleId], !last.rest.isOver, last.page.isLater(than: page) { return }
         var newest = Newest(page: page, rest: Interval(gathering, clock))
         newest.rest.begin()
         state.newest[bundleId] = newest
@@ -183,12 +183,12 @@ final class WebhookPage: Sendable {
     var next: EventCursor { page.next }
 
     /// Whether the page has all events from a cursor to its own end, and this end is after the cursor.
-    ///
-    /// A cursor inside the page must be of its epoch: the same number in an earlier epoch can stand for a lost event.
-    func continues(after cursor: EventCursor) -> Bool {
-        if cursor == start { return next != start }
-        guard let number = cursor.number, let first = start.number, let last = next.number else { return false }
-        return first < number && number < last && Set([cursor.epoch, start.epoch, next.epoch]).count == 1
+    func continues(after cursor: EventCursor) -> Bool { cursor.isContinued(from: start, to: next) }
+
+    /// Whether the page ends after the end of another page.
+    func isLater(than other: WebhookPage) -> Bool {
+        guard let number = next.number, let otherNumber = other.next.number else { return false }
+        return next.epoch == other.next.epoch && otherNumber < number
     }
 
     /// An event of the page as JSON; `nil` if it cannot be written.
@@ -208,5 +208,20 @@ final class WebhookPage: Sendable {
     @inline(never)
     static func body(of event: LedgerEvent, in page: EventPage) -> Result<[UInt8], any Error> {
         Result { try JSONWriter.bytes(encoding: EventBody(event, in: page)) }
+    }
+}
+
+extension EventCursor {
+    /// Whether a page has all events after this cursor up to its own end, and this end is after the cursor.
+    ///
+    /// A cursor inside the page must be of its epoch: the same number in an earlier epoch can stand for a lost event.
+    ///
+    /// - Parameters:
+    ///   - start: The cursor after which the page begins.
+    ///   - next: The cursor at the end of the page.
+    func isContinued(from start: EventCursor, to next: EventCursor) -> Bool {
+        if self == start { return next != start }
+        guard let number, let first = start.number, let last = next.number else { return false }
+        return first < number && number < last && Set([epoch, start.epoch, next.epoch]).count == 1
     }
 }

@@ -13,7 +13,7 @@ package struct WebhookParts: Sendable {
     package var networks: [IPNetwork]
     let feed: WebhookFeed
     package var now: @Sendable () -> Timestamp
-    /// Returns the time of the machine even if ``now`` returns a simulator's time, for the signatures.
+    /// Returns the time of the machine even if ``now`` returns a simulator's time, for signatures and leases.
     package var wall: @Sendable () -> Timestamp
     package var clock: any Clock<Duration>
     package var logger: Logger

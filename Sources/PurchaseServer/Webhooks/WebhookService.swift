@@ -80,9 +80,9 @@ package struct WebhookService: Service {
 
     /// Begins the deliveries to an endpoint, unless another server has its lease.
     private func begin(_ endpoint: WebhookEndpoint, _ running: RunningDeliveries) async throws {
-        let now = parts.now()
+        let wall = parts.wall()
         let job = try await parts.ledger.leaseWebhook(
-            endpoint.id, of: endpoint.bundleId, until: now.advanced(by: EndpointDelivery.lease), at: now)
+            endpoint.id, of: endpoint.bundleId, until: wall.advanced(by: EndpointDelivery.lease), at: wall)
         guard let job else { return }
         running.begin(endpoint) { [parts] end in
             await withTaskExecutorPreference(parts.sender.executor) {

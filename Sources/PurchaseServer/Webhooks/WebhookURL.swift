@@ -32,7 +32,7 @@ package struct WebhookURL: Hashable, Sendable {
         guard !text.contains("#") else { throw WebhookURLError("The URL has a fragment (#…). Leave it out.") }
         let scheme = text.prefix { $0 != ":" }.lowercased()
         guard ["https", "http"].contains(scheme), text.dropFirst(scheme.count).hasPrefix("://") else {
-            throw WebhookURLError("The URL does not begin with https://.")
+            throw WebhookURLError("The URL does not begin with https://, or http:// for an allowed network.")
         }
         isSecure = scheme == "https"
         guard isSecure || !networks.isEmpty else {
