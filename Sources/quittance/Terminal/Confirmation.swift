@@ -9,7 +9,7 @@ struct Confirmation: ParsableArguments {
 
     func validate() throws {
         guard yes || Terminal.isInputInteractive else {
-            throw ValidationError("It cannot be undone, and there is no terminal to ask on: pass --yes to do it.")
+            throw ValidationError("This cannot be undone, and there is no terminal to ask on: pass --yes to do it.")
         }
     }
 

@@ -140,8 +140,10 @@ struct ReplayWebhook: AsyncParsableCommand {
     var setAside = false
 
     func validate() throws {
-        guard [after != nil, since != nil, setAside].count(where: \.self) == 1 else {
-            throw ValidationError("Which events? Pass one of --after, --since and --set-aside.")
+        let count = [after != nil, since != nil, setAside].count(where: \.self)
+        guard count == 1 else {
+            throw ValidationError(
+                "Which events? Pass \(count > 1 ? "only " : "")one of --after, --since and --set-aside.")
         }
     }
 

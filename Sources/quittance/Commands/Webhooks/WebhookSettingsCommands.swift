@@ -175,8 +175,8 @@ struct RotateWebhook: AsyncParsableCommand {
         abstract: "Give an endpoint a new secret, and print it.",
         usage: "quittance webhooks rotate <id> [options]",
         discussion: """
-            For 24 hours the previous secret signs too: set the new secret in your receiver meanwhile. A second \
-            rotation within this time ends the oldest secret at once.
+            Within five seconds requests are signed with it. For 24 hours the previous secret signs too: set the new \
+            secret in your receiver meanwhile. A second rotation within this time ends the oldest secret at once.
 
               quittance webhooks rotate kf12gdi1f9w01 --config quittance.json
 
