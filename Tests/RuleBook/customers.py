@@ -425,11 +425,24 @@ class Customers:
             if earlier.survivor is survivor and not earlier.is_undone:
                 earlier.survivor = person
         names = merge.purchases & self.purchases(survivor)
+        # Another merge, later or around this one, found a purchase of it there, and brought it too.
+        later = self.merges[self.merges.index(merge) + 1 :]
+        others = [each for each in later if each.survivor is survivor and not each.is_undone]
+        nested = [inner for each in others if merge not in each.earlier for inner in each.earlier]
+        others = [each for each in others if each not in nested]
+        kept = {name for name in names if name in merge.shared or any(name in each.shared for each in others)}
+        for each in others:
+            if merge in each.earlier:
+                each.shared -= kept - merge.shared
+        for name in kept - merge.shared:
+            first = next((each for each in others if name in each.shared and merge not in each.earlier), None)
+            if first:
+                first.shared.discard(name)
         for name in names:
-            stays = name in merge.shared
+            stays = name in kept
             owners = [owner for owner in self.owners[name] if stays or owner.person is not survivor]
             self.own(name, [*owners, Owner(person, frozenset(["correction"]))])
-        self.no_longer_bring(survivor, {*ids}, names - merge.shared)
+        self.no_longer_bring(survivor, {*ids}, names - kept)
         self.expect("customer.unmerged", person.name)
         return {"outcome": "undone", "ids": ids, "purchases": len(names)}
 

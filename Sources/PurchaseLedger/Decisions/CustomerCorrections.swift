@@ -96,37 +96,29 @@ extension LedgerDraft {
         let others = merged.filter { $0 != note.customer.number && !earlier.contains($0) }
         put(others, mergedInto: survivor.customer)
         put(earlier, mergedInto: restored.customer)
-        let chains = giveBack(note, from: survivor.customer, keeping: purchases(of: notes, after: note))
+        let other = OtherMerges(notes, than: note)
+        let chains = giveBack(note, from: survivor.customer, other)
         let leaving = Leaving(numbers: Set(earlier + [note.customer.number]), chains)
+        remove(leaving, note, fromMergesInto: survivor, other)
         note.noteUndoing(as: restored)
         put(note)
-        remove(leaving, fromMergesInto: survivor)
         append(.customerUnmerged, about: restored.customer, in: scope)
         return .undone(ids: ids, purchases: chains.count)
     }
 
-    /// The purchases that came with merges after the merge of a note. A purchase that the customer lost, and that came
-    /// again with a later merge, belongs to the later merge. A merge that brought the merge of the note along is none.
-    private func purchases(of notes: [MergeNote], after note: MergeNote) -> Set<ChainKey> {
-        let later = notes.drop { $0.customer != note.customer }.dropFirst()
-        return later.filter { !$0.earlier.contains(note.customer.number) }.reduce(into: []) {
-            $0.formUnion($1.purchases)
-        }
-    }
-
     /// Gives the purchases of a merge back to the merged customer.
     ///
-    /// - Parameter kept: Purchases that stay.
     /// - Returns: The purchases that were given back, and whether they stay with the remaining customer too.
     private mutating func giveBack(
-        _ note: MergeNote, from survivor: Customer, keeping kept: Set<ChainKey>
+        _ note: MergeNote, from survivor: Customer, _ other: OtherMerges
     ) -> [(Chain, isShared: Bool)] {
         var chains: [(Chain, isShared: Bool)] = []
         for var record in self.chains(of: survivor) {
-            let isShared = MergeNote.contains(record.chain, in: note.sharedPurchases)
-            guard isShared || MergeNote.contains(record.chain, in: note.purchases),
-                !MergeNote.contains(record.chain, in: kept)
+            let wasShared = MergeNote.contains(record.chain, in: note.sharedPurchases)
+            guard wasShared || MergeNote.contains(record.chain, in: note.purchases),
+                !MergeNote.contains(record.chain, in: other.broughtAgain)
             else { continue }
+            let isShared = wasShared || MergeNote.contains(record.chain, in: other.shared)
             chains.append((record.chain, isShared))
             evaluate(&record)
             if !isShared {
@@ -141,12 +133,26 @@ extension LedgerDraft {
 
     /// Removes everything that left a customer from the notes of the remaining merges into the customer. If it comes
     /// again, by a later merge, it belongs to the later merge.
-    private mutating func remove(_ leaving: Leaving, fromMergesInto survivor: CustomerRecord) {
+    ///
+    /// - Parameter undone: The note of the undone merge. The first later merge with a purchase of it is now the merge
+    ///   that brought the purchase.
+    private mutating func remove(
+        _ leaving: Leaving, _ undone: MergeNote, fromMergesInto survivor: CustomerRecord, _ other: OtherMerges
+    ) {
+        var brought = undone.purchases
         for number in merges(into: survivor.customer) {
             guard var note = mergeNote(of: number, in: survivor.customer.bundleId) else { continue }
             note.earlier.removeAll(where: leaving.numbers.contains)
             note.purchases.subtract(leaving.purchases)
             note.sharedPurchases.subtract(leaving.purchases)
+            if other.containers.contains(number) {
+                note.sharedPurchases.subtract(undone.purchases)
+            } else if other.later.contains(number) {
+                let first = note.sharedPurchases.intersection(brought)
+                note.sharedPurchases.subtract(first)
+                note.purchases.formUnion(first)
+                brought.subtract(first)
+            }
             put(note)
         }
         keepOwnIds(inMergesInto: survivor)
@@ -160,6 +166,31 @@ extension LedgerDraft {
         content.correction = correction
         add(&content)
         changes.events.append(LedgerEvent(kind, in: scope, at: now, customer: customer, content))
+    }
+}
+
+/// The merges into a customer that can have brought a purchase of a merge too.
+private struct OtherMerges {
+    /// The customers of the merges that brought along the merge.
+    let containers: Set<Int64>
+    /// The customers of the later merges, without those that a later merge brought along.
+    let later: Set<Int64>
+    /// The purchases that the remaining customer did not have at a later merge, which brought them: it had lost them,
+    /// and they belong to the later merge.
+    let broughtAgain: Set<ChainKey>
+    /// The purchases that the remaining customer had when another merge brought them too: they belong to both.
+    let shared: Set<ChainKey>
+
+    init(_ notes: [MergeNote], than note: MergeNote) {
+        let number = note.customer.number
+        let containers = notes.filter { $0.earlier.contains(number) }
+        let others = notes.drop { $0.customer != note.customer }.dropFirst().filter { !$0.earlier.contains(number) }
+        let nested = Set(others.flatMap(\.earlier))
+        let later = others.filter { !nested.contains($0.customer.number) }
+        self.containers = Set(containers.map(\.customer.number))
+        self.later = Set(later.map(\.customer.number))
+        broughtAgain = later.reduce(into: []) { $0.formUnion($1.purchases) }
+        shared = (containers + later).reduce(into: []) { $0.formUnion($1.sharedPurchases) }
     }
 }
 
