@@ -178,6 +178,21 @@ import Testing
         #expect(try await Self.purchases(shop, "anna") == ["1"])
     }
 
+    @Test func `a purchase that came with a merge inside of others comes back with that merge alone`() async throws {
+        let shop = try Shop(.share)
+        for id in ["anna", "carl"] { try await shop.claim(id, Self.book(shop, 1)) }
+        for (number, id) in [(2, "dora"), (3, "emil")] { try await shop.claim(id, Self.book(shop, number)) }
+        for (alias, id) in [("carl", "dora"), ("dora", "emil"), ("emil", "anna")] {
+            try await Self.merge(shop, alias, into: id)
+        }
+        #expect(try await Self.undo(shop, "carl") == .undone(ids: ["carl"], purchases: 1))
+        #expect(try await Self.undo(shop, "dora") == .undone(ids: ["dora"], purchases: 1))
+        #expect(try await Self.undo(shop, "emil") == .undone(ids: ["emil"], purchases: 1))
+        for (id, purchases) in [("anna", ["1"]), ("carl", ["1"]), ("dora", ["2"]), ("emil", ["3"])] {
+            #expect(try await Self.purchases(shop, id) == purchases, "\(id)")
+        }
+    }
+
     @Test func `the earliest merge of an id is undone, also if the clock was ahead at that merge`() async throws {
         let shop = try await Self.shop()
         try await shop.claim("cora", Self.book(shop, 5))

@@ -434,6 +434,7 @@ class Customers:
         for each in others:
             if merge in each.earlier:
                 each.shared -= kept - merge.shared
+                each.purchases -= kept - merge.shared
         for name in kept - merge.shared:
             first = next((each for each in others if name in each.shared and merge not in each.earlier), None)
             if first:

@@ -146,6 +146,7 @@ extension LedgerDraft {
             note.purchases.subtract(leaving.purchases)
             note.sharedPurchases.subtract(leaving.purchases)
             if other.containers.contains(number) {
+                note.purchases.subtract(undone.purchases)
                 note.sharedPurchases.subtract(undone.purchases)
             } else if other.later.contains(number) {
                 let first = note.sharedPurchases.intersection(brought)
