@@ -1,6 +1,6 @@
 # make run     installs what is missing, builds, and starts the server with Examples/quittance.json; or ARGUMENTS="--port 9000"
 # make demo    starts an App Store simulator and a server beside it, a day in a second
-# make test    runs all tests
+# make test    runs the tests in debug, but for those that take long without optimisation
 # make check   runs all that CI runs: tests in debug and release, the format, the consumer, the documentation
 # make dist    packs the program with Swift's runtime, its licences, manual and completions into dist/
 # make package also makes a Debian package, and tests it and the container image in a minimal Debian: as root
@@ -30,7 +30,8 @@ demo: setup
 test: setup-tests
 	scripts/test
 
-# The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore the suite runs twice.
+# All tests. The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore most tests
+# run twice.
 test-release: setup-tests
 	scripts/test -c release
 
