@@ -11,7 +11,8 @@ import Testing
 
 /// Every endpoint over HTTP, to a server that is not ours.
 @Suite(.timeLimit(.minutes(60))) struct TokenServerTests {
-    @Test func `PyJWT accepts the token of every endpoint's request, and the request is as Apple's page says`()
+    @Test(.takesLong)
+    func `PyJWT accepts the token of every endpoint's request, and the request is as Apple's page says`()
         async throws
     {
         let store = try StoreKey(seed: 1)

@@ -147,7 +147,7 @@ import Testing
         #expect(ResponseBodyV1.latestReceipt(in: Array(text.utf8)) == expected)
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `both date texts of an instant are read as that instant, for every hour from 2006 to 2040`() {
         for hour in stride(from: Int64(1_136_073_600_000), to: 2_240_611_200_000, by: 3_600_000) {
             let instant = Timestamp(milliseconds: hour)

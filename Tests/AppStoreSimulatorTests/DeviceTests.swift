@@ -89,7 +89,7 @@ import Testing
         try #require(session.simulator.store.world.customers["anna"]?.purchases.first)
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `an answer has the newest 500 transactions`() throws {
         var session = try ControlTests.Session()
         try session.run(Self.prepared)

@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
+import TestData
 import TestWorld
 import Testing
 
@@ -28,7 +29,8 @@ import Testing
         }
     }
 
-    @Test func `the code of the server reads the notifications of a life, and their receipts verify`() async throws {
+    @Test(.takesLong)
+    func `the code of the server reads the notifications of a life, and their receipts verify`() async throws {
         let world = try RandomWorld(seed: 3, customers: 3, actions: 6).world
         var fixture = try StoreFixture(world)
         let verifier = try fixture.verifier()
@@ -140,7 +142,7 @@ import Testing
         Event("test", ["2"]) { $0.store.world.sendTestNotification(in: .production) },
     ]
 
-    @Test(arguments: events) func `an event has Apple's types`(event: Event) throws {
+    @Test(.takesLong, arguments: events) func `an event has Apple's types`(event: Event) throws {
         var fixture = try Self.shop()
         try fixture.store.world.addCustomer("dan")
         fixture.dan = try #require(try fixture.store.world.buy("silver.month", by: "dan"))

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import HostileVectors
 import ReceiptCoding
+import TestData
 import TestWorld
 import Testing
 
@@ -147,7 +148,7 @@ import Testing
         }
     }
 
-    @Test(arguments: VectorTests.files)
+    @Test(.takesLong, arguments: VectorTests.files)
     func `a verdict does not depend on what was verified before`(file: String) async throws {
         let file = try VectorTests.committed(file)
         for (name, trust) in file.trust.sorted(by: { $0.key < $1.key }) {

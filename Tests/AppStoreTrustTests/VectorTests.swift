@@ -38,7 +38,7 @@ import Testing
         #expect(surprises == [])
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the committed vectors are up to date, and newly made ones have the same results`() async throws {
         let made = try HostileVectors.make()
         #expect(Set(made.keys) == Set(Self.files))

@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(
-        .enabled(if: TestData.isThere, "\(TestData.whyNot)"),
+        .takesLong, .enabled(if: TestData.isThere, "\(TestData.whyNot)"),
         arguments: [
             "receipts/sandbox-2025-sha256-2-purchases.b64", "receipts/sandbox-2018-sha1-120-purchases.b64",
             "receipts/ios-production-2016-sha1-1-purchase.b64", "receipts/mac-production-2023-sha1-g7.der",
@@ -182,7 +182,7 @@ import Testing
     }
 
     /// Blanks that compress to less than a tenth, many times over, and a file whose length at the end is a lie.
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `gzip in one input expands to one bound, however often it occurs`() throws {
         var random = SeededRandom(seed: 1)
         let blanks = Array(" \t\r\n".utf8)

@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import PurchaseLedger
 import Synchronization
+import TestData
 import TestPostgres
 import Testing
 
@@ -104,7 +105,7 @@ import Testing
             .compactMap { line in line.firstRange(of: "ERROR:").map { line[$0.lowerBound...] } }
     }
 
-    @Test(arguments: ["force_custom_plan", "force_generic_plan"])
+    @Test(.takesLong, arguments: ["force_custom_plan", "force_generic_plan"])
     func `each lost race is logged once as a conflict, and nothing else is`(plans: String) async throws {
         let (database, storage) = try await Self.ledger("plan_cache_mode = \(plans)")
         // The last two leave no customer and another document.

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -20,7 +21,8 @@ import Testing
             settings, clock: ContinuousClock(), random: SystemRandomNumberGenerator())
     }
 
-    @Test func `a host that takes connections and never answers is passed over at the deadline`() async throws {
+    @Test(.takesLong)
+    func `a host that takes connections and never answers is passed over at the deadline`() async throws {
         let (silent, database) = (try SilentServer(), try TestPostgres.database())
         let parameters = "&connect_timeout=1&load_balance_hosts=disable"
         let hosts = [silent.folder, "/nowhere", database.server.folder]
@@ -57,7 +59,7 @@ import Testing
         #expect(try orders("postgresql://a/l") == [[""]])
     }
 
-    @Test func `a database that is not on this machine must prove who it is`() async throws {
+    @Test(.takesLong) func `a database that is not on this machine must prove who it is`() async throws {
         let (server, other) = (try TestPostgres(as: "database.test"), try TestPostgres(as: "database.test"))
         let database = try server.database()
         func address(_ host: String, _ root: TestPostgres, _ parameters: String = "") -> String {

@@ -8,6 +8,7 @@ import LedgerPostgres
 import LedgerSQLite
 import PurchaseLedger
 import PurchaseLedgerTesting
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -35,7 +36,7 @@ import Testing
         return try await copy.run(at: TestStore.start)
     }
 
-    @Test func `a ledger that was copied into a database and back is the same, and goes on`() async throws {
+    @Test(.takesLong) func `a ledger that was copied into a database and back is the same, and goes on`() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         let (first, last) = (try file("first"), try file("last"))
         let now = try await FilledLedger.fill(first, of: store)
@@ -109,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func `a copy into a database that stops after any commit goes on and ends equal`() async throws {
+    @Test(.takesLong) func `a copy into a database that stops after any commit goes on and ends equal`() async throws {
         defer { try? FileManager.default.removeItem(at: folder) }
         let source = try file("source")
         try await FilledLedger.fill(source, of: store, days: 10)

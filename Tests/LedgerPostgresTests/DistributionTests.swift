@@ -63,7 +63,7 @@ import Testing
         #expect(try database.psql("SELECT coalesce(to_regclass('quittance.chains')::text, 'none')") == "none")
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the statements for several nodes meet the contract, and Citus is not known to refuse any`()
         async throws
     {
@@ -94,7 +94,7 @@ import Testing
         statement.contains("$1") && !statement.contains("outbox JOIN")
     }
 
-    @Test func `all statements of an intake are about one node`() async throws {
+    @Test(.takesLong) func `all statements of an intake are about one node`() async throws {
         let server = try TestPostgres(loading: "pg_stat_statements")
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
         let (database, store) = (try server.database(), try TestStore())
@@ -124,7 +124,8 @@ import Testing
         #expect(page.events.count >= 3)
     }
 
-    @Test func `a customer's read and erasure are about one node each, with two statements for each document`()
+    @Test(.takesLong)
+    func `a customer's read and erasure are about one node each, with two statements for each document`()
         async throws
     {
         let server = try TestPostgres(loading: "pg_stat_statements")
@@ -184,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `with one of two nodes away, what lives on the other one is answered`() async throws {
+    @Test(.takesLong) func `with one of two nodes away, what lives on the other one is answered`() async throws {
         let database = try Self.database()
         let storage = try await database.storage()
         let keys = (0..<100).map { TroubleTests.key($0) }

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -37,7 +38,7 @@ import Testing
     }
 
     /// - Parameter hasEvents: Whether the new primary numbers events before the follower asks.
-    @Test(arguments: [false, true])
+    @Test(.takesLong, arguments: [false, true])
     func `a follower is told which events a standby lacks, and hears of all that come`(hasEvents: Bool) async throws {
         let primary = try TestPostgres()
         let database = try primary.database()
@@ -69,7 +70,7 @@ import Testing
         #expect(try await Self.details(after, after: end) == [])
     }
 
-    @Test func `a restart of the database begins no epoch`() async throws {
+    @Test(.takesLong) func `a restart of the database begins no epoch`() async throws {
         let server = try TestPostgres()
         let database = try server.database()
         let storage = try await database.storage()

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -66,7 +67,7 @@ import Testing
         ],
     ]
 
-    @Test(arguments: [false, true])
+    @Test(.takesLong, arguments: [false, true])
     func `an older ledger's events say what they said, under the same cursors`(onNodes: Bool) async throws {
         let database = try await Self.database(onNodes: onNodes)
         let storage = try await database.storage()

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestProcess
 import Testing
@@ -62,7 +63,7 @@ import Testing
         #expect(try await Self.details(try await database.storage()) == ["1", "2", "3", "4"])
     }
 
-    @Test func `a standby answers the events that have numbers`() async throws {
+    @Test(.takesLong) func `a standby answers the events that have numbers`() async throws {
         let primary = try TestPostgres()
         let database = try await Self.database(on: primary)
         let standby = try TestPostgres(following: primary).existing(database)
@@ -74,7 +75,7 @@ import Testing
         while try await Self.details(storage) != ["1", "2", "3", "4"] { try await Task.sleep(for: .milliseconds(5)) }
     }
 
-    @Test func `a standby acknowledges no document, also none that it has`() async throws {
+    @Test(.takesLong) func `a standby acknowledges no document, also none that it has`() async throws {
         let primary = try TestPostgres()
         let database = try primary.database()
         try await TroubleTests.add(1, to: 1, through: database.storage())
@@ -86,7 +87,7 @@ import Testing
     }
 
     /// A full disk, a statement that is ended, a lock that is not got, and another transaction that was faster.
-    @Test(arguments: ["53100", "57014", "55P03", "40001"])
+    @Test(.takesLong, arguments: ["53100", "57014", "55P03", "40001"])
     func `if numbering fails, numbered events are answered, and the next reader tries again`(state: String) async throws
     {
         let database = try await Self.database()
@@ -141,7 +142,7 @@ import Testing
         #expect(try await Self.details(storage) == ["1", "2", "3", "4"])
     }
 
-    @Test func `events are answered only once a standby that commits wait for has them`() async throws {
+    @Test(.takesLong) func `events are answered only once a standby that commits wait for has them`() async throws {
         let server = try TestPostgres()
         let database = try await Self.database(on: server)
         let storage = try await database.storage()
@@ -155,7 +156,7 @@ import Testing
         #expect(try await reading.value.count == 4)
     }
 
-    @Test func `numbering by several servers at once leaves no error in the database's log`() async throws {
+    @Test(.takesLong) func `numbering by several servers at once leaves no error in the database's log`() async throws {
         let server = try TestPostgres()
         let database = try await Self.database(on: server)
         let servers = [try await database.storage(), try await database.storage()]
@@ -178,7 +179,8 @@ import Testing
     }
 
     /// PostgreSQL removes a dead row only once no snapshot may need it.
-    @Test func `rows that a long snapshot keeps in the outbox are not read again for each page`() async throws {
+    @Test(.takesLong)
+    func `rows that a long snapshot keeps in the outbox are not read again for each page`() async throws {
         let server = try TestPostgres(loading: "pg_stat_statements")
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
         let database = try await Self.database(on: server)

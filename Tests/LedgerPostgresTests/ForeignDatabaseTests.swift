@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -24,12 +25,14 @@ import Testing
         )
     }
 
-    @Test(arguments: [
-        "CREATE TABLE schema_version (version int); INSERT INTO schema_version VALUES (0)",
-        "CREATE TABLE schema_version (id bigint PRIMARY KEY, version bigint); INSERT INTO schema_version VALUES (1, 0)",
-        "CREATE TABLE customers (id bigint PRIMARY KEY, name text); INSERT INTO customers VALUES (1, 'theirs')",
-        "CREATE TABLE events (id bigint); CREATE VIEW periods AS SELECT 1 AS one; CREATE TABLE jobs (id int)",
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            "CREATE TABLE schema_version (version int); INSERT INTO schema_version VALUES (0)",
+            "CREATE TABLE schema_version (id bigint PRIMARY KEY, version bigint); INSERT INTO schema_version VALUES (1, 0)",
+            "CREATE TABLE customers (id bigint PRIMARY KEY, name text); INSERT INTO customers VALUES (1, 'theirs')",
+            "CREATE TABLE events (id bigint); CREATE VIEW periods AS SELECT 1 AS one; CREATE TABLE jobs (id int)",
+        ])
     func `tables of other software stay as they are beside a ledger`(sql: String) async throws {
         let database = try TestPostgres.database()
         try database.psql(sql)
@@ -43,12 +46,14 @@ import Testing
         #expect(others == before.split(separator: "\n").filter { $0.hasPrefix("public|") })
     }
 
-    @Test(arguments: [
-        "CREATE TABLE quittance.customers (id bigint)",
-        "CREATE TABLE quittance.schema_version (version int)",
-        "CREATE TABLE quittance.schema_version (id bigint PRIMARY KEY, version bigint, ledger text)",
-        "CREATE VIEW quittance.later AS SELECT 1 AS one",
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            "CREATE TABLE quittance.customers (id bigint)",
+            "CREATE TABLE quittance.schema_version (version int)",
+            "CREATE TABLE quittance.schema_version (id bigint PRIMARY KEY, version bigint, ledger text)",
+            "CREATE VIEW quittance.later AS SELECT 1 AS one",
+        ])
     func `a schema with tables of other software is refused, and not written`(sql: String) async throws {
         let database = try TestPostgres.database()
         try database.psql("CREATE SCHEMA quittance; \(sql)")

@@ -16,7 +16,7 @@ import Testing
 @Suite(.needsPostgres, .timeLimit(.minutes(60))) struct LargePlanTests {
     /// The contract of all storages and the days of a ledger run each statement that a server has. So a new one is
     /// planned here too.
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `no statement of a storage reads all of a large table or sorts one`() async throws {
         let server = try TestPostgres()
         let full = try await Self.fullDatabase(of: server)
@@ -42,7 +42,7 @@ import Testing
     }
 
     /// Counts the blocks that a call reads, whatever plan it has.
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: [true, false])
+    @Test(.takesLong, arguments: [true, false])
     func `what is found by its key or page by page costs the same among many`(isPlannedFull: Bool) async throws {
         let server = try TestPostgres(loading: "pg_stat_statements")
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")

@@ -6,6 +6,7 @@ import GRDB
 import LedgerPostgres
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -38,7 +39,7 @@ import Testing
 
     /// Families, refunds, upgrades, consumables, receipts, migrated and erased chains. What the file's view does not
     /// know of an erased purchase that was presented again does not occur.
-    @Test func `periods in a database and in a file are the same for the same ledger`() async throws {
+    @Test(.takesLong) func `periods in a database and in a file are the same for the same ledger`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("periods-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

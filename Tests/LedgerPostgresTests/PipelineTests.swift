@@ -2,6 +2,7 @@
 
 import Foundation
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -22,7 +23,8 @@ import Testing
         try result.get().flatMap { try $0.map { try $0.next(Int64.self) } }
     }
 
-    @Test(arguments: [true, false]) func `both sides send much more than any buffer holds`(named: Bool) throws {
+    @Test(.takesLong, arguments: [true, false])
+    func `both sides send much more than any buffer holds`(named: Bool) throws {
         let connection = try Self.connection(try TestPostgres.database(), named: named)
         let large = [UInt8](repeating: 7, count: 1 << 20)
         let requests = (0..<40).map { number in
@@ -135,7 +137,7 @@ import Testing
         #expect(!connection.isUsable)
     }
 
-    @Test func `a request that finds all connections in use fails before they are free`() async throws {
+    @Test(.takesLong) func `a request that finds all connections in use fails before they are free`() async throws {
         let database = try TestPostgres.database()
         var settings = PostgresSettings(database.server.address(database.name))
         settings.connections = 1
@@ -220,7 +222,7 @@ import Testing
     }
 
     /// Longer than a request may wait for a connection, and while another one is in use.
-    @Test func `what was sent behind a request that takes long has not waited too long`() async throws {
+    @Test(.takesLong) func `what was sent behind a request that takes long has not waited too long`() async throws {
         let database = try TestPostgres.database()
         let settings = PostgresSettings(database.server.address(database.name))
         let opener = try ConnectionOpener(settings, hosts: settings.hosts(), clock: Self.clock)
@@ -243,7 +245,8 @@ import Testing
     }
 
     /// As if the primary had vanished without a word, and a standby had taken over.
-    @Test func `a connection to another database ends the epoch, also if no other has ended`() async throws {
+    @Test(.takesLong)
+    func `a connection to another database ends the epoch, also if no other has ended`() async throws {
         let (first, second) = (try TestPostgres(), try TestPostgres())
         let database = try first.database()
         try second.psql("postgres", "CREATE DATABASE \(database.name)")

@@ -12,7 +12,8 @@ import Testing
 /// Tests that PostgreSQL keeps the plans of what servers do often. It plans a prepared statement anew each time if it
 /// expects that to pay, which for these takes longer than to run them.
 @Suite(.needsPostgres) struct PlanTests {
-    @Test(arguments: [1, 3, 5]) func `no statement of an intake is planned each time`(documents: Int) async throws {
+    @Test(.takesLong, arguments: [1, 3, 5])
+    func `no statement of an intake is planned each time`(documents: Int) async throws {
         let server = try TestPostgres(loading: "pg_stat_statements")
         try server.psql("postgres", "CREATE EXTENSION pg_stat_statements")
         try server.psql("postgres", "ALTER SYSTEM SET pg_stat_statements.track_planning = on")
@@ -37,7 +38,7 @@ import Testing
     }
 
     /// A plan for many rows that reads a table whole takes as long as the table is large, for each page of a copy.
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: [1, 3, 500])
+    @Test(.takesLong, arguments: [1, 3, 500])
     func `a page of documents is looked up by indexes in a large ledger`(
         count: Int
     ) async throws {

@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
+import TestData
 import TestPostgres
 import Testing
 
@@ -53,7 +54,7 @@ import Testing
         #expect(document.home == home)
     }
 
-    @Test(arguments: 0..<4 as Range<UInt64>)
+    @Test(.takesLong, arguments: 0..<4 as Range<UInt64>)
     func `each is stored once, and known from then on, by whatever server and in whatever group`(
         seed: UInt64
     ) async throws {

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import PurchaseLedger
 import PurchaseLedgerTesting
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -21,7 +22,7 @@ import Testing
         COMMIT
         """
 
-    @Test func `facts stay when their documents are taken, also if facts are derived again`() async throws {
+    @Test(.takesLong) func `facts stay when their documents are taken, also if facts are derived again`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
         let storage = try await database.storage()
         let now = try await FilledLedger.fill(storage, of: store)
@@ -47,7 +48,7 @@ import Testing
         #expect(try await ledger.rebuild(by: store.verifier(), at: now).differing != [])
     }
 
-    @Test func `what is in no document that is there is still corrected`() async throws {
+    @Test(.takesLong) func `what is in no document that is there is still corrected`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
         let storage = try await database.storage()
         let now = try await FilledLedger.fill(storage, of: store)
@@ -70,7 +71,7 @@ import Testing
     }
 
     /// The statements of docs/postgresql.md, with the name and the bounds of another table.
-    @Test func `documents are put back, also if one of them arrived again meanwhile`() async throws {
+    @Test(.takesLong) func `documents are put back, also if one of them arrived again meanwhile`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
         let storage = try await database.storage()
         let now = try await FilledLedger.fill(storage, of: store)
@@ -109,7 +110,7 @@ import Testing
     }
 
     /// The statements of docs/postgresql.md.
-    @Test func `a ledger that had documents before gets quarters when its operator says so`() async throws {
+    @Test(.takesLong) func `a ledger that had documents before gets quarters when its operator says so`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
         _ = try await database.storage()
         let tables = try database.psql(

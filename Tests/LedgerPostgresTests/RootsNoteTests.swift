@@ -3,6 +3,7 @@
 import AppStoreModel
 import AppStoreTrust
 import PurchaseLedger
+import TestData
 import TestPostgres
 import Testing
 
@@ -38,7 +39,8 @@ import Testing
         }
     }
 
-    @Test(arguments: 0..<5) func `of two servers with different roots on one database, one records its documents`(
+    @Test(.takesLong, arguments: 0..<5)
+    func `of two servers with different roots on one database, one records its documents`(
         round: Int
     ) async throws {
         let (database, count) = (try TestPostgres.database(), 20)

@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import PurchaseLedger
 import Synchronization
+import TestData
 import TestPostgres
 import TestProcess
 import Testing
@@ -60,7 +61,7 @@ import Testing
         if !isPooled { try await Self.wait(for: "0", to: Self.sessions, in: database) }
     }
 
-    @Test func `a connection that is given up keeps its place until its session has ended`() async throws {
+    @Test(.takesLong) func `a connection that is given up keeps its place until its session has ended`() async throws {
         let database = try TestPostgres.database()
         var settings = PostgresSettings(database.server.address(database.name))
         (settings.connections, settings.limits.request) = (4, .milliseconds(100))
@@ -85,7 +86,8 @@ import Testing
     }
 
     /// Three servers behind a lock on a table. With QUITTANCE_SOAK=1 for a minute, with the limits of a server.
-    @Test func `behind a table lock servers keep few sessions, others connect, and later all goes on`() async throws {
+    @Test(.takesLong)
+    func `behind a table lock servers keep few sessions, others connect, and later all goes on`() async throws {
         let isSoak = ProcessInfo.processInfo.environment["QUITTANCE_SOAK"] != nil
         let server = try TestPostgres()
         let database = try server.database()
@@ -224,7 +226,7 @@ import Testing
         }
     }
 
-    @Test func `a load that takes too long fails no other of its group`() async throws {
+    @Test(.takesLong) func `a load that takes too long fails no other of its group`() async throws {
         let database = try TestPostgres.database()
         let storage = try await database.storage {
             ($0.limits.sharedRead, $0.limits.group) = (.milliseconds(100), .seconds(3600))

@@ -11,7 +11,7 @@ import Testing
 
 /// Customers live while everything fails that can fail, on a database that three servers use in turn.
 @Suite(.needsPostgres) struct PostgresSimulationTests {
-    @Test(arguments: Seeds.first(1, soak: 10))
+    @Test(.takesLong, arguments: Seeds.first(1, soak: 10))
     func `three servers that take turns answer as one ledger in memory does`(seed: UInt64) async throws {
         let plan = SimulationPlan(seed: seed, days: Seeds.isSoak ? 60 : 10, customers: 4)
         let database = try TestPostgres.database()

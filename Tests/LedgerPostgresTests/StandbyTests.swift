@@ -2,6 +2,7 @@
 
 import PurchaseLedger
 import Synchronization
+import TestData
 import TestPostgres
 import Testing
 
@@ -15,7 +16,7 @@ import Testing
 
     /// The database commits a transaction whose wait is cancelled, and shows it to everybody. A document that is sent
     /// again is then known, and yet nobody knows whether the standby has it.
-    @Test(arguments: ["pg_cancel_backend", "pg_terminate_backend"])
+    @Test(.takesLong, arguments: ["pg_cancel_backend", "pg_terminate_backend"])
     func `a wait for the standby that was ended is no acknowledgement, also of what is sent again`(
         end: String
     ) async throws {
@@ -51,7 +52,8 @@ import Testing
     }
 
     /// The write that waits for the standby says nothing about a document on the primary that takes over.
-    @Test func `a document that was known before a failover is not acknowledged by a database that lacks it`()
+    @Test(.takesLong)
+    func `a document that was known before a failover is not acknowledged by a database that lacks it`()
         async throws
     {
         let server = try TestPostgres()

@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
+import TestData
 import TestPostgres
 import Testing
 
@@ -38,7 +39,7 @@ import Testing
 
     /// Three servers write to four chains while all connections are cut again and again, also during their commits, and
     /// five readers follow.
-    @Test func `nothing acknowledged is lost or doubled, and no reader skips an event`() async throws {
+    @Test(.takesLong) func `nothing acknowledged is lost or doubled, and no reader skips an event`() async throws {
         let database = try TestPostgres.database()
         var servers: [PostgresLedgerStorage] = []
         for _ in 0..<3 { servers.append(try await database.storage { $0.connections = 3 }) }
@@ -173,7 +174,7 @@ import Testing
         await #expect(throws: LedgerStorageError.self) { try await Self.add(1, to: 1, through: storage) }
     }
 
-    @Test(arguments: [1, 16])
+    @Test(.takesLong, arguments: [1, 16])
     func `a database that takes no writes is reported as such, after few connections`(atOnce: Int) async throws {
         let database = try TestPostgres.database()
         let storage = try await database.storage()
@@ -206,7 +207,7 @@ import Testing
         try await Self.add(99, to: 0, through: storage)
     }
 
-    @Test func `a request that waits too long for a lock leaves no session waiting`() async throws {
+    @Test(.takesLong) func `a request that waits too long for a lock leaves no session waiting`() async throws {
         let database = try TestPostgres.database()
         let storage = try await database.storage()
         try await Self.add(1, to: 1, through: storage)
@@ -235,7 +236,8 @@ import Testing
         try await Self.add(2, to: 1, through: storage)
     }
 
-    @Test func `a database that ends what takes too long is reported as unavailable, for all works of a group`()
+    @Test(.takesLong)
+    func `a database that ends what takes too long is reported as unavailable, for all works of a group`()
         async throws
     {
         let database = try TestPostgres.database()
@@ -280,7 +282,7 @@ import Testing
     }
 
     /// Servers that knew the lost commits must not use their numbers: others are given the same.
-    @Test(arguments: TestBouncer.isThere ? [false, true] : [false])
+    @Test(.takesLong, arguments: TestBouncer.isThere ? [false, true] : [false])
     func `after a failover that lost commits no number stands for two customers or two apps`(
         isPooled: Bool
     ) async throws {

@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -54,7 +55,7 @@ import Testing
         values.map { $0.map { "\($0)" } ?? "-" }.joined(separator: "|")
     }
 
-    @Test func `owners are those that the server answers with, under each of their ids`() async throws {
+    @Test(.takesLong) func `owners are those that the server answers with, under each of their ids`() async throws {
         let filled = try await Filled()
         var expected: Set<String> = []
         for (id, environment, answer) in try await filled.answers() {
@@ -71,7 +72,7 @@ import Testing
         #expect(try filled.database.psql("SELECT count(other_owners) FROM quittance.chains") != "0")
     }
 
-    @Test func `the status of each purchase is the one that the server answers with`() async throws {
+    @Test(.takesLong) func `the status of each purchase is the one that the server answers with`() async throws {
         let filled = try await Filled()
         var (subscriptions, owners) = ([String: String](), [String: Set<String>]())
         for (_, environment, answer) in try await filled.answers() {
@@ -111,7 +112,7 @@ import Testing
         }
     }
 
-    @Test func `a row is current until time alone changes it`() async throws {
+    @Test(.takesLong) func `a row is current until time alone changes it`() async throws {
         let filled = try await Filled()
         let database = filled.database
         let current = "SELECT count(*) FROM quittance.purchases WHERE is_current"
@@ -197,7 +198,7 @@ import Testing
         return database
     }
 
-    @Test func `no query of the page reads or sorts a large table`() async throws {
+    @Test(.takesLong) func `no query of the page reads or sorts a large table`() async throws {
         let database = try await Self.largeLedger()
         let text = try String(contentsOf: Self.page, encoding: .utf8)
         let section = try #require(text.split(separator: "\n## ").first { $0.hasPrefix("Look into it") })
@@ -231,7 +232,7 @@ import Testing
     }
 
     /// A tenth is dead: too few for the usual settings, which wait for a fifth.
-    @Test func `autovacuum comes before a fifth of a table is dead`() async throws {
+    @Test(.takesLong) func `autovacuum comes before a fifth of a table is dead`() async throws {
         let server = try TestPostgres()
         try server.psql("postgres", "ALTER SYSTEM SET autovacuum_naptime = 1")
         try server.psql("postgres", "SELECT pg_reload_conf()")

@@ -41,7 +41,7 @@ import Testing
         return try await copy.scanned().documents.map(\.document)
     }
 
-    @Test func `a copy that is made during writes has all earlier commits, and only whole ones`()
+    @Test(.takesLong) func `a copy that is made during writes has all earlier commits, and only whole ones`()
         async throws
     {
         let storage = try SQLiteLedgerStorage(path: folder.path())

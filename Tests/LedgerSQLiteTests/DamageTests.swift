@@ -77,7 +77,7 @@ import Testing
         return findings
     }
 
-    @Test(arguments: Damage.allCases)
+    @Test(.takesLong, arguments: Damage.allCases)
     func `a check of a damaged ledger terminates, and reports faults unless all documents are intact`(
         damage: Damage
     ) async throws {

@@ -8,7 +8,8 @@ import Testing
 
 /// Measures how much disk space a notification takes.
 @Suite struct SizeTests {
-    @Test func `a notification of 20 KB takes less than 4 KB on the disk, including its facts and every index`()
+    @Test(.takesLong)
+    func `a notification of 20 KB takes less than 4 KB on the disk, including its facts and every index`()
         async throws
     {
         let folder = try TemporaryFolder()

@@ -7,6 +7,7 @@ import HostileVectors
 import PurchaseLedger
 import PurchaseLedgerTesting
 import Synchronization
+import TestData
 import TestWorld
 import Testing
 
@@ -98,7 +99,7 @@ import Testing
     }
 
     /// Fails before or after a commit, as if the program had been killed there.
-    @Test(arguments: [true, false])
+    @Test(.takesLong, arguments: [true, false])
     func `a copy that is interrupted at any commit goes on and ends equal`(isBefore: Bool) async throws {
         let expected = try await LedgerContent(of: source)
         for number in 1... {
@@ -323,7 +324,7 @@ import Testing
         #expect(copied.allSatisfy { $0.kind != kind })
     }
 
-    @Test(arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
+    @Test(.takesLong, arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
     func `a receipt that an earlier version stored in its wrapping is copied byte for byte`(name: String) async throws {
         let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
         let receipt = try store.sign(TestStore.receipt([TestStore.purchase()], created: 1))

@@ -146,7 +146,7 @@ import Testing
         #expect(try await Self.names(shop, day: 33).last == "customer.deleted dora dora cora anna bert rob")
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the events of many merges name the merged customers until 30 days after the erasure`() async throws {
         let shop = try Shop()
         func customer(_ id: String) async throws {

@@ -3,6 +3,7 @@
 import AppStoreModel
 import PurchaseLedger
 import Synchronization
+import TestData
 import Testing
 
 /// Which jobs a runner does, in which order and how many at once, and what it does when they fail.
@@ -119,7 +120,7 @@ import Testing
         #expect(Set(try await scene.left) == before)
     }
 
-    @Test(arguments: [JobFailure.Extent.all, .perhapsAll], [nil, Duration.seconds(1), .seconds(7200)])
+    @Test(.takesLong, arguments: [JobFailure.Extent.all, .perhapsAll], [nil, Duration.seconds(1), .seconds(7200)])
     func `while all jobs of an app fail, one a minute is tried, and after that all are done within a minute`(
         extent: JobFailure.Extent, pause: Duration?
     ) async throws {

@@ -662,7 +662,7 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         try await hooks.add()
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the search for a time reads few pages, however many events there are`() async throws {
         let reads = Mutex(0)
         let count: @Sendable () -> Void = { reads.withLock { $0 += 1 } }
@@ -778,7 +778,7 @@ private func attempt(_ number: Int64, answer: String = "", failure: String? = ni
         #expect(try await replay(.setAside) == 0)
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `of the events set aside the newest 10,000 are kept`() async throws {
         let hooks = Hooks(MemoryLedgerStorage())
         try await hooks.add()

@@ -8,6 +8,7 @@ import Logging
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
+import TestData
 import TestWorld
 import Testing
 
@@ -134,7 +135,7 @@ import Testing
         return "POST /verifyReceipt HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
     }
 
-    @Test(arguments: [\ServerBounds.writeTimeout, \.requestTimeout])
+    @Test(.takesLong, arguments: [\ServerBounds.writeTimeout, \.requestTimeout])
     func `a client that does not read its response is disconnected`(
         bound: any WritableKeyPath<ServerBounds, Duration> & Sendable
     ) async throws {

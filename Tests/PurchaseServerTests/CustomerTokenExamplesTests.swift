@@ -8,6 +8,7 @@ import HummingbirdTesting
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import TestProcess
 import Testing
 
@@ -86,7 +87,8 @@ import Testing
         #expect(try await Self.statuses(token, CustomerProof(secret: Self.secret)) == Self.accepted)
     }
 
-    @Test func `the tokens of the Python example are accepted, and PyJWT reads the server's own`() async throws {
+    @Test(.takesLong)
+    func `the tokens of the Python example are accepted, and PyJWT reads the server's own`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

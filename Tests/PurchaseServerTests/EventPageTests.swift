@@ -43,7 +43,7 @@ import Testing
         return "```json\n{\n\(lines.joined(separator: ",\n"))\n}\n```\n"
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the page has the members and an example of each kind of event`() async throws {
         var found: [String: [JSONValue]] = [:]
         let kinds = LedgerEvent.Kind.allCases.map(\.rawValue)

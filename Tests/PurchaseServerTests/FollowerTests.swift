@@ -43,7 +43,7 @@ import Testing
         print(tables)
         """
 
-    @Test(arguments: Seeds.first(1, soak: 5))
+    @Test(.takesLong, arguments: Seeds.first(1, soak: 5))
     func `the follower of the page has the table of the API at every hundredth event`(seed: UInt64) async throws {
         var year = try await FollowedYear.usual(seed: seed)
         try await year.run()

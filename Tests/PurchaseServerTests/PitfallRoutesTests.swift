@@ -237,7 +237,7 @@ import Testing
         Forgery("another developer's app", "otherApp") { try notification(signedBy: $0, bundleId: "com.other") },
     ]
 
-    @Test(arguments: forgeries) func `a refused notification is not stored (1d: another server stored it)`(
+    @Test(.takesLong, arguments: forgeries) func `a refused notification is not stored (1d: another server stored it)`(
         _ forgery: Forgery
     ) async throws {
         let authority = try Self.authority.get()

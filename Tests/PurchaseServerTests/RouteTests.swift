@@ -8,6 +8,7 @@ import HummingbirdTesting
 import NIOCore
 import PurchaseLedger
 import PurchaseServer
+import TestData
 import Testing
 
 /// What the values of routes say, against what the server does and `docs/api.md` has.
@@ -54,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `each path has OPTIONS and its declared methods, and answers the others with 405 and Allow`()
+    @Test(.takesLong) func `each path has OPTIONS and its declared methods, and answers the others with 405 and Allow`()
         async throws
     {
         let world = try await World()

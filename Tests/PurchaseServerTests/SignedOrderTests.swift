@@ -91,7 +91,7 @@ import Testing
         return list.flatMap { first in permutations(of: list.filter { $0 != first }).map { [first] + $0 } }
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `the histories contain every kind of document`() async throws {
         var (types, kinds, ties, statuses): (Set<String>, Set<Evidence.Kind>, Int, Set<SubscriptionState.Status>) = (
             [], [], 0, []

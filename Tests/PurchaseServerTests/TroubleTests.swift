@@ -14,6 +14,7 @@ import PurchaseLedger
 import PurchaseServer
 import ReceiptCoding
 import Synchronization
+import TestData
 import TestWorld
 import Testing
 
@@ -143,7 +144,8 @@ private final class Log: LogHandler, Sendable {
 
 /// Tests the server on a full disk, with damage and during outages; and what logs never contain.
 @Suite struct TroubleTests {
-    @Test func `on a full disk, the server answers 503 and is not ready, until there is space`() async throws {
+    @Test(.takesLong)
+    func `on a full disk, the server answers 503 and is not ready, until there is space`() async throws {
         let server = try await TroubledServer()
         #expect(try await server.send(.get, "/health/ready").status == 200)
         let pages = try await server.storage.number("PRAGMA page_count")

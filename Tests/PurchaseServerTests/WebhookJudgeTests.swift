@@ -148,7 +148,8 @@ import Testing
             .map { String($0.components(separatedBy: "\n```")[0]) + "\n" }
     }
 
-    @Test func `a Python receiver verifies all signatures, also of two secrets, and no changed request`() async throws {
+    @Test(.takesLong)
+    func `a Python receiver verifies all signatures, also of two secrets, and no changed request`() async throws {
         let folder = try TemporaryFolder()
         func run(_ command: String...) throws {
             let outcome = try TestProcess.run(command, in: folder.url)
@@ -322,7 +323,7 @@ import Testing
         print(tables)
         """
 
-    @Test(arguments: Seeds.first(1, soak: 5))
+    @Test(.takesLong, arguments: Seeds.first(1, soak: 5))
     func `the receiver of the page has the table of the API, whatever the order and the duplicates`(
         seed: UInt64
     ) async throws {

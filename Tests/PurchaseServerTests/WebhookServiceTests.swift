@@ -206,7 +206,7 @@ private final class WebhookWorld: Sendable {
     }
 
     /// No time passes, so that no lease ends by itself.
-    @Test(arguments: Seeds.first(2, soak: 40))
+    @Test(.takesLong, arguments: Seeds.first(2, soak: 40))
     func `changes by people repeat no event, whichever of two servers delivers`(seed: UInt64) async throws {
         let world = World()
         let random = Mutex(SeededRandom(seed: seed))
@@ -351,7 +351,7 @@ private final class WebhookWorld: Sendable {
     }
 
     /// Of three servers each is killed in turn, with its requests under way and its last results not stored.
-    @Test(arguments: Seeds.first(2, soak: 40))
+    @Test(.takesLong, arguments: Seeds.first(2, soak: 40))
     func `when servers are killed, every event is delivered at least once`(seed: UInt64) async throws {
         let world = World()
         let random = Mutex(SeededRandom(seed: seed))

@@ -5,6 +5,7 @@ import Foundation
 import LedgerSQLite
 import NIOHTTP1
 import PurchaseLedger
+import TestData
 import TestProcess
 import Testing
 
@@ -87,7 +88,8 @@ import Testing
 
     private static func exists(_ path: String) -> Bool { FileManager.default.fileExists(atPath: path) }
 
-    @Test func `a list of ids and orders is taken in, wrong lines are named, and a second run does only those`()
+    @Test(.takesLong)
+    func `a list of ids and orders is taken in, wrong lines are named, and a second run does only those`()
         async throws
     {
         try await Self.withShop(customers: 6) { shop in
@@ -118,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func `a killed backfill goes on where it was`() async throws {
+    @Test(.takesLong) func `a killed backfill goes on where it was`() async throws {
         try await Self.withShop(customers: 9) { shop in
             let done = shop.folder.appendingPathComponent("done").path
             let process = try TestProcess(
@@ -142,7 +144,7 @@ import Testing
         }
     }
 
-    @Test func `a second backfill is refused while one runs, and runs after it`() async throws {
+    @Test(.takesLong) func `a second backfill is refused while one runs, and runs after it`() async throws {
         try await Self.withShop(customers: 2) { shop in
             let process = try TestProcess(
                 [CommandLineTests.program.path, "backfill", "--config", shop.config], input: .pipe)
@@ -163,7 +165,8 @@ import Testing
         }
     }
 
-    @Test func `a server that is killed in the middle of a backfill of one customer completes it when asked again`()
+    @Test(.takesLong)
+    func `a server that is killed in the middle of a backfill of one customer completes it when asked again`()
         async throws
     {
         try await Self.withShop(customers: 1) { shop in
@@ -218,7 +221,7 @@ import Testing
         }
     }
 
-    @Test func `however many requests wait for the App Store, a server keeps a bounded number of sockets`()
+    @Test(.takesLong) func `however many requests wait for the App Store, a server keeps a bounded number of sockets`()
         async throws
     {
         try await Self.withShop(customers: 40) { shop in
@@ -251,7 +254,7 @@ import Testing
         }
     }
 
-    @Test func `a backfill without a key, a ledger or a list is wrong usage`() async throws {
+    @Test(.takesLong) func `a backfill without a key, a ledger or a list is wrong usage`() async throws {
         try await Self.withShop(customers: 0) { shop in
             let missing = try shop.run(["backfill", "/nowhere/list.txt"])
             #expect(missing.status == 2 && missing.error.contains("/nowhere/list.txt"), "\(missing)")
@@ -273,7 +276,7 @@ import Testing
 
     // MARK: - app-store
 
-    @Test func `orders, refunds, extensions and accounts are asked for over HTTP`() async throws {
+    @Test(.takesLong) func `orders, refunds, extensions and accounts are asked for over HTTP`() async throws {
         try await Self.withShop(customers: 1) { shop in
             let (id, orderId) = shop.customers[0]
             func json(_ arguments: String...) throws -> JSONValue {
@@ -307,21 +310,24 @@ import Testing
         }
     }
 
-    @Test(arguments: [
-        (["refunds", "MV5G8XK2PQ"], "no transaction id"), (["refunds", "41 "], "no transaction id"),
-        (["set-app-account-token", "x", "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"], "no transaction id"),
-        (["set-app-account-token", "41", "anna"], "“anna” is no UUID"),
-        (["extend", "x", "--days", "1", "--reason", "3"], "no transaction id"),
-        (["extend", "41", "--days", "1", "--reason", "3", "--request-identifier", "x"], "is no UUID"),
-        (["extension-status", "p", "x"], "is no UUID"), (["order", "410000000000001"], "no order id"),
-        (["extend-all", "p", "--days", "1", "--reason", "3"], "pass --yes"),
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            (["refunds", "MV5G8XK2PQ"], "no transaction id"), (["refunds", "41 "], "no transaction id"),
+            (["set-app-account-token", "x", "0d6e5c0a-6a52-4a0b-9d4b-0f1f4e3a9b11"], "no transaction id"),
+            (["set-app-account-token", "41", "anna"], "“anna” is no UUID"),
+            (["extend", "x", "--days", "1", "--reason", "3"], "no transaction id"),
+            (["extend", "41", "--days", "1", "--reason", "3", "--request-identifier", "x"], "is no UUID"),
+            (["extension-status", "p", "x"], "is no UUID"), (["order", "410000000000001"], "no order id"),
+            (["extend-all", "p", "--days", "1", "--reason", "3"], "pass --yes"),
+        ])
     func `a wrong argument is wrong usage, whatever else is missing`(arguments: [String], message: String) throws {
         let outcome = try CommandLineTests.run(["app-store"] + arguments)
         #expect(outcome.status == 2 && outcome.error.contains(message), "\(outcome)")
     }
 
-    @Test func `an extension of all subscribers names their number on a terminal, and needs a yes`() async throws {
+    @Test(.takesLong)
+    func `an extension of all subscribers names their number on a terminal, and needs a yes`() async throws {
         try await Self.withShop(customers: 3) { shop in
             let list = try shop.write(shop.customers.prefix(2).map(\.id))
             #expect(try shop.run(["backfill", list]).status == 0)
@@ -344,7 +350,8 @@ import Testing
 
     // MARK: - customer show
 
-    @Test func `an order id leads to its customer through the App Store, and nothing is recorded`() async throws {
+    @Test(.takesLong)
+    func `an order id leads to its customer through the App Store, and nothing is recorded`() async throws {
         try await Self.withShop(customers: 2) { shop in
             let order = shop.customers[0].orderId
             let missing = try shop.run(["customer", "show", order])

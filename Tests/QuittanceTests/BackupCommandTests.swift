@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import NIOHTTP1
+import TestData
 import TestProcess
 import TestWorld
 import Testing
@@ -98,7 +99,7 @@ import Testing
     }
 
     /// The steps of docs/ledger.md, with a follower of events and a customer who is deleted after the backup.
-    @Test(arguments: [true, false])
+    @Test(.takesLong, arguments: [true, false])
     func `a backup is restored: its followers are told, and who was deleted stays deleted`(
         byCommand: Bool
     ) async throws {
@@ -175,7 +176,7 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: copy)) == first)
     }
 
-    @Test func `a restore that is refused changes nothing`() async throws {
+    @Test(.takesLong) func `a restore that is refused changes nothing`() async throws {
         let place = try LedgerFolder()
         let server = try await place.serve()
         try await place.send(1..<3, to: server)
@@ -236,7 +237,8 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.folder.path).sorted() == before)
     }
 
-    @Test func `check, rebuild and backup exit with status 1 on a damaged file, and change nothing`() async throws {
+    @Test(.takesLong)
+    func `check, rebuild and backup exit with status 1 on a damaged file, and change nothing`() async throws {
         let place = try LedgerFolder()
         let server = try await place.serve()
         try await place.send(1..<10, to: server)

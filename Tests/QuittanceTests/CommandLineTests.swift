@@ -60,10 +60,12 @@ import Testing
     }
 
     // Counts keep the arguments short, since each is printed.
-    @Test(arguments: [
-        ("", 1), (" \n", 1), ("NOT A RECEIPT", 1), ("{", 1), ("{}x", 1), ("AAAA", 1), ("a.b.c", 1), ("....", 1),
-        ("\u{0}", 1), ("[", 1_000_000), (#"{"a":"#, 1_000_000), ("MIAwgDCA", 100_000), ("ＭＩＡ＝", 1),
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            ("", 1), (" \n", 1), ("NOT A RECEIPT", 1), ("{", 1), ("{}x", 1), ("AAAA", 1), ("a.b.c", 1), ("....", 1),
+            ("\u{0}", 1), ("[", 1_000_000), (#"{"a":"#, 1_000_000), ("MIAwgDCA", 100_000), ("ＭＩＡ＝", 1),
+        ])
     func `text that is not a document is reported as malformed`(part: String, count: Int) throws {
         let text = String(repeating: part, count: count)
         for arguments in [["inspect", "--json"], ["verify", "--json", "--bundle-id", "x"]] {
@@ -76,7 +78,7 @@ import Testing
 
     private static let many = Seeds.isOptimised ? 10_000_000 : 500_000
 
-    @Test(arguments: [([0], many), ([0x30, 0x80], 1), ([0xff, 0xfe], 1), ([0x30], many)])
+    @Test(.takesLong, arguments: [([0], many), ([0x30, 0x80], 1), ([0xff, 0xfe], 1), ([0x30], many)])
     func `bytes that are not a document are reported as malformed`(part: [UInt8], count: Int) throws {
         let bytes = Array(repeatElement(part, count: count).joined())
         let outcome = try Self.run(["verify", "--json", "--bundle-id", "x"], input: bytes)
@@ -109,7 +111,7 @@ import Testing
         #expect(text.output.components(separatedBy: "line 12: Not verified: ").count == 2)
     }
 
-    @Test func `answers of many batches have the order of their lines`() throws {
+    @Test(.takesLong) func `answers of many batches have the order of their lines`() throws {
         let count = 3000
         let lines = (1...count).map { #"{"number":\#($0),"filler":"\#(String(repeating: "x", count: $0 % 900))"}"# }
         let input = Array(lines.joined(separator: "\n").utf8)
@@ -121,7 +123,7 @@ import Testing
         #expect(try inspected.json.map { $0["line"]?.integer } == (1...count).map(Int64.init))
     }
 
-    @Test func `a line that is longer than any document gets one answer`() throws {
+    @Test(.takesLong) func `a line that is longer than any document gets one answer`() throws {
         let input = Array("{}\n".utf8) + [UInt8](repeating: UInt8(ascii: "A"), count: 33 << 20) + Array("\n{}".utf8)
         let outcome = try Self.run(["inspect", "--json"], input: input)
         #expect(try outcome.json.map { $0["line"]?.integer } == [1, 2, 3])
@@ -146,7 +148,7 @@ import Testing
         #expect(process.wait() == 2)
     }
 
-    @Test(.enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
+    @Test(.takesLong, .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
     func `memory does not grow with the number of lines`() throws {
         let few = try Self.peakMemory(lines: 500)
         let many = try Self.peakMemory(lines: 25_000)

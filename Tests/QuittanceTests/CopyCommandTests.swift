@@ -4,6 +4,7 @@ import AppStoreSimulator
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -46,7 +47,7 @@ import Testing
         return try await LedgerContent(of: storage)
     }
 
-    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    @Test(.takesLong, .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
     func `a ledger is copied into a database, checked there, and copied back`() async throws {
         let (folder, database) = (try await LedgerFolder(), try TestPostgres.database())
         let (file, back) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("back.sqlite"))")
@@ -72,7 +73,7 @@ import Testing
         #expect(again.status == 0 && again.output.hasPrefix("Copied: 0 customers, 0 purchases, 0 documents, "))
     }
 
-    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    @Test(.takesLong, .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
     func `a check of a database finds a document that was changed, and a backup says what to do`() async throws {
         let (folder, database) = (try await LedgerFolder(), try TestPostgres.database())
         let uri = TestPostgres.uri(database.name, at: [database.server.folder])
@@ -89,7 +90,7 @@ import Testing
         #expect(backup.error.contains("pg_dump") && backup.error.contains("quittance copy"), "\(backup.error)")
     }
 
-    @Test func `a ledger that a server uses is not copied, nor copied into`() async throws {
+    @Test(.takesLong) func `a ledger that a server uses is not copied, nor copied into`() async throws {
         let folder = try await LedgerFolder()
         let (file, other) = ("sqlite:\(folder.path())", "sqlite:\(folder.path("other.sqlite"))")
         let serve = ["--bundle-id", "com.example", "--database"]

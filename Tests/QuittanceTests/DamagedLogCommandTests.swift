@@ -6,12 +6,14 @@ import AppStoreTrust
 import Foundation
 import GRDB
 import NIOHTTP1
+import TestData
 import TestWorld
 import Testing
 
 /// Tests that a flipped bit in the log of a killed server is noticed by all that could notice it.
 @Suite struct DamagedLogCommandTests {
-    @Test func `after a damaged log check and rebuild exit 1 and ready has a concern, until the operator has seen it`()
+    @Test(.takesLong)
+    func `after a damaged log check and rebuild exit 1 and ready has a concern, until the operator has seen it`()
         async throws
     {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)

@@ -2,6 +2,7 @@
 
 import Foundation
 import NIOHTTP1
+import TestData
 import TestPostgres
 import TestProcess
 import Testing
@@ -165,10 +166,12 @@ import Testing
         #expect(older.error.contains("run quittance migrate as their owner"), "\(older.error)")
     }
 
-    @Test(arguments: [
-        (["jobs"], "SET owner = 99"), (["jobs", "retry", "--failed"], "SET owner = 99"),
-        (["keys", "list"], "SET entries = '{NULL}'"), (["keys", "revoke", "--id", "k"], "SET entries = '{NULL}'"),
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            (["jobs"], "SET owner = 99"), (["jobs", "retry", "--failed"], "SET owner = 99"),
+            (["keys", "list"], "SET entries = '{NULL}'"), (["keys", "revoke", "--id", "k"], "SET entries = '{NULL}'"),
+        ])
     func `a command that meets damaged records ends with status 1`(command: [String], damage: String) throws {
         let database = try TestPostgres.database()
         #expect(try CommandLineTests.run(["migrate", "--database", Self.uri(database)]).status == 0)

@@ -5,6 +5,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import Foundation
 import NIOHTTP1
+import TestData
 import TestPostgres
 import TestProcess
 import TestWorld
@@ -161,7 +162,8 @@ struct DatabasePageTests {
     /// An id that is nowhere else on the machine.
     private static let unusual = "zoe-8c1f57"
 
-    @Test func `each command of the pages works, and followers and customers hear what the pages say`() async throws {
+    @Test(.takesLong)
+    func `each command of the pages works, and followers and customers hear what the pages say`() async throws {
         let site = try Operator()
         for heading in ["Make it", "Certificates", "Network, role and database", "The service"] {
             try await site.run(heading)

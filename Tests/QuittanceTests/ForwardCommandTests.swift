@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import NIOHTTP1
+import TestData
 import TestProcess
 import Testing
 
@@ -58,7 +59,8 @@ import Testing
 
     private static let secret = "whsec_" + Data("0123456789abcdef0123456789abcdef".utf8).base64EncodedString()
 
-    @Test(.enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
+    @Test(
+        .takesLong, .enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
     func `events are forwarded in order and signed, and an event that failed is sent again`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

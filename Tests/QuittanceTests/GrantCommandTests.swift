@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestProcess
 import Testing
 
@@ -59,18 +60,20 @@ import Testing
         #expect(unknown.status == 1 && unknown.error.contains("no grant “y”"), "\(unknown)")
     }
 
-    @Test(arguments: [
-        (["make", "anna", "--entitlement", "silver", "--why", "w"], "has gold, pro"),
-        (["make", "anna", "--entitlement", "pro"], "--why"), (["make", "anna", "--why", "w"], "--entitlement"),
-        (["make", "anna", "--entitlement", "pro", "--why", "w", "--until", "tomorrow"], "--until takes a time"),
-        (["make", "anna", "--entitlement", "pro", "--why", "w", "--id", "a/b"], "The id of a grant"),
-        (["make", "anna", "--entitlement", "pro", "--why", "w", "--bundle-id", "com.example.two"], "has no app"),
-        (
-            ["make", "anna", "--entitlement", "pro", "--why", "w", "--environment", "xcode"],
-            "--environment Xcode: the configuration lacks it"
-        ),
-        (["end", "anna"], "<id>"),
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            (["make", "anna", "--entitlement", "silver", "--why", "w"], "has gold, pro"),
+            (["make", "anna", "--entitlement", "pro"], "--why"), (["make", "anna", "--why", "w"], "--entitlement"),
+            (["make", "anna", "--entitlement", "pro", "--why", "w", "--until", "tomorrow"], "--until takes a time"),
+            (["make", "anna", "--entitlement", "pro", "--why", "w", "--id", "a/b"], "The id of a grant"),
+            (["make", "anna", "--entitlement", "pro", "--why", "w", "--bundle-id", "com.example.two"], "has no app"),
+            (
+                ["make", "anna", "--entitlement", "pro", "--why", "w", "--environment", "xcode"],
+                "--environment Xcode: the configuration lacks it"
+            ),
+            (["end", "anna"], "<id>"),
+        ])
     func `wrong usage is refused with status 2`(arguments: [String], message: String) throws {
         let place = try Place()
         let outcome = try CommandLineTests.run(

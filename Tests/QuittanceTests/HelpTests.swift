@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -51,7 +52,7 @@ import Testing
         return name.map { "--\($0)" } ?? "<\(argument["valueName"]?.string ?? "")>"
     }
 
-    @Test func `every help fits 80 columns, and every example stands there as it is written`() throws {
+    @Test(.takesLong) func `every help fits 80 columns, and every example stands there as it is written`() throws {
         var examples = 0
         for command in try Command.all() {
             let help = try command.help()
@@ -67,7 +68,8 @@ import Testing
         #expect(examples > 60)
     }
 
-    @Test func `the usage is folded: it names all that a command requires, and nothing that it does not know`() throws {
+    @Test(.takesLong)
+    func `the usage is folded: it names all that a command requires, and nothing that it does not know`() throws {
         for command in try Command.all() {
             let help = try command.help()
             let start = try #require(help.firstIndex { $0.hasPrefix("USAGE: ") })
@@ -90,7 +92,8 @@ import Testing
         }
     }
 
-    @Test func `options that many commands have are explained in one topic, which each of them names`() throws {
+    @Test(.takesLong)
+    func `options that many commands have are explained in one topic, which each of them names`() throws {
         let commands = try Command.all()
         let topic = try CommandLineTests.run(["help", "config"], environment: ["COLUMNS": "80"])
         #expect(try CommandLineTests.run(["config"], environment: ["COLUMNS": "80"]).output == topic.output)
@@ -108,7 +111,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["bash", "zsh", "fish"])
+    @Test(.takesLong, arguments: ["bash", "zsh", "fish"])
     func `shells complete the options that the help leaves to the topic`(shell: String) throws {
         let script = try CommandLineTests.run(["--generate-completion-script=\(shell)"])
         #expect(script.status == 0 && script.error.isEmpty)

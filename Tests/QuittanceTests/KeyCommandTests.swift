@@ -4,6 +4,7 @@ import AppStoreModel
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestProcess
 import Testing
 
@@ -168,7 +169,7 @@ import Testing
         #expect(try await place.keys().allSatisfy { $0.revokedAt == nil })
     }
 
-    @Test func `no message has a whole key, wherever it was passed by mistake`() async throws {
+    @Test(.takesLong) func `no message has a whole key, wherever it was passed by mistake`() async throws {
         let place = try Place()
         let key = try place.create()
         let secret = key.suffix(20).prefix(10)

@@ -24,7 +24,8 @@ import Testing
         var body: String
     }
 
-    @Test func `what was answered 200 survives SIGKILL, and no event is published twice or skipped`() async throws {
+    @Test(.takesLong)
+    func `what was answered 200 survives SIGKILL, and no event is published twice or skipped`() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -163,11 +163,11 @@ import Testing
         }
     }
 
-    @Test func `half a file is refused by every command, and completed by the next copy`() async throws {
+    @Test(.takesLong) func `half a file is refused by every command, and completed by the next copy`() async throws {
         try await Self.killAndContinue { source, round in .file(source.path("target\(round).sqlite")) }
     }
 
-    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    @Test(.takesLong, .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
     func `half a database is refused by every command, and completed by the next copy`() async throws {
         try await Self.killAndContinue { _, _ in .database(try TestPostgres.database()) }
     }

@@ -60,7 +60,8 @@ import Testing
         }
     }
 
-    @Test func `a server that is killed at moments that a seed chooses is right after each step, and the life replays`()
+    @Test(.takesLong)
+    func `a server that is killed at moments that a seed chooses is right after each step, and the life replays`()
         async throws
     {
         let seed = Seeds.first(1)[0]

@@ -4,6 +4,7 @@ import Foundation
 import GRDB
 import LedgerSQLite
 import NIOHTTP1
+import TestData
 import Testing
 
 /// Tests commands on files that are not ledgers, on missing ledgers, and on lists and names of keys.
@@ -122,7 +123,8 @@ import Testing
     }
 
     /// A page of zeros is what many file systems leave of a page that they could not write.
-    @Test func `check and rebuild exit with status 1 if pages were zeroed, whichever they are`() async throws {
+    @Test(.takesLong)
+    func `check and rebuild exit with status 1 if pages were zeroed, whichever they are`() async throws {
         try await Self.withFolder { folder in
             let file = folder.appendingPathComponent("ledger.sqlite")
             let storage = try SQLiteLedgerStorage(path: file.path)

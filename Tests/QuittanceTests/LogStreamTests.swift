@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -9,11 +10,13 @@ import Testing
 @Suite(.timeLimit(.minutes(60))) struct LogStreamTests {
     private static let health = ["QUITTANCE_HEALTH_PORT": "0"]
 
-    @Test(arguments: [
-        (["serve", "--port", "0"], health),
-        (["serve", "--port", "0", "--bundle-id", "com.example", "--database", "sqlite:"], health),
-        (["simulate", "--port", "0", "--sandbox-port", "0", "--control-port", "0", "--out", ""], [:]),
-    ])
+    @Test(
+        .takesLong,
+        arguments: [
+            (["serve", "--port", "0"], health),
+            (["serve", "--port", "0", "--bundle-id", "com.example", "--database", "sqlite:"], health),
+            (["simulate", "--port", "0", "--sandbox-port", "0", "--control-port", "0", "--out", ""], [:]),
+        ])
     func `all that goes into a pipe is JSON if the log is, and says where the listeners are`(
         arguments: [String], environment: [String: String]
     ) throws {

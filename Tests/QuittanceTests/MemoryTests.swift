@@ -27,7 +27,8 @@ import Testing
         "QUITTANCE_WRITE_TIMEOUT_SECONDS": "3600",
     ]
 
-    @Test(.timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
+    @Test(
+        .takesLong, .timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")))
     func `a server with all connections and the whole budget in use stays below the documented memory`()
         async throws
     {
@@ -67,7 +68,7 @@ import Testing
 
     /// A tester of the sandbox has thousands of periods after some months.
     @Test(
-        .enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"),
+        .takesLong,
         .timeLimit(.minutes(60)), .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/status")),
         arguments: [12, 520, 1000, 3000])
     func `clients that never read their answers about a long history stay below the documented memory`(

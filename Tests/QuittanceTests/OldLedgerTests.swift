@@ -3,6 +3,7 @@
 import AppStoreModel
 import Foundation
 import NIOHTTP1
+import TestData
 import TestPostgres
 import TestProcess
 import Testing
@@ -41,7 +42,7 @@ import Testing
          "com.example.notes.lifetime": {"entitlements": ["pro", "badge"]}}
         """
 
-    @Test func `a file that an older version wrote is answered as that version did`() async throws {
+    @Test(.takesLong) func `a file that an older version wrote is answered as that version did`() async throws {
         try await compare { folder in
             let path = folder.appendingPathComponent("ledger.sqlite").path
             try OldLedger.write(to: path)
@@ -49,7 +50,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    @Test(.takesLong, .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
     func `a database that an older version wrote is answered as that version did`() async throws {
         try await compare { _ in
             let database = try TestPostgres.database()

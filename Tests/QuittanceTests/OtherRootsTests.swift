@@ -65,7 +65,8 @@ import Testing
     private static let cure =
         "choose another database. If you pass --trust-other-roots to quittance serve once, the purchases in the ledger"
 
-    @Test func `a ledger filled under a simulator's roots is refused with Apple's, by each command that uses it`()
+    @Test(.takesLong)
+    func `a ledger filled under a simulator's roots is refused with Apple's, by each command that uses it`()
         async throws
     {
         let folder = try await LedgerFolder()
@@ -125,7 +126,8 @@ import Testing
         #expect(try await ServerProcess(folder.serve, in: folder.folder).terminate() == 0)
     }
 
-    @Test func `replaced roots are trusted once, with a warning, and then without the option`() async throws {
+    @Test(.takesLong)
+    func `replaced roots are trusted once, with a warning, and then without the option`() async throws {
         let folder = try await LedgerFolder()
         try await folder.record()
         let replaced = try folder.options(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -35,7 +36,7 @@ enum PackagingScript {
     }
 
     @Test(
-        .enabled(if: PackagingScript.isRunnable, "needs python3"),
+        .takesLong, .enabled(if: PackagingScript.isRunnable, "needs python3"),
         arguments: [("LICENSE.txt", true), ("COPYING", true), ("NOTICE.txt", false), ("README.md", false)])
     func `a dependency without a licence is refused`(file: String, isAccepted: Bool) throws {
         try PackagingScript.inFolder { folder in
@@ -58,7 +59,7 @@ enum PackagingScript {
     }
 
     @Test(
-        .enabled(if: PackagingScript.isRunnable, "needs python3"),
+        .takesLong, .enabled(if: PackagingScript.isRunnable, "needs python3"),
         arguments: [
             ("$ echo 1; echo 2\n1\n2", true), ("$ echo 1; echo 2\n1", false), ("$ echo 1\n1\n2", false),
             ("$ echo 1; echo 2\n1\n…", true), ("$ echo '{\"id\": 2000000123}'\n{\"id\": 2000000456}", true),

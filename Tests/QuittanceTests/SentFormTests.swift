@@ -23,7 +23,7 @@ import Testing
             ["verify", "--bundle-id", "dev.bonzer.weeka.app", "--environment", "sandbox", "--json"], input: input)
     }
 
-    @Test func `verify accepts a genuine document in any form that is taken`() throws {
+    @Test(.takesLong) func `verify accepts a genuine document in any form that is taken`() throws {
         for form in SentForm.taken(receipt: try Self.receipt()) {
             let answers = try Self.verify(form.bytes).json
             #expect(answers.map { $0["verified"] } == [.bool(true)], "\(form.name)")
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func `verify and inspect name a form that is not taken`() throws {
+    @Test(.takesLong) func `verify and inspect name a form that is not taken`() throws {
         for form in SentForm.refused(receipt: try Self.receipt()) + SentForm.refused(token: try Self.token()) {
             let outcome = try Self.verify(form.bytes)
             #expect(outcome.status == 2 && !outcome.error.isEmpty, "\(form.name)")

@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [(SIGINT, SIGINT), (SIGTERM, SIGTERM), (SIGINT, SIGTERM)])
+    @Test(.takesLong, arguments: [(SIGINT, SIGINT), (SIGTERM, SIGTERM), (SIGINT, SIGTERM)])
     func `a second signal immediately ends a server that still waits for a request`(
         first: Int32, second: Int32
     ) async throws {
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// The moments are spread from the first instruction until the server listens, however long that takes.
-    @Test(arguments: commands, [SIGTERM, SIGINT])
+    @Test(.takesLong, arguments: commands, [SIGTERM, SIGINT])
     func `a signal to stop is never lost, whenever it comes`(command: [String], signal: Int32) async throws {
         try await Self.withFolder { folder in
             let first = try StartingProcess(command, in: folder)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -10,7 +11,7 @@ import Testing
         .appendingPathComponent("simulate-check")
 
     /// Each process goes through sets and dictionaries in an order of its own.
-    @Test func `a seed gives the same course of events in each process`() async throws {
+    @Test(.takesLong) func `a seed gives the same course of events in each process`() async throws {
         let arguments = [Self.program.path, "--seed", "4", "--days", "6", "--customers", "4"]
         let runs = try await aside { try (0..<3).map { _ in try TestProcess.run(arguments) } }
         #expect(runs[0].status == 0, "\(runs[0].error)")

@@ -5,6 +5,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import NIOHTTP1
+import TestData
 import TestProcess
 import Testing
 
@@ -75,7 +76,8 @@ import Testing
         return ["--config", file.path]
     }
 
-    @Test func `a customer's entitlements follow the simulator's clock, billing and refunds`() async throws {
+    @Test(.takesLong)
+    func `a customer's entitlements follow the simulator's clock, billing and refunds`() async throws {
         try await Self.withFolder { folder in
             // The port of the server is not known before the simulator runs, so a free one is taken and given back.
             let server = try await ServerProcess([], in: folder)
@@ -147,8 +149,8 @@ import Testing
         }
     }
 
-    @Test func `a refund request is answered over HTTP with recorded consent, and decided by the answer`() async throws
-    {
+    @Test(.takesLong)
+    func `a refund request is answered over HTTP with recorded consent, and decided by the answer`() async throws {
         try await Self.withFolder { folder in
             let server = try await ServerProcess([], in: folder)
             let port = server.port
@@ -224,7 +226,8 @@ import Testing
         #expect(!outcome.error.isEmpty && outcome.output.isEmpty)
     }
 
-    @Test func `a server of version 1 notifications learns of a purchase, and an old transaction receipt verifies`()
+    @Test(.takesLong)
+    func `a server of version 1 notifications learns of a purchase, and an old transaction receipt verifies`()
         async throws
     {
         try await Self.withFolder { folder in

@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import Foundation
+import TestData
 import Testing
 
 /// Clients that are not ours, against `quittance simulate`: Apple's Python library, a verifyReceipt client, OpenSSL,
@@ -28,7 +29,7 @@ import Testing
         "RENEWAL_EXTENSION.SUMMARY", "EXTERNAL_PURCHASE_TOKEN.CREATED", "RESCIND_CONSENT", "TEST",
     ]
 
-    @Test func `Apple's library calls each of its methods, and verifies all that is signed`() throws {
+    @Test(.takesLong) func `Apple's library calls each of its methods, and verifies all that is signed`() throws {
         let result = try Self.run("apple_library.py")
         let names = { (member: String) in (result[member]?.members ?? []).map(\.name) }
         // The script fails if a method of the library is missing.
@@ -46,7 +47,7 @@ import Testing
     /// The codes of the routes for groups of customers, which the simulator does not have.
     private static let codesOfGroups: Set<APIErrorCode> = [.invalidLimit, .invalidGroupId, .groupNotFound]
 
-    @Test func `Apple's library meets every numbered error of the simulator's routes`() throws {
+    @Test(.takesLong) func `Apple's library meets every numbered error of the simulator's routes`() throws {
         let result = try Self.run("error_codes.py")
         let codes = ["causes", "faults"].map { member in
             Set((result[member]?.array ?? []).compactMap { $0.integer.flatMap { APIErrorCode(rawValue: $0) } })
@@ -58,12 +59,13 @@ import Testing
 
     // MARK: - Receipts
 
-    @Test func `inapppy validates receipts by the simulator and by a server, which agree`() throws {
+    @Test(.takesLong) func `inapppy validates receipts by the simulator and by a server, which agree`() throws {
         let result = try Self.run("verify_receipt.py")
         #expect(["production", "sandbox"].allSatisfy { result[$0]?.integer ?? 0 >= 4 }, "\(result.compactText)")
     }
 
     @Test(
+        .takesLong,
         .enabled(
             if: PythonClients.has("openssl", "version") && PythonClients.has("python3", "--version"),
             "there is no openssl or python3"))
@@ -90,7 +92,7 @@ import Testing
 
     // MARK: - A browser
 
-    @Test func `each button of the page does in a browser what it says`() throws {
+    @Test(.takesLong) func `each button of the page does in a browser what it says`() throws {
         let result = try Self.run("page.py")
         if let reason = result["missing"]?.string { try Test.cancel("There is no browser: \(reason)") }
         let source = try String(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -172,7 +173,7 @@ import Testing
     /// How often a question is repeated, which takes minutes. Notifications take milliseconds.
     private static let attempts = 2000
 
-    @Test func `each command of “Five minutes” prints what the page says`() async throws {
+    @Test(.takesLong) func `each command of “Five minutes” prints what the page says`() async throws {
         let steps = try Self.steps()
         #expect(steps.count > 15)
         let ports = [8080, 9000, 9001, 9002].map { ($0, TestPort.unused()) }

@@ -6,6 +6,7 @@ import AppStoreTrust
 import Foundation
 import LedgerSQLite
 import PurchaseLedger
+import TestData
 import TestPostgres
 import TestWorld
 import Testing
@@ -252,7 +253,7 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: shop.path)) == before)
     }
 
-    @Test(.enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
+    @Test(.takesLong, .enabled(if: TestPostgres.isThere, "\(TestPostgres.whyNot)"))
     func `both commands say the same of a database as of a file`() async throws {
         let shop = try Shop()
         try await shop.fill()
@@ -275,7 +276,8 @@ import Testing
 
     // MARK: - Corrections
 
-    @Test func `a correction changes the ledger and prints the result, or says why it does not apply`() async throws {
+    @Test(.takesLong)
+    func `a correction changes the ledger and prints the result, or says why it does not apply`() async throws {
         let shop = try Shop()
         try await shop.fill()
         let rest = ["--reason", "a mistake", "--bundle-id", "com.example"]

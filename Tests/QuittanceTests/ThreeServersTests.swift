@@ -19,7 +19,7 @@ struct ThreeServersTests {
         TestPostgres.uri(database.name, at: [database.server.folder], parameters)
     }
 
-    @Test(arguments: seeds)
+    @Test(.takesLong, arguments: seeds)
     func `any server is killed at any moment, and started again`(seed: UInt64) async throws {
         let database = try TestPostgres.database()
         try await ThreeServers.run(on: Self.uri(database), { database }, seed: seed) { trial in
@@ -34,7 +34,7 @@ struct ThreeServersTests {
         }
     }
 
-    @Test(arguments: seeds) func `PostgreSQL itself crashes and starts again`(seed: UInt64) async throws {
+    @Test(.takesLong, arguments: seeds) func `PostgreSQL itself crashes and starts again`(seed: UInt64) async throws {
         let server = try TestPostgres()
         let database = try server.database()
         try await ThreeServers.run(on: Self.uri(database), { database }, seed: seed) { trial in
@@ -46,7 +46,8 @@ struct ThreeServersTests {
         }
     }
 
-    @Test(arguments: seeds) func `connections are cut in the middle of a COMMIT`(seed: UInt64) async throws {
+    @Test(.takesLong, arguments: seeds)
+    func `connections are cut in the middle of a COMMIT`(seed: UInt64) async throws {
         let database = try TestPostgres.database()
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("cut\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -62,7 +63,8 @@ struct ThreeServersTests {
         try await proxy.close()
     }
 
-    @Test(arguments: seeds) func `the database fails over to a synchronous standby`(seed: UInt64) async throws {
+    @Test(.takesLong, arguments: seeds)
+    func `the database fails over to a synchronous standby`(seed: UInt64) async throws {
         let primary = try TestPostgres()
         let standby = try TestPostgres(following: primary)
         let database = try primary.database()
@@ -81,7 +83,7 @@ struct ThreeServersTests {
         }
     }
 
-    @Test(.enabled(if: TestBouncer.isThere, "\(TestBouncer.whyNot)"), arguments: seeds)
+    @Test(.takesLong, .enabled(if: TestBouncer.isThere, "\(TestBouncer.whyNot)"), arguments: seeds)
     func `PgBouncer stands in between, and is killed and started again`(seed: UInt64) async throws {
         let database = try TestPostgres.database()
         let bouncer = try TestBouncer(before: database)

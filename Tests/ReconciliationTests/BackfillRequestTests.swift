@@ -14,7 +14,7 @@ import Testing
     private static let (customers, coins) = Seeds.isSoak ? (250, 40) : (24, 50)
 
     @Test(
-        .enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"),
+        .takesLong,
         arguments: ["sorted by customer", "sorted by customer, from the middle of each history", "shuffled"])
     func `a list needs at most 1.2 times the fewest requests, and stores each transaction once`(
         order: String
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: [0, 50])
+    @Test(.takesLong, arguments: [0, 50])
     func `the third backfill and those after it store nothing more`(coins: Int) async throws {
         let shop = try await BackfillTests.Shop(customers: 12, coins: coins)
         let lines = shop.customers.map { $0.transactions[0] }

@@ -171,7 +171,7 @@ import TestWorld
         }
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"))
+    @Test(.takesLong)
     func `some hundred customers with all their transactions cost hardly more than two requests each`()
         async throws
     {

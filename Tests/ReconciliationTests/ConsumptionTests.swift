@@ -6,6 +6,7 @@ import AppStoreSimulator
 import AppStoreTrust
 import PurchaseLedger
 import Reconciliation
+import TestData
 import TestWorld
 import Testing
 
@@ -209,7 +210,7 @@ import Testing
         #expect(shop.answers.isEmpty)
     }
 
-    @Test(arguments: [true, false])
+    @Test(.takesLong, arguments: [true, false])
     func `in whatever order requests and decisions arrive, the last request is answered, and no repetition is`(
         isLateDecision: Bool
     ) async throws {

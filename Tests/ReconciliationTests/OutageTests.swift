@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    @Test(.enabled(if: Seeds.isOptimised, "\(Seeds.whyShort)"), arguments: Outage.allCases)
+    @Test(.takesLong, arguments: Outage.allCases)
     func `300 silent subscriptions cost a request or two a minute, and are right within an interval`(
         outage: Outage
     ) async throws {

@@ -2,13 +2,14 @@
 
 import LedgerSimulation
 import PurchaseLedger
+import TestData
 import Testing
 
 /// Customers live while everything fails that can fail, and an auditor who knows what was sold compares.
 ///
 /// `make simulation` lets them live for a year.
 @Suite struct SimulationTests {
-    @Test(arguments: 1...3 as ClosedRange<UInt64>)
+    @Test(.takesLong, arguments: 1...3 as ClosedRange<UInt64>)
     func `each customer is entitled to what was sold, whatever is lost or fails`(seed: UInt64) async throws {
         var simulation = try Simulation(SimulationPlan(seed: seed, days: 10, customers: 4))
         let report = try await simulation.run()
@@ -18,7 +19,8 @@ import Testing
         print("Seed \(seed): \(report)")
     }
 
-    @Test func `with all notifications lost every customer's answer is right within one interval`() async throws {
+    @Test(.takesLong)
+    func `with all notifications lost every customer's answer is right within one interval`() async throws {
         var plan = SimulationPlan(seed: 11, days: 30, customers: 4)
         (plan.isUnkind, plan.losesAll) = (false, true)
         var simulation = try Simulation(plan)
@@ -42,7 +44,8 @@ import Testing
     }
 
     /// `make load` is the same with two hours and ten customers a second.
-    @Test func `while customers buy without a pause nothing piles up, and no more than one request a worker is open`()
+    @Test(.takesLong)
+    func `while customers buy without a pause nothing piles up, and no more than one request a worker is open`()
         async throws
     {
         var plan = LoadProfile(seed: 1, customers: 200, seconds: 2400)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 public import Foundation
+public import Testing
 
 /// Genuine and official documents in `../shared/data`, outside the project. The project has no copies. If the documents
 /// are missing, the tests that read them are skipped and give the reason.
@@ -43,9 +44,6 @@ public enum Seeds {
     public static let isOptimised = true
     #endif
 
-    /// The reason that a test gives which is skipped without optimisation.
-    public static let whyShort = "takes long without optimisation: make test-release runs it"
-
     /// The first seeds. Without optimisation a third of them, because the suite in release runs them all.
     ///
     /// - Parameter soak: How many with `QUITTANCE_SOAK`, if not as many as without.
@@ -59,5 +57,12 @@ public enum Seeds {
     public static func blocks(_ count: UInt64, of size: Int, soak: UInt64? = nil) -> [[UInt64]] {
         let all = first(count, soak: soak)
         return stride(from: 0, to: all.count, by: size).map { Array(all[$0..<min($0 + size, all.count)]) }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// Leaves a test to the suite in release: without optimisation it takes seconds, and all of its kind take minutes.
+    public static var takesLong: Self {
+        .enabled(if: Seeds.isOptimised, "takes long without optimisation: make test-release runs it")
     }
 }

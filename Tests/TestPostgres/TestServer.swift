@@ -42,9 +42,11 @@ final class TestServer: Sendable {
             as=(runuser -u postgres --)
         fi
         as_user() { "${as[@]}" "$@"; }
+        # Who waits for the end of the tests' output does not wait for the removal of hundreds of databases.
         finish() {
+            exec >/dev/null 2>&1
             cd "$folder"
-            stop >/dev/null 2>&1 || true
+            stop || true
             cd /
             rm -rf "$folder"
         }
