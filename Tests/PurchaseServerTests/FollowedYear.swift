@@ -34,7 +34,7 @@ struct FollowedYear {
     private var random: SeededRandom
     private let store: TestStore
     private let verifier: AppStoreVerifier
-    private let ledger: Ledger
+    let ledger: Ledger
     private let clock = SetClock(RandomWorld.start)
     private let application: Application<DeclaredAnswers>
     private let key: String
@@ -92,15 +92,14 @@ struct FollowedYear {
         self.key = text
     }
 
-    /// A time of the usual size: a year with `QUITTANCE_SOAK`, and few steps without optimisation.
+    /// A time of the usual size: a year with `QUITTANCE_SOAK`.
     static func usual(seed: UInt64) async throws -> FollowedYear {
         if Seeds.isSoak { return try await FollowedYear(seed: seed, customers: 300, days: 365, steps: 6000) }
-        return try await FollowedYear(
-            seed: seed, customers: 60, days: 120, steps: Seeds.isOptimised ? 900 : 300)
+        return try await FollowedYear(seed: seed, customers: 60, days: 120, steps: 900)
     }
 
     /// The number of tables that a time of the usual size has at least.
-    static let usualTables = Seeds.isOptimised ? 10 : 3
+    static let usualTables = 10
 
     mutating func run() async throws {
         try await commit()
@@ -279,9 +278,9 @@ struct FollowedYear {
 
     /// A service that delivers the events to an endpoint.
     ///
-    /// - Parameter offset: How far the time of the deliveries is ahead.
+    /// - Parameter now: The time of the deliveries. That of the customers jumps over days in which nothing is tried.
     func webhooks(
-        to endpoint: WebhookEndpoint, offset: @escaping @Sendable () -> Duration
+        to endpoint: WebhookEndpoint, now: @escaping @Sendable () -> Timestamp
     ) async throws -> WebhookService {
         var service = LedgerService(ledger: ledger, verifier: verifier)
         service.apps = [RandomHistory.bundleId: AppConfiguration(AppIdentity(bundleId: RandomHistory.bundleId))]
@@ -291,14 +290,25 @@ struct FollowedYear {
         _ = try await ledger.addWebhook(endpoint, fingerprint: secrets.fingerprint, at: clock.now)
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let clock = clock
         // Decisions in memory take long on this loop, and would keep the senders of other tests from their time limits.
         let sender = WebhookSender(
             networks: service.webhookNetworks, clock: ContinuousClock(), limit: .seconds(3600), on: Self.loop)
         let parts = WebhookParts(
-            service, sender: sender, gathering: .zero, now: { clock.now.advanced(by: offset()) }, wall: { clock.now },
-            clock: ContinuousClock(), logger: logger)
+            service, sender: sender, gathering: .zero, now: now, wall: now, clock: QuickClock(), logger: logger)
         return WebhookService(parts, of: service, interval: .milliseconds(20))
+    }
+
+    /// A clock whose second is a twentieth of a second: deliveries are stored, and failed ones noticed, once a second.
+    private struct QuickClock: Clock {
+        private static let speed = 20
+        private static let start = ContinuousClock.now
+
+        var now: ContinuousClock.Instant { Self.start + (ContinuousClock.now - Self.start) * Self.speed }
+        var minimumResolution: Duration { ContinuousClock().minimumResolution }
+
+        func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+            try await ContinuousClock().sleep(for: (deadline - now) / Self.speed)
+        }
     }
 
     private static let loop: any EventLoop = MultiThreadedEventLoopGroup(numberOfThreads: 1).next()
