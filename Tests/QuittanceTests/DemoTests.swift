@@ -2,6 +2,7 @@
 
 import AppStoreModel
 import Foundation
+import TestData
 import TestProcess
 import Testing
 
@@ -94,12 +95,12 @@ import Testing
 
     private static func json(_ text: String) throws -> JSONValue { try JSONValue(parsing: text.utf8) }
 
-    @Test func `a demo shows four requests with their answers, which anybody can repeat`() async throws {
+    @Test(.takesLong) func `a demo shows four requests with their answers, which anybody can repeat`() async throws {
         try await Self.withFolder { folder in
             let demo = try DemoProcess(in: folder)
             let output = try await demo.shown()
             let all = Self.commands(output)
-            try #require(all.count == 5)
+            try #require(all.count == 6)
             let requests = all.prefix(4)
             #expect(try Self.json(requests[0].answer)["isActive"] == .bool(false))
             #expect(requests[1].answer.contains(#""type":"SUBSCRIBED""#))
@@ -123,7 +124,7 @@ import Testing
         }
     }
 
-    @Test func `what a demo says to send renews, refunds, fails and succeeds`() async throws {
+    @Test(.takesLong) func `what a demo says to send renews, refunds, fails and succeeds`() async throws {
         try await Self.withFolder { folder in
             let demo = try DemoProcess(DemoProcess.anyPorts + ["--speed", "0"], in: folder)
             let output = try await demo.shown()
@@ -156,7 +157,49 @@ import Testing
         }
     }
 
-    @Test(arguments: [SIGINT, SIGTERM, SIGHUP])
+    /// The day that passes in a second is not waited for by deliveries, which have the time of the machine.
+    @Test(.enabled(if: (try? TestProcess.run(["python3", "--version"]))?.status == 0, "there is no python3"))
+    func `the webhook of a demo brings what happens next to a program on the machine`() async throws {
+        try await Self.withFolder { folder in
+            let demo = try DemoProcess(in: folder)
+            let all = Self.commands(try await demo.shown())
+            let requests = folder.appendingPathComponent("requests.txt")
+            let receiver = try TestProcess(["python3", "-u", "-c", Self.receiver], output: .file(requests))
+            defer {
+                receiver.send(SIGKILL)
+                receiver.wait()
+            }
+            func received() throws -> [String] {
+                try String(contentsOf: requests, encoding: .utf8).split(separator: "\n").map(String.init)
+            }
+            while try received().isEmpty { try await Task.sleep(for: .milliseconds(20)) }
+            let line = all[5].line.replacing("localhost:3000", with: "localhost:\(try received()[0])")
+            let endpoint = try Self.json(demo.paste(line))
+            #expect(endpoint["secret"]?.string?.hasPrefix("whsec_") == true, "\(endpoint.compactText)")
+            _ = try demo.paste(String(all[4].line.split(separator: "\n")[0]))
+            while try !received().contains("subscription.renewed") { try await Task.sleep(for: .milliseconds(20)) }
+            #expect(demo.end() == 0)
+        }
+    }
+
+    /// Prints its port, and then the kind of each event.
+    private static let receiver = """
+        import http.server, json
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            def do_POST(self):
+                print(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["kind"])
+                self.send_response(204)
+                self.end_headers()
+            def log_message(self, *arguments): pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        print(server.server_port)
+        server.serve_forever()
+        """
+
+    @Test(.takesLong, arguments: [SIGINT, SIGTERM, SIGHUP])
     func `nothing of a demo is left, whenever it is stopped`(signal: Int32) async throws {
         try await Self.withFolder { folder in
             for step in ["", "quittance-demo-", "http://", "isActive"] {
@@ -179,7 +222,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["--port", "--control-port", "--production-port", "--sandbox-port"])
+    @Test(.takesLong, arguments: ["--port", "--control-port", "--production-port", "--sandbox-port"])
     func `a port in use is named by its option, and leaves nothing`(option: String) async throws {
         try await Self.withFolder { folder in
             let other = try await ServerProcess([], in: folder)
@@ -204,7 +247,7 @@ import Testing
         }
     }
 
-    @Test func `with a folder the ledger stays, and the next demo goes on with it`() async throws {
+    @Test(.takesLong) func `with a folder the ledger stays, and the next demo goes on with it`() async throws {
         try await Self.withFolder { folder in
             var keys: [String] = []
             for run in 0..<2 {

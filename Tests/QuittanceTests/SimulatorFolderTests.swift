@@ -4,6 +4,7 @@ import AppStoreModel
 import AppStoreSimulator
 import Foundation
 import NIOHTTP1
+import TestData
 import TestProcess
 import Testing
 
@@ -89,7 +90,8 @@ import Testing
         }
     }
 
-    @Test func `a ledger and a configuration go on in the next run, with other identifiers and a later time`()
+    @Test(.takesLong)
+    func `a ledger and a configuration go on in the next run, with other identifiers and a later time`()
         async throws
     {
         try await Self.withFolder { folder in
@@ -134,7 +136,8 @@ import Testing
         }
     }
 
-    @Test func `a server with quittance.json answers in virtual time, and asks the App Store`() async throws {
+    @Test(.takesLong)
+    func `a server with quittance.json answers in virtual time, and asks the App Store`() async throws {
         try await Self.withFolder { folder in
             let port = TestPort.unused()
             let pair = try await Pair(in: folder, port: port, ["--speed", "0"])
@@ -153,7 +156,7 @@ import Testing
 
     // MARK: - The configuration
 
-    @Test func `the next run leaves what people wrote in quittance.json`() async throws {
+    @Test(.takesLong) func `the next run leaves what people wrote in quittance.json`() async throws {
         try await Self.withFolder { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
             let made = try JSONValue(parsing: Self.text("quittance.json", in: folder).utf8)
@@ -218,12 +221,13 @@ import Testing
 
     // MARK: - What is refused
 
-    @Test func `only the owner can read the keys, and another simulator cannot use them meanwhile`() async throws {
+    @Test(.takesLong)
+    func `only the owner can read the keys, and another simulator cannot use them meanwhile`() async throws {
         try await Self.withFolder { folder in
             let simulator = try await SimulatorProcess(["--speed", "0"], in: folder)
             let names = [
                 "simulator-keys.json", "SubscriptionKey_\(simulator.fact("keyId")).p8", "quittance.json",
-                "simulator.json", "simulator.env",
+                "simulator.json", "simulator.env", "webhook-secret",
             ]
             for name in names {
                 let path = folder.appendingPathComponent("simulator/\(name)").path
@@ -239,7 +243,7 @@ import Testing
     }
 
     /// Apple shows such a key once.
-    @Test func `a key that is not the simulator's stays, and an old one of its own goes`() async throws {
+    @Test(.takesLong) func `a key that is not the simulator's stays, and an old one of its own goes`() async throws {
         try await Self.withFolder { folder in
             let apple = "SubscriptionKey_2X9R4HXF34.p8"
             try Self.write("a key of Apple's", apple, in: folder)
@@ -255,7 +259,7 @@ import Testing
         }
     }
 
-    @Test func `half a folder is refused, and new keys are made only on demand`() async throws {
+    @Test(.takesLong) func `half a folder is refused, and new keys are made only on demand`() async throws {
         try await Self.withFolder { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
             #expect(first.terminate() == 0)
@@ -283,7 +287,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["x/../../../REAL", "REALAPPLE", "abcdefghij", "AAAAAAAAA\\n", "$(id)AAAAA", ""])
+    @Test(.takesLong, arguments: ["x/../../../REAL", "REALAPPLE", "abcdefghij", "AAAAAAAAA\\n", "$(id)AAAAA", ""])
     func `an id that is no key's, and would name a file elsewhere, is refused`(id: String) async throws {
         try await Self.withFolder { folder in
             let first = try await SimulatorProcess(["--speed", "0"], in: folder)
@@ -297,7 +301,7 @@ import Testing
         }
     }
 
-    @Test(arguments: ["root.cer", "receipt-root.cer", "receipt-intermediate.cer"])
+    @Test(.takesLong, arguments: ["root.cer", "receipt-root.cer", "receipt-intermediate.cer"])
     func `a file of somebody else that a simulator would replace is refused`(name: String) async throws {
         try await Self.withFolder { folder in
             try Self.write("own", name, in: folder)
@@ -308,7 +312,7 @@ import Testing
         }
     }
 
-    @Test func `a simulator whose files cannot be written ends`() async throws {
+    @Test(.takesLong) func `a simulator whose files cannot be written ends`() async throws {
         try await Self.withFolder { folder in
             let values = folder.appendingPathComponent("simulator/simulator.json")
             try FileManager.default.createDirectory(at: values, withIntermediateDirectories: true)
@@ -316,7 +320,8 @@ import Testing
         }
     }
 
-    @Test func `new keys begin no earlier, and a warning names the ledger that refuses them`() async throws {
+    @Test(.takesLong)
+    func `new keys begin no earlier, and a warning names the ledger that refuses them`() async throws {
         try await Self.withFolder { folder in
             let first = try await SimulatorProcess(["--speed", "0", "--start", "2030-01-01T00:00:00Z"], in: folder)
             #expect(first.terminate() == 0)
@@ -329,7 +334,7 @@ import Testing
         }
     }
 
-    @Test func `what does not fit the folder is refused before anything is written`() async throws {
+    @Test(.takesLong) func `what does not fit the folder is refused before anything is written`() async throws {
         try await Self.withFolder { folder in
             // Somebody's own configuration, for Apple.
             let own = #"{"apps": []}"#

@@ -90,6 +90,7 @@ struct DemoGuide: Sendable {
     }
 
     private var farewell: String {
+        let webhook = DemoRequest("\(server)/v1/webhooks", key: key, body: "{\"url\":\"http://localhost:3000/\"}")
         let path = "customers/\(customer)"
         let files = folder.map { "All files stay in \($0.printable)." } ?? "Then all files are removed."
         return """
@@ -107,6 +108,10 @@ struct DemoGuide: Sendable {
 
             QUITTANCE_KEY=\(key) \\
               \(Terminal.program) watch \(customer) --server http://127.0.0.1:\(server)
+
+            Have it sent as a webhook to a program of yours, here on port 3000:
+
+            \(webhook.line)
 
             The App Store has a page too: open http://127.0.0.1:\(control) in a browser.
             Ctrl-C ends the demo. \(files)

@@ -11,6 +11,8 @@ struct SimulatedConfiguration {
     var roots: String
     /// The path of the file with the key of the App Store Server API.
     var keyFile: String
+    /// The path of the file from which the secrets of webhooks are derived.
+    var webhookSecretFile: String
     var addresses: (control: String, production: String, sandbox: String)
     var store: SimulatedStore
     /// The server's port; `nil` for the default.
@@ -20,18 +22,23 @@ struct SimulatedConfiguration {
     /// entitlements.
     private static let entitlement = "pro"
 
+    /// Receivers of webhooks may be on this machine, where those of a developer are.
+    private static let webhookNetworks = ["127.0.0.1", "::1"]
+
     /// The values of a product's `level` that a server accepts in its configuration.
     private static let levels = 1...10_000
 
     /// The file's configuration, updated for this simulator. The values that the simulator determines are replaced,
-    /// such as addresses, roots and the API key. A missing `database` and missing products are added. All other members
-    /// stay, because people may have written them.
+    /// such as addresses, roots and the API key. A missing `database`, the missing settings of webhooks and missing
+    /// products are added. All other members stay, because people may have written them.
     ///
     /// - Parameter file: The document in the file; `nil` if there is no file.
     func updating(_ file: JSONValue?) -> JSONValue {
         var root = file ?? .object([])
         if let port { root["port", .set] = .number("\(port)") }
         root["database", .keep] = .string("sqlite:\(ledger)")
+        root["webhookSecretFile", .keep] = .string(webhookSecretFile)
+        root["webhookNetworks", .keep] = .array(Self.webhookNetworks.map(JSONValue.string))
         root["roots", .set] = .array([.string(roots)])
         root["simulatorClock", .set] = .string(addresses.control)
         root["appStoreServer", .set] = .string(addresses.production)

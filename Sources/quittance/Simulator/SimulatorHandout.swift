@@ -108,6 +108,13 @@ struct SimulatorHandout {
 
     private static let variablesFile = "simulator.env"
     private static let valuesFile = "simulator.json"
+    private static let webhookSecretFile = "webhook-secret"
+
+    /// A text of 48 random bytes, as docs/webhooks.md makes one with openssl.
+    private static func newSecret() -> String {
+        var random = SystemRandomNumberGenerator()
+        return Data((0..<48).map { _ in UInt8.random(in: .min ... .max, using: &random) }).base64EncodedString() + "\n"
+    }
 
     /// The file of the previous run's API key. Its name is derived from the key id among the values that the run wrote.
     /// A search for names of this form would also find the files of Apple's keys, which must not be touched.
@@ -156,9 +163,14 @@ struct SimulatorHandout {
         let all = members + [("keyFile", keyFile.path), ("rootsFile", rootsFile.path)]
         let json = JSONValue.object(all.map { .init($0.name, .string($0.value)) })
         try SimulatorFolder.write(json.compactText + "\n", to: folder.appendingPathComponent(Self.valuesFile))
+        let secretFile = folder.appendingPathComponent(Self.webhookSecretFile)
+        // Receivers know the secrets that a server derived from the file in an earlier run.
+        if !FileManager.default.fileExists(atPath: secretFile.path) {
+            try SimulatorFolder.write(Self.newSecret(), to: secretFile)
+        }
         let configuration = SimulatedConfiguration(
             ledger: folder.appendingPathComponent(SimulatorFolder.ledgerFile).path, roots: rootsFile.path,
-            keyFile: keyFile.path,
+            keyFile: keyFile.path, webhookSecretFile: secretFile.path,
             addresses: addresses, store: store, port: serverPort)
         let document = configuration.updating(try Self.configuration(in: folder))
         try SimulatorFolder.write(
