@@ -109,7 +109,7 @@ struct DemoGuide: Sendable {
             QUITTANCE_KEY=\(key) \\
               \(Terminal.program) watch \(customer) --server http://127.0.0.1:\(server)
 
-            Have it sent as a webhook to a program of yours, here on port 3000:
+            Have it sent as a webhook to a program of yours that listens on port 3000:
 
             \(webhook.line)
 
