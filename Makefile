@@ -38,7 +38,7 @@ test-release: setup-tests
 # Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
 soak: setup-tests
-	QUITTANCE_SOAK=1 swift test --disable-index-store -c release --filter 'EveryByteTests|SignedOrderTests'
+	QUITTANCE_SOAK=1 swift test -c release --filter 'EveryByteTests|SignedOrderTests'
 
 # A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
 # SEED=7 DAYS=365 CUSTOMERS=12 choose another.
@@ -54,18 +54,18 @@ load: setup
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, and 400 apps with backends; or SEED=7.
 # Needs python3.
 rulebook: setup-tests
-	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --disable-index-store --filter RuleBookTests
+	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
 
 # Kills a server 200 times under load, and ten times as often as the suite while customers of a simulator live: some
 # minutes in release.
 kill: setup-tests
-	QUITTANCE_SOAK=1 swift test --disable-index-store -c release --filter 'KillTests|KilledSimulationTests'
+	QUITTANCE_SOAK=1 swift test -c release --filter 'KillTests|KilledSimulationTests'
 
 # Ten long runs each of three servers on one PostgreSQL while they are killed, PostgreSQL crashes or fails over, connections
 # are cut or PgBouncer is killed: half an hour in release. Then ten simulations of two months on three servers, and a
 # minute of three servers behind a locked table.
 trust: setup-tests
-	QUITTANCE_SOAK=1 swift test --disable-index-store -c release --filter 'ThreeServersTests|PostgresSimulationTests|SessionTests'
+	QUITTANCE_SOAK=1 swift test -c release --filter 'ThreeServersTests|PostgresSimulationTests|SessionTests'
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.
