@@ -181,6 +181,8 @@ public struct ServerApplication: Sendable {
         housekeeping.board = service.board
         housekeeping.apps = service.apps
         housekeeping.judge = service.clockJudge
+        // A simulator's clock has no judge.
+        housekeeping.wall = service.clockJudge == nil ? wall : nil
         return housekeeping
     }
 

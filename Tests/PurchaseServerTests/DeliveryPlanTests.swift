@@ -211,6 +211,29 @@ private struct PlanWorld {
         #expect(world.now > start.advanced(by: .seconds(5 * 86_400)))
     }
 
+    @Test func `days in which no server ran do not count as days without a delivery`() throws {
+        var now = Timestamp(milliseconds: 1_700_000_000_000)
+        let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
+        var plan = Self.plan(events: 1)
+        var disabled: Timestamp?
+        plan.end(plan.begin(at: now)[0], Self.outcome(500), at: now)
+        let results = plan.takeResults()
+        now = now.advanced(by: .seconds(6 * 86_400))
+        let restart = now
+        plan = DeliveryPlan(endpoint, results.progress, failed: results.failed)
+        var next: Int64 = 2
+        while disabled == nil, now < restart.advanced(by: .seconds(20 * 86_400)) {
+            // An event an hour, so that there is always one that waits.
+            let event = DeliveryPlan.Delivery(EventCursor(next), lane: 0, body: [])
+            plan.add([event], after: EventCursor(next - 1), next: EventCursor(next))
+            next += 1
+            for delivery in plan.begin(at: now) { plan.end(delivery, Self.outcome(500), at: now) }
+            if plan.takeResults().disable != nil { disabled = now }
+            now = now.advanced(by: .seconds(3600))
+        }
+        #expect(disabled == restart.advanced(by: DeliveryPlan.patience))
+    }
+
     /// A plan with events 1 to `count`, in the lanes in turn.
     private static func plan(events count: Int64) -> DeliveryPlan {
         let endpoint = WebhookEndpoint(

@@ -182,6 +182,57 @@ private final class WebhookWorld: Sendable {
         }
     }
 
+    /// A day of the ledger's clock passes in a second. The machine's time does not pass, until a failed event is due.
+    @Test func `with a simulator's clock, failed events wait by the clock of the machine`() async throws {
+        let world = World()
+        let isDown = Mutex(true)
+        try await TestReceiver.run(answering: { _ in
+            Response(status: isDown.withLock { $0 } ? .badGateway : .noContent)
+        }) { receiver, url in
+            try await world.add("e", url)
+            let days = Mutex(0.0)
+            let webhooks = world.webhooks(of: try world.service()) {
+                RandomWorld.start.advanced(by: .seconds(86_400 * days.withLock { $0 }))
+            }
+            let task = Task { try await webhooks.run() }
+            try await world.makeEvents(3)
+            try await world.wait { receiver.all.count >= 3 }
+            for _ in 0..<50 {
+                days.withLock { $0 += 1 }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            #expect(receiver.all.count == 3)
+            #expect(try await world.ledger.webhookEndpoint("e", of: World.app)?.state == .active)
+            isDown.withLock { $0 = false }
+            world.pass(.seconds(6))
+            try await world.wait { receiver.delivered.count >= 3 }
+            #expect(receiver.all.count == 6)
+            let attempts = try await world.ledger.webhookAttempts(of: "e", of: World.app, limit: 10)
+            #expect(Set(attempts.map(\.at)).isSubset(of: [RandomWorld.start, world.now]))
+            task.cancel()
+            try await task.value
+        }
+    }
+
+    /// The events are older than their retention, by the clock of the ledger.
+    @Test(arguments: [true, false])
+    func `with a simulator's clock, events stay while an active endpoint needs them`(hasEndpoint: Bool) async throws {
+        let world = World()
+        if hasEndpoint { try await world.add("e", "http://127.0.0.1:9/") }
+        try await world.makeEvents(3)
+        let clock = VirtualClock()
+        var housekeeping = Housekeeping(
+            ledger: world.ledger, eventRetention: .seconds(30 * 86_400),
+            now: { RandomWorld.start.advanced(by: .seconds(365 * 86_400)) }, clock: clock, logger: World.logger)
+        housekeeping.wall = { world.now }
+        let running = Task { [housekeeping] in try await housekeeping.run() }
+        // The first erasure takes all endpoints for served. The second is an hour later.
+        while clock.now.offset < .seconds(7300) { try await Task.sleep(for: .milliseconds(5)) }
+        running.cancel()
+        _ = await running.result
+        #expect(try await world.events().count == (hasEndpoint ? 3 : 0))
+    }
+
     @Test func `410 disables the endpoint, which readiness says, and resuming delivers what waited`() async throws {
         let world = World()
         let isGone = Mutex(true)

@@ -54,6 +54,8 @@ package struct Housekeeping: Service {
     package var apps: [String: AppConfiguration] = [:]
     /// Judges the clock; `nil` if the clock counts as correct.
     package var judge: ClockJudge?
+    /// Returns the time of the machine, by which webhooks are served; `nil` if the ledger's time is the machine's.
+    package var wall: (@Sendable () -> Timestamp)?
 
     private let ledger: Ledger
     private let eventRetention: Duration?
@@ -168,7 +170,7 @@ package struct Housekeeping: Service {
         guard let eventRetention, interval.isOver, judge?.isDoubtful != true else { return }
         interval.begin()
         let time = judge?.isConfirmed ?? true ? now : try await ledger.provenTime(at: now)
-        let needed = try await ledger.webhooksNeedEvents(at: isNew ? nil : time)
+        let needed = try await ledger.webhooksNeedEvents(at: isNew ? nil : wall?() ?? time)
         let instant = time.advanced(by: .zero - eventRetention)
         try await eraseEvents(before: min(instant, needed ?? instant))
     }

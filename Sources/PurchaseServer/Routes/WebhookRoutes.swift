@@ -115,12 +115,12 @@ struct WebhookRoutes: Sendable {
         // The first endpoint of a ledger may have any file, so `addWebhook` compares the files.
         guard let secrets = service.webhookSecrets else { throw Refusal.noWebhookSecrets }
         var endpoint = WebhookEndpoint(
-            id: ids.next(), of: request.scope.bundleId, url: url, createdAt: request.now)
+            id: ids.next(), of: request.scope.bundleId, url: url, createdAt: now)
         settings.apply(to: &endpoint)
         let cursor = try members.text("from").map(EventCursor.init(rawValue:))
         do {
             switch try await request.ledger.addWebhook(
-                endpoint, fingerprint: secrets.fingerprint, from: cursor, at: request.now)
+                endpoint, fingerprint: secrets.fingerprint, from: cursor, at: now)
             {
             case .done: break
             case .tooMany: throw Refusal.tooManyWebhooks
@@ -149,7 +149,7 @@ struct WebhookRoutes: Sendable {
 
     private func remove(_ request: AuthenticatedRequest) async throws -> WebhookRemovalBody? {
         let isRemoved = try await request.ledger.removeWebhook(
-            request.parameter("id"), of: request.scope.bundleId, at: request.now)
+            request.parameter("id"), of: request.scope.bundleId, at: now)
         service.webhooks.noteChange()
         return isRemoved ? WebhookRemovalBody() : nil
     }
@@ -171,8 +171,7 @@ struct WebhookRoutes: Sendable {
     private func rotate(_ request: AuthenticatedRequest) async throws -> WebhookBody? {
         guard try await endpoint(request) != nil else { return nil }
         let secrets = try await secrets(request)
-        let now = request.now
-        return try await change(request) { $0.rotate(at: now) }.map {
+        return try await change(request) { [now] in $0.rotate(at: now) }.map {
             WebhookBody($0, secret: secrets.secret(of: $0))
         }
     }
@@ -182,8 +181,7 @@ struct WebhookRoutes: Sendable {
     }
 
     private func resume(_ request: AuthenticatedRequest) async throws -> WebhookBody? {
-        let now = request.now
-        return try await change(request) { $0.resume(at: now) }.map { WebhookBody($0) }
+        try await change(request) { [now] in $0.resume(at: now) }.map { WebhookBody($0) }
     }
 
     private func test(_ request: AuthenticatedRequest) async throws -> WebhookTestBody? {
@@ -192,7 +190,7 @@ struct WebhookRoutes: Sendable {
         let url = try checked(endpoint.url)
         let sender = WebhookSender(networks: service.webhookNetworks, clock: clock)
         let test = try WebhookTest(
-            of: endpoint, at: url, signedBy: secrets.signing(endpoint, at: request.now), by: sender, ids: ids,
+            of: endpoint, at: url, signedBy: secrets.signing(endpoint, at: now), by: sender, ids: ids,
             now: authentication.wall)
         let answers = await test.run(clock: clock)
         sender.shutdown()
@@ -202,10 +200,11 @@ struct WebhookRoutes: Sendable {
     private func replay(_ body: [UInt8], _ request: AuthenticatedRequest) async throws -> WebhookBody? {
         let replay = try WebhookReplay(BodyMembers(parsing: body, known: Self.replay))
         let id = try request.parameter("id")
+        // The events have the times of the ledger, which can be a simulator's.
         if case .since(let time) = replay, time > request.now { throw Refusal.invalid("since is in the future.") }
         do {
             guard
-                try await request.ledger.replayWebhook(id, of: request.scope.bundleId, replay, at: request.now) != nil
+                try await request.ledger.replayWebhook(id, of: request.scope.bundleId, replay, at: now) != nil
             else { return nil }
         } catch let error as EventCursorError {
             throw Refusal(error)
@@ -218,6 +217,9 @@ struct WebhookRoutes: Sendable {
 
     private var service: LedgerService { authentication.service }
 
+    /// The time of the machine, by which webhooks are delivered.
+    private var now: Timestamp { authentication.wall() }
+
     private func endpoint(_ request: AuthenticatedRequest) async throws -> WebhookEndpoint? {
         try await request.ledger.webhookEndpoint(request.parameter("id"), of: request.scope.bundleId)
     }
@@ -227,7 +229,7 @@ struct WebhookRoutes: Sendable {
         _ request: AuthenticatedRequest, _ change: @escaping @Sendable (inout WebhookEndpoint) -> Void
     ) async throws -> WebhookEndpoint? {
         let endpoint = try await request.ledger.changeWebhook(
-            request.parameter("id"), of: request.scope.bundleId, at: request.now, change)
+            request.parameter("id"), of: request.scope.bundleId, at: now, change)
         service.webhooks.noteChange()
         return endpoint
     }

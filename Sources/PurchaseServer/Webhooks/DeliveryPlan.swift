@@ -311,6 +311,9 @@ extension DeliveryPlan {
         results.delivered.append(event)
     }
 
+    /// The longest time without an attempt while a failed event waits and a server runs, with room for late attempts.
+    private static let longestSilence = RetrySteps.longest * 2
+
     private mutating func noteFailure(
         _ delivery: Delivery, _ answer: WebhookOutcome, _ reason: String, at now: Timestamp
     ) {
@@ -320,9 +323,12 @@ extension DeliveryPlan {
         let failure = FailedDelivery(
             of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
             dueAt: pause.map { now.advanced(by: $0) }, failedAt: now, reason: reason)
+        let lastFailure = self.failed.values.map(\.failedAt).max()
         note(failure)
         slowDown(answer, at: now)
-        let since = min(progress.failingSince ?? now, now)
+        // If nothing was tried for so long, no server ran, and those days do not count either.
+        let isAnew = lastFailure.map { $0.advanced(by: Self.longestSilence) < now } ?? false
+        let since = isAnew ? now : min(progress.failingSince ?? now, now)
         // Without a waiting event there are no attempts until the next event, and the days until then do not count.
         progress.failingSince = failed.isEmpty ? nil : since
         if answer.status == 410 {

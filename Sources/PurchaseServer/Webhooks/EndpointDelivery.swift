@@ -28,8 +28,7 @@ struct EndpointDelivery {
     /// looks at the clock.
     private static let interval = Duration.seconds(1)
 
-    /// The length of a lease, on the machine's clock, because a second of a simulator's clock can be a day. After a
-    /// crash, another server begins within this time.
+    /// The length of a lease. After a crash, another server begins within this time.
     static let lease = Duration.seconds(60)
 
     /// The rest of a lease below which it is prolonged: more than the longest request, so that no request of this
@@ -113,7 +112,7 @@ struct EndpointDelivery {
                     if senders == 0 { return }
                     continue
                 }
-                for delivery in plan.begin(at: parts.now(), wall: parts.wall(), atMost: parts.sender.share) {
+                for delivery in plan.begin(at: parts.wall(), atMost: parts.sender.share) {
                     senders += 1
                     group.addTask { [plan, requests, parts] in
                         await Self.send(delivery, plan, requests, parts) { input.yield(.room) }
@@ -140,9 +139,9 @@ struct EndpointDelivery {
         var next: DeliveryPlan.Delivery? = first
         while let delivery = next {
             let outcome = await requests.attempt(delivery)
-            let now = parts.now()
+            let now = parts.wall()
             let share = parts.sender.share
-            next = plan.next(after: delivery, outcome, at: now, wall: parts.wall(), atMost: share)
+            next = plan.next(after: delivery, outcome, at: now, atMost: share)
             if next != nil, plan.use({ $0.canBegin(at: now, atMost: share) }) { noteRoom() }
         }
     }
@@ -184,8 +183,8 @@ extension EndpointDelivery {
         if newAttempts >= DeliveryPlan.commitLimit { return true }
         if newAttempts > 0, sinceCommit.isOver { return true }
         // A lease that is longer than any was stored before the clock was set back.
-        let wall = parts.wall()
-        return job.dueAt < wall.advanced(by: Self.minLease) || wall.advanced(by: Self.lease) < job.dueAt
+        let now = parts.wall()
+        return job.dueAt < now.advanced(by: Self.minLease) || now.advanced(by: Self.lease) < job.dueAt
     }
 
     /// Stores the results, and prolongs the lease.
@@ -204,9 +203,9 @@ extension EndpointDelivery {
     private mutating func store(_ results: WebhookResults, isLast: Bool) async throws {
         while true {
             do {
-                let wall = parts.wall()
+                let now = parts.wall()
                 let commit = try await parts.ledger.commitWebhook(
-                    job, results, to: endpoint, until: isLast ? wall : wall.advanced(by: Self.lease), at: parts.now())
+                    job, results, to: endpoint, until: isLast ? now : now.advanced(by: Self.lease), at: now)
                 return take(commit, of: results)
             } catch let error as LedgerStorageError {
                 parts.failure.log(endpoint.metadata(["error": "\(error)"]))
@@ -236,12 +235,12 @@ extension EndpointDelivery {
 private final class SharedPlan: Sendable {
     private struct State {
         var plan: DeliveryPlan
-        /// The time of the machine until which events may begin; `nil` if none may.
+        /// The time until which events may begin; `nil` if none may.
         var end: Timestamp?
 
         /// A time further ahead than a lease was computed before the clock was set back.
-        func isOpen(at wall: Timestamp) -> Bool {
-            end.map { wall < $0 && $0 <= wall.advanced(by: EndpointDelivery.lease) } ?? false
+        func isOpen(at now: Timestamp) -> Bool {
+            end.map { now < $0 && $0 <= now.advanced(by: EndpointDelivery.lease) } ?? false
         }
     }
 
@@ -251,7 +250,7 @@ private final class SharedPlan: Sendable {
         state = Mutex(State(plan: plan))
     }
 
-    /// Lets events begin until a time of the machine.
+    /// Lets events begin until a time.
     func open(until end: Timestamp) { state.withLock { $0.end = end } }
 
     /// Lets no event begin.
@@ -271,19 +270,16 @@ private final class SharedPlan: Sendable {
     }
 
     /// The events to send now.
-    ///
-    /// - Parameter wall: The time of the machine.
-    func begin(at now: Timestamp, wall: Timestamp, atMost limit: Int) -> [DeliveryPlan.Delivery] {
-        state.withLock { $0.isOpen(at: wall) ? $0.plan.begin(at: now, atMost: limit) : [] }
+    func begin(at now: Timestamp, atMost limit: Int) -> [DeliveryPlan.Delivery] {
+        state.withLock { $0.isOpen(at: now) ? $0.plan.begin(at: now, atMost: limit) : [] }
     }
 
     /// Notes the outcome of an attempt, and begins the next event of the same lane; `nil` if there is none.
     func next(
-        after delivery: DeliveryPlan.Delivery, _ outcome: DeliveryPlan.Outcome, at now: Timestamp, wall: Timestamp,
-        atMost limit: Int
+        after delivery: DeliveryPlan.Delivery, _ outcome: DeliveryPlan.Outcome, at now: Timestamp, atMost limit: Int
     ) -> DeliveryPlan.Delivery? {
         state.withLock { state in
-            if state.isOpen(at: wall) { return state.plan.next(after: delivery, outcome, at: now, atMost: limit) }
+            if state.isOpen(at: now) { return state.plan.next(after: delivery, outcome, at: now, atMost: limit) }
             state.plan.end(delivery, outcome, at: now)
             return nil
         }

@@ -92,10 +92,9 @@ extension EndpointRequests {
     }
 
     private func message(_ event: EventCursor, _ body: [UInt8]) -> WebhookMessage {
-        // The time of the machine, even if the server takes a simulator's time: receivers compare it with their own.
-        WebhookMessage(
-            id: event.rawValue, body: body, at: parts.wall(),
-            signedBy: endpoint.generations(at: parts.now()).compactMap { secrets[$0] },
-            isAsymmetric: endpoint.isAsymmetric)
+        let now = parts.wall()
+        return WebhookMessage(
+            id: event.rawValue, body: body, at: now,
+            signedBy: endpoint.generations(at: now).compactMap { secrets[$0] }, isAsymmetric: endpoint.isAsymmetric)
     }
 }

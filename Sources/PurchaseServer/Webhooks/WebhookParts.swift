@@ -12,8 +12,10 @@ package struct WebhookParts: Sendable {
     /// The networks to which requests may go although they are not public.
     package var networks: [IPNetwork]
     let feed: WebhookFeed
+    /// Returns the time of the ledger, for reading its events.
     package var now: @Sendable () -> Timestamp
-    /// Returns the time of the machine even if ``now`` returns a simulator's time, for signatures and leases.
+    /// Returns the time of the machine even if ``now`` returns a simulator's time, of which a second can be a day:
+    /// receivers live by real clocks, so signatures, attempts, leases and rotations have real times.
     package var wall: @Sendable () -> Timestamp
     package var clock: any Clock<Duration>
     package var logger: Logger

@@ -36,7 +36,7 @@ struct TestWebhook: AsyncParsableCommand {
                 throw endpoint.unknown(app)
             }
             let secrets = try await composition.webhookSecrets(of: ledger)
-                .signing(found, at: composition.now())
+                .signing(found, at: SystemClock.now())
             let answers = try await test(found, secrets, composition)
             for answer in answers {
                 if json {
@@ -100,7 +100,7 @@ struct ResumeWebhook: AsyncParsableCommand {
 
     func run() async throws {
         try await endpoint.change("Resumed") { composition in
-            let now = composition.now()
+            let now = SystemClock.now()
             return { $0.resume(at: now) }
         }
     }
@@ -154,12 +154,13 @@ struct ReplayWebhook: AsyncParsableCommand {
 
     func run() async throws {
         try await endpoint.onLedger { ledger, app, composition in
+            // The events have the times of the ledger, which can be a simulator's.
             let now = composition.now()
             if let since, since > now {
                 throw ValidationError("--since is in the future: it is \(now.iso8601) now.")
             }
             do {
-                let count = try await ledger.replayWebhook(endpoint.id, of: app, replay, at: now)
+                let count = try await ledger.replayWebhook(endpoint.id, of: app, replay, at: SystemClock.now())
                 guard let count else { throw endpoint.unknown(app) }
                 let events = setAside ? counted(count, "event") : "Events"
                 try Terminal.print("\(events) will be delivered again.")

@@ -41,7 +41,7 @@ struct WebhookOptions: ParsableArguments {
     ) async throws {
         try await onLedger { ledger, app, composition in
             let changed = try await ledger.changeWebhook(
-                id, of: app, at: composition.now(), try change(composition))
+                id, of: app, at: SystemClock.now(), try change(composition))
             guard let endpoint = changed else { throw unknown(app) }
             try Terminal.print("\(verb): \(endpoint.line)")
         }

@@ -67,7 +67,7 @@ struct AddWebhook: AsyncParsableCommand {
         let endpoint = WebhookEndpoint(
             id: WebhookIDs(seed: composition.random.next()).next(), of: app,
             url: try composition.webhookURL(url).text, kinds: kind, environment: environment,
-            isOrdered: ordered, isAsymmetric: asymmetric, createdAt: composition.now())
+            isOrdered: ordered, isAsymmetric: asymmetric, createdAt: SystemClock.now())
         try await composition.onLedger(.working) { storage in
             try await add(endpoint, secrets, to: Ledger(storage: storage))
         }
@@ -191,7 +191,7 @@ struct RotateWebhook: AsyncParsableCommand {
     func run() async throws {
         try await endpoint.onLedger { ledger, app, composition in
             let secrets = try await composition.webhookSecrets(of: ledger)
-            let now = composition.now()
+            let now = SystemClock.now()
             let changed = try await ledger.changeWebhook(endpoint.id, of: app, at: now) { $0.rotate(at: now) }
             guard let changed else { throw endpoint.unknown(app) }
             try WebhookOutput.show(changed, secrets.secret(of: changed), json: json)

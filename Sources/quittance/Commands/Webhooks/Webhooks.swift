@@ -135,7 +135,7 @@ struct Webhooks: AsyncParsableCommand {
                     set-aside events? It cannot be undone.
                     """
                 }
-                guard try await ledger.removeWebhook(endpoint.id, of: app, at: composition.now()) else {
+                guard try await ledger.removeWebhook(endpoint.id, of: app, at: SystemClock.now()) else {
                     throw endpoint.unknown(app)
                 }
                 try Terminal.print("Removed: \(status.endpoint.line)")
