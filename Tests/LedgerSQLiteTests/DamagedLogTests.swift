@@ -29,13 +29,13 @@ import Testing
         var configuration = Configuration()
         configuration.allowsUnsafeTransactions = true
         let reader = try DatabaseQueue(path: folder.path("running"), configuration: configuration)
-        try await reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM sqlite_schema") }
+        try reader.inDatabase { try $0.execute(sql: "BEGIN; SELECT count(*) FROM sqlite_schema") }
         for number in 0..<documents { try await storage.store(.unverified(Array("\(number)".utf8))) }
         for ending in ["", "-wal"] {
             try FileManager.default.copyItem(
                 atPath: folder.path("running" + ending), toPath: folder.path(name + ending))
         }
-        try await reader.inDatabase { try $0.execute(sql: "COMMIT") }
+        try reader.inDatabase { try $0.execute(sql: "COMMIT") }
         try reader.close()
         try storage.close()
         return folder.path(name)

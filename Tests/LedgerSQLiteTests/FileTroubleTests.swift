@@ -39,8 +39,9 @@ import Testing
     }
 
     @Test func `only its owner may read a new ledger, and a file that exists keeps its mode`() async throws {
-        FileManager.default.createFile(
-            atPath: folder.path("old"), contents: nil, attributes: [.posixPermissions: 0o664])
+        let old = folder.path("old")
+        try #require(
+            FileManager.default.createFile(atPath: old, contents: nil, attributes: [.posixPermissions: 0o664]))
         for (name, expected) in [("new", 0o600), ("old", 0o664)] {
             let storage = try SQLiteLedgerStorage(path: folder.path(name))
             try await Self.add("a", to: storage)

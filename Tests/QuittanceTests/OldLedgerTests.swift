@@ -100,7 +100,7 @@ import Testing
                 #expect(Self.comparable(found) == Self.comparable(expected), "\(answer.path)")
             }
         }
-        #expect(try server.terminate() == 0)
+        #expect(server.terminate() == 0)
     }
 
     /// The text without the owners of a purchase, which the older version did not name, and with times in seconds. The
