@@ -123,6 +123,7 @@ bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
 	cd Benchmarks && swift run -c release ServerLoad $(TRANSACTIONS)
+	cd Benchmarks && swift run -c release ServerLoad webhooks
 	cd Benchmarks && swift run -c release WorldLoad
 	cd Benchmarks && swift run -c release PostgresLoad $(TRANSACTIONS)
 	swift build -c release --product quittance

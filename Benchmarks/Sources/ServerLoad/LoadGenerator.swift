@@ -67,6 +67,19 @@ final class LoadGenerator {
         return try run { rest.popFirst() }
     }
 
+    /// Sends each request once, no more than `rate` requests a second.
+    func run(_ requests: [[UInt8]], rate: Int) throws -> Outcome {
+        let start = ContinuousClock.now
+        var sent = 0
+        return try run {
+            guard sent < requests.count else { return nil }
+            let wait = start + .seconds(Double(sent) / Double(rate)) - ContinuousClock.now
+            if wait > .zero { Thread.sleep(forTimeInterval: wait / .seconds(1)) }
+            sent += 1
+            return requests[sent - 1]
+        }
+    }
+
     /// Sends requests in random order until `duration` has passed.
     func run(_ requests: [[UInt8]], for duration: Duration, _ random: inout SeededRandom) throws -> Outcome {
         let end = ContinuousClock.now + duration
@@ -161,7 +174,7 @@ struct LoadFailure: Error, CustomStringConvertible {
     }
 }
 
-private enum Socket {
+enum Socket {
     #if canImport(Glibc)
     static let stream = Int32(SOCK_STREAM.rawValue)
     #else
@@ -171,10 +184,7 @@ private enum Socket {
     /// Opens a non-blocking connection to this machine.
     static func connect(_ port: Int) throws -> Int32 {
         let socket = socket(AF_INET, stream, 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = in_port_t(port).bigEndian
-        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        var address = address(port)
         let code = withUnsafePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 Foundation.connect(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
@@ -185,6 +195,28 @@ private enum Socket {
             setsockopt(socket, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size)) == 0
         else { throw LoadFailure("No connection to port \(port)") }
         return socket
+    }
+
+    /// Listens on a free port of this machine.
+    static func listen() throws -> (socket: Int32, port: Int) {
+        let socket = socket(AF_INET, stream, 0)
+        var address = address(0)
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let code = withUnsafeMutablePointer(to: &address) { address in
+            address.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(socket, $0, size) + Foundation.listen(socket, 128) + getsockname(socket, $0, &size)
+            }
+        }
+        guard code == 0 else { throw LoadFailure("No port is free") }
+        return (socket, Int(in_port_t(bigEndian: address.sin_port)))
+    }
+
+    private static func address(_ port: Int) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        return address
     }
 
     /// Waits until a connection can send or receive.

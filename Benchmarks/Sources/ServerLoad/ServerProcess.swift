@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 import AppStoreModel
+import AppStoreTrust
 import Foundation
 import LedgerSQLite
 import Logging
@@ -13,10 +14,12 @@ final class ServerProcess {
     private let process: Process
 
     /// Starts this program a second time.
-    init(ledger: String, roots: String) throws {
+    ///
+    /// - Parameter receiver: The port that gets all webhooks; `nil` for a server without webhooks.
+    init(ledger: String, roots: String, receiver: Int? = nil) throws {
         let (process, output) = (Process(), Pipe())
         process.executableURL = URL(fileURLWithPath: CommandLine.arguments[0])
-        process.arguments = [Self.argument, ledger, roots]
+        process.arguments = [Self.argument, ledger, roots] + (receiver.map { ["\($0)"] } ?? [])
         process.standardOutput = output
         try process.run()
         let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
@@ -44,19 +47,39 @@ final class ServerProcess {
     static let argument = "--serve"
 
     /// The main function of the second process.
-    static func serve(ledger path: String, roots: String) async throws {
+    static func serve(ledger path: String, roots: String, receiver: Int?) async throws {
         let storage = try SQLiteLedgerStorage(path: path)
         let ledger = Ledger(storage: storage, rules: FilledLedger.rules)
         let roots = try JSONDecoder().decode([[UInt8]].self, from: Data(contentsOf: URL(fileURLWithPath: roots)))
         var logger = Logger(label: "server")
         logger.logLevel = .warning
-        let server = ServerApplication(
-            ledger: LedgerService(ledger: ledger, verifier: try SimulatedStore.verifier(roots)),
-            requestSeed: 1, now: clock(), logger: logger)
+        var service = LedgerService(ledger: ledger, verifier: try SimulatedStore.verifier(roots))
+        let bundleId = SimulatedStore.scope.bundleId
+        service.apps = [bundleId: AppConfiguration(AppIdentity(bundleId: bundleId))]
+        if let receiver { try await addWebhooks(to: &service, receiver) }
+        let server = ServerApplication(ledger: service, requestSeed: 1, now: clock(), logger: logger)
         try await server.run(hostname: "127.0.0.1", port: 0) { _, port in
             FileHandle.standardOutput.write(Data("\(port)\n".utf8))
         }
         try storage.close()
+    }
+
+    /// The number of webhooks of a server that has any.
+    static let webhooks = 3
+
+    private static func addWebhooks(to service: inout LedgerService, _ receiver: Int) async throws {
+        let bundleId = SimulatedStore.scope.bundleId
+        guard let loopback = IPNetwork("127.0.0.0/8") else { throw LoadFailure("No network of this machine") }
+        let secrets = try WebhookSecrets(file: Array(repeating: 7, count: 32))
+        service.webhookNetworks = [loopback]
+        service.webhookSecrets = secrets
+        for number in 1...webhooks {
+            let endpoint = WebhookEndpoint(
+                id: "webhook\(number)", of: bundleId, url: "http://127.0.0.1:\(receiver)/",
+                createdAt: SimulatedStore.now)
+            _ = try await service.ledger.addWebhook(
+                endpoint, fingerprint: secrets.fingerprint, at: SimulatedStore.now)
+        }
     }
 
     /// A running clock that starts at the instant at which everything is signed.

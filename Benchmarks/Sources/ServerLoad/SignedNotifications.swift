@@ -41,6 +41,8 @@ struct SimulatedStore: Sendable {
         var stream: [String]
         /// First purchases by new customers only, which are the most work for a server.
         var firstPurchases: [String]
+        /// The notifications of the stream about renewals. One event follows from each.
+        var renewals: [String]
     }
 
     func notifications(_ count: Int) async throws -> Notifications {
@@ -49,13 +51,14 @@ struct SimulatedStore: Sendable {
         var world = try Self.world(of: known)
         // Those of many customers come in no order.
         let before = world.occurrences.filter { $0.topic.type == .subscribed }.shuffled(using: &random)
-        var stream = try Self.later(known, in: &world)
+        let later = try Self.later(known, in: &world).shuffled(using: &random)
         let new = try (0..<count - known + count / 3).map { try Self.subscribe(known + $0, in: &world) }
-        stream += new.prefix(count - known)
-        stream.shuffle(using: &random)
+        let renewals = try await sign(later.filter { $0.topic.type == .didRenew }, world.catalogue)
+        let others = later.filter { $0.topic.type != .didRenew } + new.prefix(count - known)
+        let stream = try await renewals + sign(others, world.catalogue)
         return Notifications(
-            before: try await sign(before, world.catalogue), stream: try await sign(stream, world.catalogue),
-            firstPurchases: try await sign(Array(new.dropFirst(count - known)), world.catalogue))
+            before: try await sign(before, world.catalogue), stream: stream.shuffled(using: &random),
+            firstPurchases: try await sign(Array(new.dropFirst(count - known)), world.catalogue), renewals: renewals)
     }
 
     /// Customers who subscribed more than a month ago.
