@@ -18,13 +18,17 @@ TRANSACTIONS ?= 5000000
 DAYS ?= 365
 CUSTOMERS ?= 12
 
+# SwiftPM before 6.4 passes the package's traits to the compiler in the order of a set. With random hashing nearly every
+# build compiles everything again.
+BUILD = SWIFT_DETERMINISTIC_HASHING=1 swift build -c release --product
+
 run: setup
-	swift build -c release --product quittance
+	$(BUILD) quittance
 	@exec "$$(swift build -c release --show-bin-path)/quittance" serve $(ARGUMENTS)
 
 # DEMO="--port 8090 --control-port 9100" chooses other ports: quittance demo -h lists the options.
 demo: setup
-	swift build -c release --product quittance
+	$(BUILD) quittance
 	@exec "$$(swift build -c release --show-bin-path)/quittance" demo $(DEMO)
 
 test: setup-tests
@@ -38,34 +42,34 @@ test-release: setup-tests
 # Every other value of every byte of a receipt and a token, and 1,000 signed histories in many orders: some minutes in
 # release.
 soak: setup-tests
-	QUITTANCE_SOAK=1 swift test -c release --filter 'EveryByteTests|SignedOrderTests'
+	QUITTANCE_SOAK=1 scripts/test -c release --filter 'EveryByteTests|SignedOrderTests'
 
 # A simulated year of customers, lost deliveries, stopped storage and an App Store out of reach: some minutes in release.
 # SEED=7 DAYS=365 CUSTOMERS=12 choose another.
 simulation: setup
-	swift build -c release --product simulate-check
+	$(BUILD) simulate-check
 	"$$(swift build -c release --show-bin-path)/simulate-check" --seed $(SEED) --days $(DAYS) --customers $(CUSTOMERS)
 
 # Two virtual hours with ten customers a second, to see whether work piles up.
 load: setup
-	swift build -c release --product simulate-check
+	$(BUILD) simulate-check
 	"$$(swift build -c release --show-bin-path)/simulate-check" --load --seed $(SEED)
 
 # Compares the ledger with the rule book in Tests/RuleBook: 2,000 customers, and 400 apps with backends; or SEED=7.
 # Needs python3.
 rulebook: setup-tests
-	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) swift test --filter RuleBookTests
+	QUITTANCE_SOAK=1 QUITTANCE_SEED=$(SEED) scripts/test --filter RuleBookTests
 
 # Kills a server 200 times under load, and ten times as often as the suite while customers of a simulator live: some
 # minutes in release.
 kill: setup-tests
-	QUITTANCE_SOAK=1 swift test -c release --filter 'KillTests|KilledSimulationTests'
+	QUITTANCE_SOAK=1 scripts/test -c release --filter 'KillTests|KilledSimulationTests'
 
 # Ten long runs each of three servers on one PostgreSQL while they are killed, PostgreSQL crashes or fails over, connections
 # are cut or PgBouncer is killed: half an hour in release. Then ten simulations of two months on three servers, and a
 # minute of three servers behind a locked table.
 trust: setup-tests
-	QUITTANCE_SOAK=1 swift test -c release --filter 'ThreeServersTests|PostgresSimulationTests|SessionTests'
+	QUITTANCE_SOAK=1 scripts/test -c release --filter 'ThreeServersTests|PostgresSimulationTests|SessionTests'
 
 # Runs the suite under the address sanitizer, then under the thread sanitizer. The leak sanitizer is off: it does not
 # recognise pointers in which Swift sets bits, and reports what globals hold as lost.
@@ -116,9 +120,9 @@ check: test test-release lint consumer docs
 # Measures verification relative to the raw cost of its signature checks, and prints a table of what is required. Receipts
 # need ../shared/data. Then measures the server on this machine: notification intake relative to verification alone, and
 # entitlement reads with 5 million stored transactions relative to /health/live. The first run fills that ledger, which
-# takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer. Then it measures the ledger in PostgreSQL
-# relative to pgbench, on a server of its own. Last it measures
-# quittance verify with 100,000 lines relative to the library.
+# takes ten minutes and 2 GB in Benchmarks/.build; TRANSACTIONS=500000 uses fewer. Then it measures the server with three
+# webhooks relative to the server without, and the ledger in PostgreSQL relative to pgbench, on a server of its own. Last it
+# measures quittance verify with 100,000 lines relative to the library.
 bench: setup
 	cd Benchmarks && swift package --disable-sandbox benchmark --target Verification --format jmh --path .build --no-progress
 	cd Benchmarks && swift run -c release RatioTable .build/Current_run.jmh.json
@@ -126,7 +130,7 @@ bench: setup
 	cd Benchmarks && swift run -c release ServerLoad webhooks
 	cd Benchmarks && swift run -c release WorldLoad
 	cd Benchmarks && swift run -c release PostgresLoad $(TRANSACTIONS)
-	swift build -c release --product quittance
+	$(BUILD) quittance
 	cd Benchmarks && swift run -c release ManyLines "$$(cd .. && swift build -c release --show-bin-path)/quittance"
 
 # Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
