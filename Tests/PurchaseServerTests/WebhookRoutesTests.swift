@@ -269,6 +269,28 @@ import Testing
         #expect(Self.outcome(try await world.send(.post, "/v1/webhooks/\(id)/replay", body)) == expected)
     }
 
+    @Test func `with a simulator's clock, the times of an endpoint are the machine's`() async throws {
+        var world = try await Self.world()
+        let wall = Self.now.advanced(by: .seconds(-400 * 86_400))
+        world.server.wall = { wall }
+        let (id, made) = try await Self.add(to: world)
+        let (_, rotated) = try await world.send(.post, "/v1/webhooks/\(id)/rotate")
+        #expect(made["createdAt"]?.integer == wall.milliseconds && rotated["rotatedAt"]?.integer == wall.milliseconds)
+        // The events have the ledger's times.
+        let since = #"{"since":\#(Self.now.milliseconds - 1)}"#
+        #expect(Self.outcome(try await world.send(.post, "/v1/webhooks/\(id)/replay", since)) == "200 ")
+    }
+
+    @Test func `a text that is no cursor is refused with advice that suits the request`() async throws {
+        let world = try await Self.world()
+        let (id, _) = try await Self.add(to: world)
+        let (_, replay) = try await world.send(.post, "/v1/webhooks/\(id)/replay", #"{"after":"x"}"#)
+        let (_, addition) = try await world.send(.post, "/v1/webhooks", #"{"url":"https://a.example","from":"x"}"#)
+        let refused = "is not a cursor of this app and ledger: send the id of an event"
+        #expect(replay["error"]?["message"]?.string == "“after” \(refused).")
+        #expect(addition["error"]?["message"]?.string == "“from” \(refused), or omit “from”.")
+    }
+
     @Test func `the answer about an endpoint has its failed events, and its attempts are a list of their own`()
         async throws
     {

@@ -54,6 +54,8 @@ import Testing
         let list = try place.run("list", "anna")
         #expect(list.status == 0 && list.output.split(separator: "\n").count == 1)
         #expect(list.output.contains("until 2999-01-01T00:00:00Z  an outage  Eva"), "\(list)")
+        let nobody = try place.run("list", "nobody")
+        #expect(nobody.status == 0 && nobody.output.isEmpty && nobody.error.contains("“nobody” has no grants"))
         let ended = try place.run("end", "anna", "x")
         #expect(ended.status == 0 && ended.output.hasPrefix("Ended: x  gold"), "\(ended)")
         let unknown = try place.run("end", "anna", "y")

@@ -71,6 +71,9 @@ import Testing
             active
             """
         #expect(try place.run("list").output == "\(line)\n")
+        let others = try place.run("list", "--bundle-id", "com.other")
+        #expect(others.status == 0 && others.output.isEmpty, "\(others)")
+        #expect(others.error == "The ledger has no endpoints of com.other.\n")
         let shown = try place.run("show", id)
         #expect(shown.status == 0 && !shown.output.contains("whsec_"))
         #expect(

@@ -166,16 +166,17 @@ extension Refusal {
             "The app's configuration has no entitlement of this name." + (names.map { " " + $0 } ?? ""))
     }
 
-    /// - Parameter member: The parameter or member of the request with the cursor.
-    init(_ error: EventCursorError, in member: String = "after") {
+    /// - Parameters:
+    ///   - member: The parameter or member of the request with the cursor.
+    ///   - advice: What to send instead of a text that is no cursor.
+    init(
+        _ error: EventCursorError, in member: String = "after",
+        advice: String = "send the nextCursor of the last page, or omit “after”"
+    ) {
         switch error {
         case .invalid:
             self.init(
-                .invalidCursor,
-                """
-                “\(member)” is not a cursor of this app and ledger: send the nextCursor of the last page, or omit \
-                “\(member)”.
-                """)
+                .invalidCursor, "“\(member)” is not a cursor of this app and ledger: \(advice).")
         case .expired(let oldest):
             self.init(
                 .cursorExpired,

@@ -127,7 +127,7 @@ struct WebhookRoutes: Sendable {
             case .otherSecretFile: throw Refusal.otherWebhookSecrets
             }
         } catch let error as EventCursorError {
-            throw Refusal(error, in: "from")
+            throw Refusal(error, in: "from", advice: "send the id of an event, or omit “from”")
         }
         service.webhooks.noteChange()
         return try Answer(WebhookBody(endpoint, secret: secrets.secret(of: endpoint)), .created)
@@ -207,7 +207,7 @@ struct WebhookRoutes: Sendable {
                 try await request.ledger.replayWebhook(id, of: request.scope.bundleId, replay, at: now) != nil
             else { return nil }
         } catch let error as EventCursorError {
-            throw Refusal(error)
+            throw Refusal(error, advice: "send the id of an event")
         }
         service.webhooks.noteChange()
         return try await status(request)

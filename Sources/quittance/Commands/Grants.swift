@@ -160,6 +160,7 @@ struct Grants: AsyncParsableCommand {
             try await composition.onLedger(.reading) { storage in
                 let grants = try await Ledger(storage: storage).grants(ofCustomer: who.customer, of: app)
                 let now = composition.now()
+                if grants.isEmpty { Terminal.printError("“\(who.customer.printable)” has no grants in \(app).") }
                 for grant in grants {
                     if json {
                         try Terminal.print(json: GrantBody(grant, at: now))

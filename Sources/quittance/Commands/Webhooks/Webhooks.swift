@@ -46,7 +46,12 @@ struct Webhooks: AsyncParsableCommand {
 
         func run() async throws {
             try await options.composition().onLedger(.reading) { storage in
-                for endpoint in try await Ledger(storage: storage).webhookEndpoints(of: bundleId) {
+                let endpoints = try await Ledger(storage: storage).webhookEndpoints(of: bundleId)
+                if endpoints.isEmpty {
+                    let app = bundleId.map { " of \($0.printable)" } ?? ""
+                    Terminal.printError("The ledger has no endpoints\(app).")
+                }
+                for endpoint in endpoints {
                     if json {
                         try Terminal.print(json: WebhookBody(endpoint))
                     } else {
