@@ -60,7 +60,7 @@ struct Receiver: Sendable {
 /// A server that answers each connection with fixed bytes, or not at all.
 struct RawServer {
     enum Behaviour {
-        /// Sends the bytes after the request's first bytes, then closes.
+        /// Sends the bytes after the request's first bytes, then sends no more.
         case closesAfter(String)
         case staysSilent
     }
@@ -76,13 +76,22 @@ struct RawServer {
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             guard case .closesAfter(let text) = behaviour else { return }
             let channel = context.channel
-            channel.writeAndFlush(ByteBuffer(string: text)).whenComplete { _ in channel.close(promise: nil) }
+            // Only this direction is closed: if a part of the request were unread, the system would reset the
+            // connection, and the client might see neither answer nor end.
+            channel.writeAndFlush(ByteBuffer(string: text)).whenComplete { _ in
+                channel.close(mode: .output, promise: nil)
+            }
+        }
+
+        func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+            if event as? ChannelEvent == .inputClosed { context.close(promise: nil) }
         }
     }
 
     /// Runs a server while `body` runs with its port.
     static func run(_ behaviour: Behaviour, _ body: (_ port: Int) async throws -> Void) async throws {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(Handler(behaviour))
