@@ -211,7 +211,7 @@ private struct PlanWorld {
         #expect(world.now > start.advanced(by: .seconds(5 * 86_400)))
     }
 
-    @Test func `days in which no server ran do not count as days without a delivery`() throws {
+    @Test func `after more than two days without any attempt, the days without a delivery begin anew`() throws {
         var now = Timestamp(milliseconds: 1_700_000_000_000)
         let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
         var plan = Self.plan(events: 1)
@@ -232,6 +232,31 @@ private struct PlanWorld {
             now = now.advanced(by: .seconds(3600))
         }
         #expect(disabled == restart.advanced(by: DeliveryPlan.patience))
+    }
+
+    /// The last event that failed was erased, for example, so that none waits.
+    @Test func `days in which no failed event waited do not count as days without a delivery`() {
+        let now = Timestamp(milliseconds: 1_700_000_000_000)
+        let endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
+        var progress = WebhookProgress(from: EventCursor(0))
+        progress.failingSince = now.advanced(by: .seconds(-9 * 86_400))
+        var plan = DeliveryPlan(endpoint, progress, failed: [])
+        plan.add(
+            [DeliveryPlan.Delivery(EventCursor(1), lane: 0, body: [])], after: EventCursor(0), next: EventCursor(1))
+        plan.end(plan.begin(at: now)[0], Self.outcome(500), at: now)
+        let results = plan.takeResults()
+        #expect(results.disable == nil && results.progress.failingSince == now)
+    }
+
+    @Test(arguments: [(-1.0, [2]), (-0.9, [2, 1]), (0.0, [2, 1]), (0.5, [2, 1]), (1.5, [2])])
+    func `for a day after a rotation both secrets sign, unless a clock that was ahead noted it`(
+        days: Double, expected: [Int]
+    ) {
+        let now = Timestamp(milliseconds: 1_700_000_000_000)
+        var endpoint = WebhookEndpoint(id: "e", of: "a", url: "https://example.com", createdAt: now)
+        endpoint.generation = 2
+        endpoint.rotatedAt = now.advanced(by: .seconds(days * 86_400))
+        #expect(endpoint.generations(at: now) == expected)
     }
 
     /// A plan with events 1 to `count`, in the lanes in turn.

@@ -276,6 +276,8 @@ import Testing
         let (id, made) = try await Self.add(to: world)
         let (_, rotated) = try await world.send(.post, "/v1/webhooks/\(id)/rotate")
         #expect(made["createdAt"]?.integer == wall.milliseconds && rotated["rotatedAt"]?.integer == wall.milliseconds)
+        _ = try await world.send(.post, "/v1/webhooks/\(id)/resume")
+        #expect(try await world.ledger.webhookEndpoint(id, of: "com.example")?.mendedAt == wall)
         // The events have the ledger's times.
         let since = #"{"since":\#(Self.now.milliseconds - 1)}"#
         #expect(Self.outcome(try await world.send(.post, "/v1/webhooks/\(id)/replay", since)) == "200 ")

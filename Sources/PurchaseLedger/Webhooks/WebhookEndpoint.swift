@@ -80,9 +80,10 @@ public struct WebhookEndpoint: Hashable, Sendable {
 
     /// The numbers of the secrets that sign at an instant, the newest first.
     public func generations(at now: Timestamp) -> [Int] {
-        guard generation > 1, let rotatedAt, now < rotatedAt.advanced(by: Self.rotationPeriod) else {
-            return [generation]
-        }
+        // A rotation further ahead than the clocks of servers differ was noted by a clock that was ahead.
+        guard generation > 1, let rotatedAt, now < rotatedAt.advanced(by: Self.rotationPeriod),
+            rotatedAt <= now.advanced(by: Self.rotationPeriod)
+        else { return [generation] }
         return [generation, generation - 1]
     }
 

@@ -311,7 +311,8 @@ extension DeliveryPlan {
         results.delivered.append(event)
     }
 
-    /// The longest time without an attempt while a failed event waits and a server runs, with room for late attempts.
+    /// A time without an attempt, while a failed event waits, after which no server can have served the endpoint: twice
+    /// the longest pause, so that a late attempt does not count as such a silence.
     private static let longestSilence = RetrySteps.longest * 2
 
     private mutating func noteFailure(
@@ -323,12 +324,12 @@ extension DeliveryPlan {
         let failure = FailedDelivery(
             of: delivery.event, to: endpoint.id, of: endpoint.bundleId, lane: delivery.lane, attempts: attempts,
             dueAt: pause.map { now.advanced(by: $0) }, failedAt: now, reason: reason)
-        let lastFailure = self.failed.values.map(\.failedAt).max()
+        let lastFailure = failed.values.map(\.failedAt).max()
         note(failure)
         slowDown(answer, at: now)
-        // If nothing was tried for so long, no server ran, and those days do not count either.
-        let isAnew = lastFailure.map { $0.advanced(by: Self.longestSilence) < now } ?? false
-        let since = isAnew ? now : min(progress.failingSince ?? now, now)
+        // After a long silence, no server has served the endpoint for days, and these days do not count either.
+        let beginsAnew = lastFailure.map { $0.advanced(by: Self.longestSilence) < now } ?? true
+        let since = beginsAnew ? now : min(progress.failingSince ?? now, now)
         // Without a waiting event there are no attempts until the next event, and the days until then do not count.
         progress.failingSince = failed.isEmpty ? nil : since
         if answer.status == 410 {

@@ -99,7 +99,7 @@ struct ResumeWebhook: AsyncParsableCommand {
     @OptionGroup var endpoint: WebhookOptions
 
     func run() async throws {
-        try await endpoint.change("Resumed") { composition in
+        try await endpoint.change("Resumed") { _ in
             let now = SystemClock.now()
             return { $0.resume(at: now) }
         }
