@@ -3,7 +3,7 @@
 import AppStoreModel
 import AppStoreSimulator
 import PurchaseLedger
-import Reconciliation
+@testable import Reconciliation
 import TestData
 import TestWorld
 import Testing
@@ -77,6 +77,16 @@ import Testing
         #expect(outcomes.count == 16 && outcomes.allSatisfy { $0.contains("malformedAnswer") })
         // Each line asks for the first page and for the second at most.
         #expect(shop.transport.count <= 32, "\(shop.transport.count)")
+    }
+
+    @Test func `a worker that begins to wait after a reading has failed fails with it`() async throws {
+        struct Failure: Error {}
+        let seen = SeenTransactions()
+        let reading = seen.begin()
+        let early = Task { try await reading.waitForEnd() }
+        seen.end(reading, Failure())
+        await #expect(throws: Failure.self) { try await early.value }
+        await #expect(throws: Failure.self) { try await reading.waitForEnd() }
     }
 
     @Test func `the reports of all lines together count each document once`() async throws {

@@ -170,24 +170,24 @@ extension Backfill {
             switch seen.others(with: question.transactions) {
             case .complete: return earlier.map(Outcome.taken) ?? .covered
             case .reading(let other):
-                try await seen.waitForEnd(of: other)
+                try await other.waitForEnd()
                 continue
             case .none: break
             }
-            let number = seen.begin()
+            let own = seen.begin()
             do {
-                guard var reading = try await begun(question, number) else {
+                guard var reading = try await begun(question, own) else {
                     throw HistoryQuestionError("No server knows orders.")
                 }
                 while try await reading.step() {}
-                seen.end(number)
+                seen.end(own)
                 return .taken(reading.report.after(earlier))
             } catch let error as HistoryIsBeingRead {
-                seen.end(number, for: error.reading)
+                seen.end(own, for: error.reading)
                 if error.report.recorded > 0 { earlier = error.report.after(earlier) }
-                try await seen.waitForEnd(of: error.reading)
+                try await error.reading.waitForEnd()
             } catch {
-                seen.end(number, error)
+                seen.end(own, error)
                 throw error
             }
         }
@@ -196,19 +196,19 @@ extension Backfill {
     /// Begins a reading in the customer's environment. An order belongs to production. For a transaction, the App
     /// Store's answers show the environment.
     private func begun(
-        _ question: HistoryQuestion, _ number: SeenTransactions.Reading
+        _ question: HistoryQuestion, _ own: Reading
     ) async throws -> HistoryReading? {
         guard question.order == nil, let id = question.transactions.first else {
-            return reconcilers[.production].map { HistoryReading(question, by: $0, as: number, of: seen) }
+            return reconcilers[.production].map { HistoryReading(question, by: $0, as: own, of: seen) }
         }
         do {
             let found = try await client.find(.transactionHistory(id))
             guard let reconciler = reconcilers[found.environment] else { return nil }
-            var reading = HistoryReading(question, by: reconciler, as: number, of: seen)
+            var reading = HistoryReading(question, by: reconciler, as: own, of: seen)
             try await reading.take(found.answer)
             return reading
         } catch let error as AppStoreAPIError where error.isUnknownTransaction && question.transactions.count > 1 {
-            return try await begun(question.withoutFirst, number)
+            return try await begun(question.withoutFirst, own)
         }
     }
 }

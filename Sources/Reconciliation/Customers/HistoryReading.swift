@@ -16,8 +16,8 @@ struct HistoryReading {
     private(set) var report: HistoryReport
     /// The transactions that all readings of the same backfill have seen. A single reading has a set of its own.
     private let seen: SeenTransactions
-    /// The number of this reading in the backfill.
-    private let number: SeenTransactions.Reading
+    /// This reading among those of the backfill.
+    private let own: Reading
     /// The time limit of a step.
     let timeout: Duration
     private var pages: Pages<HistoryResponse>.Iterator?
@@ -27,16 +27,16 @@ struct HistoryReading {
     private var isKnown = false
 
     /// - Parameters:
-    ///   - number: The number of this reading in a backfill; `nil` for a single reading.
+    ///   - own: This reading in a backfill; `nil` for a single reading.
     ///   - seen: The transactions of the backfill.
     init(
-        _ question: HistoryQuestion, by reconciler: Reconciler, as number: SeenTransactions.Reading? = nil,
+        _ question: HistoryQuestion, by reconciler: Reconciler, as own: Reading? = nil,
         of seen: SeenTransactions = SeenTransactions(), timeout: Duration = AppStoreClient.deadline
     ) {
         self.reconciler = reconciler
         self.question = question
         self.seen = seen
-        self.number = number ?? seen.begin()
+        self.own = own ?? seen.begin()
         self.timeout = timeout
         report = HistoryReport(in: reconciler.scope.environment)
     }
@@ -103,7 +103,7 @@ struct HistoryReading {
         let payloads = try await record(documents)
         question.answered(with: payloads, upTo: page.revision)
         isRead = page.hasMore != true
-        switch seen.others(with: payloads.compactMap(\.transactionId), besides: number) {
+        switch seen.others(with: payloads.compactMap(\.transactionId), besides: own) {
         case .none: break
         case .reading(let other): throw HistoryIsBeingRead(reading: other, report: report)
         case .complete:
@@ -125,15 +125,14 @@ struct HistoryReading {
         _ documents: [CheckedDocument<Verified<JWSTransactionDecodedPayload>>]
     ) async throws -> [JWSTransactionDecodedPayload] {
         let seen = seen
-        let number = number
-        return try await reconciler.record(documents, in: &report) { seen.claim($0, by: number) }
+        let own = own
+        return try await reconciler.record(documents, in: &report) { seen.claim($0, by: own) }
     }
 }
 
 /// The error if a different reading of the same history is already running.
 struct HistoryIsBeingRead: Error {
-    /// The number of the other reading.
-    let reading: SeenTransactions.Reading
+    let reading: Reading
     /// The report of the reading that throws the error, up to then.
     let report: HistoryReport
 }

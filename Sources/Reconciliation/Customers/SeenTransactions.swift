@@ -10,9 +10,6 @@ import Synchronization
 ///
 /// If several workers begin the same history, only the first worker reads on. The other workers wait.
 final class SeenTransactions: Sendable {
-    /// The number of a reading of a history.
-    typealias Reading = Int
-
     /// The maximum number of transactions in memory, which take some 70 MB. At this number all transactions are
     /// forgotten. Each forgotten transaction then costs a request if a later line of the backfill's list names it.
     private static let capacity = 500_000
@@ -21,22 +18,17 @@ final class SeenTransactions: Sendable {
         /// By transaction id: the reading that last claimed the transaction, and the wording (``Wording``: the content
         /// without the signing date) of the document that it claimed.
         var transactions: [String: (reading: Reading, wording: Wording?)] = [:]
-        var last: Reading = 0
         /// The readings that have not ended, with their transactions.
         var running: [Reading: [String]] = [:]
-        /// By reading: the tasks that wait for its end. They receive the error with which the reading ended, if any.
-        var waiting: [Reading: [CheckedContinuation<(any Error)?, Never>]] = [:]
     }
 
     private let state = Mutex(State())
 
     /// Begins a reading. The caller must end the reading.
     func begin() -> Reading {
-        state.withLock { state in
-            state.last += 1
-            state.running[state.last] = []
-            return state.last
-        }
+        let reading = Reading()
+        state.withLock { $0.running[reading] = [] }
+        return reading
     }
 
     /// Ends a reading.
@@ -47,7 +39,7 @@ final class SeenTransactions: Sendable {
     ///   - other: The reading of the same history that takes over the transactions. If the other reading has ended
     ///     meanwhile, the transactions count as unseen.
     func end(_ reading: Reading, _ error: (any Error)? = nil, for other: Reading? = nil) {
-        let waiting = state.withLock { state in
+        state.withLock { state in
             for id in state.running.removeValue(forKey: reading) ?? [] where state.transactions[id]?.reading == reading
             {
                 if let other, state.running[other]?.append(id) != nil {
@@ -56,24 +48,8 @@ final class SeenTransactions: Sendable {
                     state.transactions[id] = nil
                 }
             }
-            return state.waiting.removeValue(forKey: reading) ?? []
         }
-        for continuation in waiting { continuation.resume(returning: error) }
-    }
-
-    /// Waits until a reading has ended.
-    ///
-    /// - Throws: The error of the reading, because the same question would fail in the same way.
-    func waitForEnd(of reading: Reading) async throws {
-        let error = await withCheckedContinuation { continuation in
-            let isRunning = state.withLock { state in
-                guard state.running[reading] != nil else { return false }
-                state.waiting[reading, default: []].append(continuation)
-                return true
-            }
-            if !isRunning { continuation.resume(returning: nil) }
-        }
-        if let error { throw error }
+        reading.end(error)
     }
 
     /// Whether all transactions of a document were seen in documents with the same wording.
@@ -119,6 +95,41 @@ final class SeenTransactions: Sendable {
             return ids.isEmpty || others.contains(nil) ? .none : .complete
         }
     }
+}
+
+/// A reading of a history. It keeps the error with which it ended, so that tasks that wait for it learn of the error
+/// even if they begin to wait later.
+final class Reading: Sendable {
+    private let state = Mutex<(result: Result<Void, any Error>?, waiting: [CheckedContinuation<Void, any Error>])>(
+        (nil, []))
+
+    fileprivate func end(_ error: (any Error)?) {
+        let result: Result<Void, any Error> = error.map { .failure($0) } ?? .success(())
+        let waiting = state.withLock { state in
+            state.result = result
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume(with: result) }
+    }
+
+    /// Waits until the reading has ended.
+    ///
+    /// - Throws: The error of the reading, because the same question would fail in the same way.
+    func waitForEnd() async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            let result = state.withLock { state in
+                if state.result == nil { state.waiting.append(continuation) }
+                return state.result
+            }
+            if let result { continuation.resume(with: result) }
+        }
+    }
+}
+
+extension Reading: Hashable {
+    static func == (first: Reading, second: Reading) -> Bool { first === second }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
 }
 
 extension SeenTransactions.State {
