@@ -349,8 +349,12 @@ import Testing
             }
         }
         // It ends if what it claims is true, however long that takes.
-        while try database.psql("SELECT count(*) FROM quittance.events") != "3" { await Task.yield() }
-        while try database.psql("SELECT count(*) FROM quittance.outbox") != "0" { await Task.yield() }
+        while try database.psql("SELECT count(*) FROM quittance.events") != "3" {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        while try database.psql("SELECT count(*) FROM quittance.outbox") != "0" {
+            try await Task.sleep(for: .milliseconds(1))
+        }
         #expect(try await storage.events(of: Self.scope.bundleId, after: nil, limit: 9).events.count == 3)
     }
 }

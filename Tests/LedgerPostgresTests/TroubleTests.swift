@@ -104,7 +104,7 @@ import Testing
         var (events, cursor) = ([LedgerEvent](), EventCursor?.none)
         while true {
             let isLast = isOver()
-            await Task.yield()
+            try await Task.sleep(for: .milliseconds(1))
             guard let page = try? await storage.events(of: scope.bundleId, after: cursor, limit: 7) else { continue }
             events += page.events
             cursor = page.next

@@ -64,7 +64,7 @@ import Testing
                 }
             }
             for copy in 0..<2 {
-                while writer.committed < 50 * (copy + 1), !writer.isDone { await Task.yield() }
+                while writer.committed < 50 * (copy + 1), !writer.isDone { try await Task.sleep(for: .milliseconds(1)) }
                 let before = writer.committed
                 let path = try empty("copy\(copy)")
                 var steps = 0

@@ -273,7 +273,7 @@ private final class Log: LogHandler, Sendable {
             try await others
         }
         let logged = ["warning Changes of damaged purchases", "warning The catalogue changed"]
-        while !logged.allSatisfy(server.log.text.contains) { await Task.yield() }
+        while !logged.allSatisfy(server.log.text.contains) { try await Task.sleep(for: .milliseconds(1)) }
         running.cancel()
         try await running.value
         let lines = server.log.text.split(separator: "\n").filter { $0.contains("1 of com.example") }

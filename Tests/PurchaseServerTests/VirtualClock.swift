@@ -26,6 +26,7 @@ final class VirtualClock: Clock {
         if cancelsSleepingTasks { withUnsafeCurrentTask { $0?.cancel() } }
         try Task.checkCancellation()
         offset.withLock { $0 = max($0, deadline.offset) }
-        await Task.yield()
+        // A service that sleeps again and again would keep a thread busy if it only yielded.
+        try await Task.sleep(for: .microseconds(1))
     }
 }

@@ -241,12 +241,12 @@ import Testing
         let sender = Self.sender(limit: .seconds(3600))
         let url = try Self.url("http://127.0.0.1:\(receiver.port)/")
         let task = Task { await sender.send(Self.message, to: url, of: "e") }
-        while receiver.requests.isEmpty { await Task.yield() }
+        while receiver.requests.isEmpty { try await Task.sleep(for: .milliseconds(1)) }
         task.cancel()
         #expect(await task.value.failure == "cancelled")
         // Shutting down ends requests too, and lets none begin.
         let other = Task { await sender.send(Self.message, to: url, of: "e") }
-        while receiver.requests.count < 2 { await Task.yield() }
+        while receiver.requests.count < 2 { try await Task.sleep(for: .milliseconds(1)) }
         sender.shutdown()
         #expect(await other.value.failure == "cancelled")
         #expect(await sender.send(Self.message, to: url, of: "e").failure == "cancelled")

@@ -74,6 +74,7 @@ import Testing
         let arguments = ["--database", TestPostgres.uri(database.name, at: [link])] + Self.app
         let output = folder.appendingPathComponent("server.txt")
         let helper = try Self.whenAway(in: output, "ln -s \"$1\" \"$2\"", database.server.folder, link)
+        defer { helper.send(SIGKILL) }
         let server = try await ServerProcess(arguments, in: folder, environment: ["QUITTANCE_LOG_LEVEL": "info"])
         #expect(helper.wait() == 0)
         #expect(server.text.components(separatedBy: "The database is away").count == 2, "\(server.text)")
@@ -90,7 +91,8 @@ import Testing
             [CommandLineTests.program.path, "serve", "--port", "0", "--database", address] + Self.app,
             output: .file(output), error: .file(output))
         let helper = try Self.whenAway(in: output, "kill -TERM \"$1\"", "\(process.id)")
-        #expect(try await aside { process.wait() } == SIGTERM)
+        defer { helper.send(SIGKILL) }
+        try #require(await aside { process.wait() } == SIGTERM)
         #expect(helper.wait() == 0)
     }
 

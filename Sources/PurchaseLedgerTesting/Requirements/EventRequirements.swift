@@ -5,7 +5,6 @@
 
 import AppStoreModel
 import PurchaseLedger
-import Synchronization
 
 // MARK: - Events
 
@@ -99,13 +98,15 @@ extension LedgerStorageContract {
         },
         Requirement("During writes, a reader sees every event once, and the events of a chain in order") {
             trial in
-            let writing = Writing()
+            let readers = trial.handles.map { ($0, commits: Commits.makeStream(bufferingPolicy: .bufferingNewest(1))) }
             try await withThrowingTaskGroup(of: [LedgerEvent].self) { group in
-                for handle in trial.handles {
-                    group.addTask { try await trial.follow(handle, writing) }
+                for (handle, commits) in readers {
+                    group.addTask { try await trial.follow(handle, commits.stream) }
                 }
-                try await trial.writeEvents(chains: 10, rounds: 20)
-                writing.isOver.withLock { $0 = true }
+                try await trial.writeEvents(chains: 10, rounds: 20) {
+                    for (_, commits) in readers { commits.continuation.yield() }
+                }
+                for (_, commits) in readers { commits.continuation.finish() }
                 for try await events in group {
                     let chains = Dictionary(grouping: events) { $0.originalTransactionId }
                     try trial.expect(chains.count, is: 10, "Chains")
@@ -272,9 +273,8 @@ extension LedgerStorageContract {
     ]
 }
 
-private final class Writing: Sendable {
-    let isOver = Mutex(false)
-}
+/// An element after each commit, until the last.
+private typealias Commits = AsyncStream<Void>
 
 extension LedgerEvent {
     /// The event without the cursor assigned by the storage.
@@ -309,7 +309,9 @@ extension Trial {
     }
 
     /// Writes events of several chains concurrently through both handles, two events per chain and round.
-    fileprivate func writeEvents(chains: Int, rounds: Int) async throws {
+    fileprivate func writeEvents(
+        chains: Int, rounds: Int, onCommit: @escaping @Sendable () -> Void
+    ) async throws {
         try await withThrowingTaskGroup(of: Void.self) { group in
             for chain in 0..<chains {
                 group.addTask {
@@ -318,6 +320,7 @@ extension Trial {
                             changes.events = [2 * round, 2 * round + 1].map { Sample.event("\($0)", chain: chain) }
                             changes.chains = [Sample.chain(chain, signed: Int64(round))]
                         }
+                        onCommit()
                     }
                 }
             }
@@ -325,20 +328,21 @@ extension Trial {
         }
     }
 
-    /// Reads all events of an app page by page until the writer has finished.
-    fileprivate func follow(_ handle: any LedgerStorage, _ writing: Writing) async throws -> [LedgerEvent] {
+    /// Reads all events of an app page by page, after commits and once more after the last.
+    fileprivate func follow(_ handle: any LedgerStorage, _ commits: Commits) async throws -> [LedgerEvent] {
         var events: [LedgerEvent] = []
         var cursor: EventCursor?
-        while true {
-            let isLast = writing.isOver.withLock { $0 }
-            let page = try await handle.events(of: "com.example.one", after: cursor, limit: 7)
-            events += page.events
-            cursor = page.next
-            if page.events.isEmpty {
-                if isLast { return events }
-                await Task.yield()
+        func read() async throws {
+            while true {
+                let page = try await handle.events(of: "com.example.one", after: cursor, limit: 7)
+                events += page.events
+                cursor = page.next
+                if page.events.isEmpty { return }
             }
         }
+        for await _ in commits { try await read() }
+        try await read()
+        return events
     }
 }
 
