@@ -4,7 +4,7 @@ import Foundation
 import TestProcess
 import Testing
 
-/// `Tests/SimulatorClients/token_server.py` as a process, with PyJWT in a virtual environment of its own.
+/// `Tests/SimulatorClients/token_server.py` as a process that has PyJWT.
 struct TokenServer {
     private struct Failed: Error, CustomStringConvertible {
         var description: String
@@ -25,13 +25,6 @@ struct TokenServer {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         for (name, text) in files { try Data(text.utf8).write(to: folder.appending(path: name)) }
-        do {
-            try finish(["python3", "-m", "venv", "venv"], in: folder)
-            // The versions that Apple's library of requirements.txt accepts.
-            try finish(["venv/bin/pip", "install", "-q", "PyJWT>=2.8,<3", "cryptography>=42"], in: folder)
-        } catch {
-            try Test.cancel("PyJWT cannot be installed: \(error)")
-        }
         let server = try await TokenServer(arguments, in: folder)
         defer { server.process.send(SIGTERM) }
         try await body(server)
@@ -39,7 +32,10 @@ struct TokenServer {
 
     private init(_ arguments: [String], in folder: URL) async throws {
         output = folder.appending(path: "output.json")
-        process = try Self.start(["venv/bin/python", Self.script] + arguments + ["port"], in: folder, output)
+        // Output goes to a file: the program would wait if a pipe were full.
+        process = try TestProcess(
+            [TestPython.path(), Self.script] + arguments + ["port"], in: folder, output: .file(output),
+            error: .file(output))
         let file = folder.appending(path: "port")
         while !FileManager.default.fileExists(atPath: file.path) {
             guard process.isRunning else { throw Failed(description: "The server ended.") }
@@ -52,18 +48,5 @@ struct TokenServer {
     func result() throws -> Data {
         process.wait()
         return try Data(contentsOf: output)
-    }
-
-    private static func finish(_ arguments: [String], in folder: URL) throws {
-        let output = folder.appending(path: "log.txt")
-        let process = try start(arguments, in: folder, output)
-        guard process.wait() == 0 else {
-            throw Failed(description: String(decoding: try Data(contentsOf: output), as: UTF8.self))
-        }
-    }
-
-    /// Output goes to a file: the program would wait if a pipe were full.
-    private static func start(_ arguments: [String], in folder: URL, _ output: URL) throws -> TestProcess {
-        try TestProcess(arguments, in: folder, output: .file(output), error: .file(output))
     }
 }

@@ -92,14 +92,8 @@ import Testing
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        do {
-            _ = try Self.run(["python3", "-m", "venv", "venv"], in: folder)
-            _ = try Self.run(["venv/bin/pip", "install", "--quiet", "PyJWT[crypto]"], in: folder)
-        } catch {
-            try Test.cancel("PyJWT cannot be installed: \(error)")
-        }
         func python(_ script: String) throws -> String {
-            try Self.run(["venv/bin/python", "-c", try Self.example("python") + "\n" + script], in: folder)
+            try Self.run([TestPython.path(), "-c", try Self.example("python") + "\n" + script], in: folder)
         }
         let token = try python("print(customer_token('anna', '\(Self.secret)'))")
         let proof = try #require(CustomerProof(secret: Self.secret))

@@ -151,19 +151,12 @@ import Testing
     @Test(.takesLong)
     func `a Python receiver verifies all signatures, also of two secrets, and no changed request`() async throws {
         let folder = try TemporaryFolder()
-        func run(_ command: String...) throws {
-            let outcome = try TestProcess.run(command, in: folder.url)
-            guard outcome.status == 0 else { try Test.cancel("The judges cannot be installed: \(outcome.error)") }
-        }
-        try run("python3", "-m", "venv", "venv")
-        try run(
-            "venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "standardwebhooks", "cryptography")
         for (name, code) in try zip(["library", "by_hand", "receiver_", "asymmetric"], Self.pythonInOrder()) {
             try Data(code.utf8).write(to: folder.url.appendingPathComponent("\(name).py"))
         }
         try Data(Self.receiver.utf8).write(to: folder.url.appendingPathComponent("judge.py"))
         let process = try TestProcess(
-            ["venv/bin/python", "judge.py", String(decoding: Self.file, as: UTF8.self)], in: folder.url, output: .pipe)
+            [TestPython.path(), "judge.py", String(decoding: Self.file, as: UTF8.self)], in: folder.url, output: .pipe)
         defer {
             process.send(SIGKILL)
             process.wait()

@@ -4,7 +4,7 @@ import Foundation
 import TestProcess
 import Testing
 
-/// A folder with a virtual environment that has the clients of `Tests/SimulatorClients/requirements.txt`.
+/// A folder in which foreign clients of a simulator run, such as those of `Tests/requirements.txt`.
 struct PythonClients: Sendable {
     static let scripts = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appendingPathComponent("SimulatorClients")
@@ -19,26 +19,10 @@ struct PythonClients: Sendable {
     static func current() throws -> PythonClients { try #require(ofSuite) }
 
     let folder: URL
-    /// Why the clients could not be installed.
-    private var failure: String?
 
-    fileprivate init(in folder: URL) {
-        self.folder = folder
-        let requirements = Self.scripts.appendingPathComponent("requirements.txt").path
-        do {
-            try run(["python3", "-m", "venv", "venv"])
-            try run(["venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements])
-        } catch {
-            failure = "\(error)"
-        }
-    }
-
-    /// Runs Python with the clients. Cancels the test with the reason if they could not be installed.
+    /// Runs Python with the clients.
     @discardableResult
-    func python(_ arguments: [String]) throws -> String {
-        if let failure { try Test.cancel("The clients cannot be installed: \(failure)") }
-        return try run(["venv/bin/python"] + arguments)
-    }
+    func python(_ arguments: [String]) throws -> String { try run([TestPython.path()] + arguments) }
 
     func write(_ text: String, to file: String) throws {
         try Data(text.utf8).write(to: folder.appendingPathComponent(file))
@@ -73,7 +57,7 @@ struct PythonClients: Sendable {
     }()
 }
 
-/// Installs the clients once for a suite, in a folder that is removed afterwards.
+/// Gives the clients of a suite a folder, which is removed afterwards.
 struct PythonClientsTrait: SuiteTrait, TestScoping {
     func provideScope(
         for test: Test, testCase: Test.Case?, performing body: @Sendable () async throws -> Void
@@ -81,7 +65,7 @@ struct PythonClientsTrait: SuiteTrait, TestScoping {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
-        try await PythonClients.$ofSuite.withValue(PythonClients(in: folder), operation: body)
+        try await PythonClients.$ofSuite.withValue(PythonClients(folder: folder), operation: body)
     }
 }
 
