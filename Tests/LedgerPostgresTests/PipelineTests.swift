@@ -247,7 +247,7 @@ import Testing
     /// As if the primary had vanished without a word, and a standby had taken over.
     @Test(.takesLong)
     func `a connection to another database ends the epoch, also if no other has ended`() async throws {
-        let (first, second) = (try TestPostgres(), try TestPostgres())
+        let (first, second) = (try TestPostgres(), try TestPostgres(isOther: true))
         let database = try first.database()
         try second.psql("postgres", "CREATE DATABASE \(database.name)")
         let files = FileManager.default

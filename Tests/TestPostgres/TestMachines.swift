@@ -61,9 +61,7 @@ package final class TestMachines: Sendable {
     /// The functions stand for programs: PostgreSQL's with fewer flushes and each server's socket in a folder of its
     /// own, and `scp` between folders.
     private static let script = #"""
-        export folder program=$1 a=$2 b=$3
-        export bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
-        [ -x "${bin:-}/initdb" ] || bin=$(dirname "$(command -v initdb)")
+        export folder bin program=$1 a=$2 b=$3
         mkdir -p a/run b/run app/etc backups/wal
         [ ${#as[@]} = 0 ] || chown -R postgres .
         cat >functions <<'END_OF_FILE'

@@ -16,6 +16,9 @@ package final class TestPostgres: Sendable {
 
     private static let shared = Result { try TestPostgres() }
 
+    /// A folder of data that servers copy: `initdb` takes five times as long.
+    private static let initialised = Result { try TestServer("stop() { :; }\n" + initdb) }
+
     private let server: TestServer
 
     /// A new, empty database of the server that all tests share.
@@ -37,23 +40,32 @@ package final class TestPostgres: Sendable {
     ///
     /// - Parameters:
     ///   - primary: The server that it follows as a standby; `nil` for one of its own.
+    ///   - isOther: Whether its system identifier differs from that of all other servers.
     ///   - library: An extension's library to load.
     ///   - name: The host of a certificate, with which the server takes connections with TLS on ``secureAddress``. Who
     ///     signed it is in `root.crt`.
-    package init(following primary: TestPostgres? = nil, loading library: String = "", as name: String = "") throws {
+    package init(
+        following primary: TestPostgres? = nil, isOther: Bool = false, loading library: String = "",
+        as name: String = ""
+    ) throws {
         // All of 127.0.0.0/8 is this machine, and the port is that of the socket's name.
         secureAddress = "127." + (0..<3).map { _ in "\(Int.random(in: 1...254))" }.joined(separator: ".")
-        server = try TestServer(Self.script, [primary?.folder ?? "", library, name, secureAddress])
+        let source = isOther || primary != nil ? "" : try Self.initialised.get().folder
+        server = try TestServer(Self.script, [primary?.folder ?? "", library, name, secureAddress, source])
     }
 
     package let secureAddress: String
 
+    private static let initdb = """
+        as_user "$bin/initdb" -D data -A trust -U postgres -E UTF8 --locale=C --no-sync >initdb.log
+        """
+
     /// `initdb` and the server refuse to run as root.
     private static let script = #"""
-        bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
-        [ -x "${bin:-}/initdb" ] || bin=$(dirname "$(command -v initdb)")
-        if [ -z "$1" ]; then
-            as_user "$bin/initdb" -D data -A trust -U postgres -E UTF8 --locale=C --no-sync >initdb.log
+        if [ -n "$5" ]; then
+            as_user cp -R "$5/data" data
+        elif [ -z "$1" ]; then
+            \#(initdb)
         else
             as_user "$bin/pg_basebackup" -d "host=$1 user=postgres application_name=standby" -D data -R -X stream \
                 -c fast --no-sync
