@@ -162,7 +162,6 @@ let package = Package(
         .executableTarget(
             name: "simulate-check", dependencies: ["LedgerSQLite", "LedgerSimulation", argumentParser],
             path: "Tests/SimulateCheck"),
-        .testTarget(name: "TidyTests"),
         .testTarget(
             name: "ArticleTests",
             dependencies: [
