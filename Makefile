@@ -1,7 +1,8 @@
 # make run     installs what is missing, builds, and starts the server with Examples/quittance.json; or ARGUMENTS="--port 9000"
 # make demo    starts an App Store simulator and a server beside it, a day in a second
 # make test    runs the tests in debug, but for those that take long without optimisation
-# make check   runs all that CI runs: tests in debug and release, the format, the consumer, the documentation
+# make tidy    checks within a minute what no compiler checks about sources and pages
+# make check   runs all that CI runs: the format, tests in debug and release, the documentation, the consumer
 # make dist    packs the program with Swift's runtime, its licences, manual and completions into dist/
 # make package also makes a Debian package, and tests it and the container image in a minimal Debian: as root
 # make docs    writes the documentation of the libraries to .build/docs
@@ -9,7 +10,7 @@
 # make limits  measures the worst inputs against the bounds
 # make fuzz    runs each fuzz target for SECONDS=60, from where the last run ended
 
-.PHONY: run demo test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs check bench limits setup setup-tests
+.PHONY: run demo tidy test test-release simulation load soak rulebook kill trust sanitize fuzz vectors signing-fixture lint format consumer dist package docs check bench limits clean-cache setup setup-tests
 
 ARGUMENTS ?= --config Examples/quittance.json
 SECONDS ?= 60
@@ -22,20 +23,27 @@ CUSTOMERS ?= 12
 # build compiles everything again.
 BUILD = SWIFT_DETERMINISTIC_HASHING=1 swift build -c release --product
 
+# To the program, a variable whose name begins with QUITTANCE_ is a setting.
+RUN = env -u QUITTANCE_BUILD_CACHE "$$(swift build -c release --show-bin-path)"
+
 run: setup
 	$(BUILD) quittance
-	@exec "$$(swift build -c release --show-bin-path)/quittance" serve $(ARGUMENTS)
+	@exec $(RUN)/quittance serve $(ARGUMENTS)
 
 # DEMO="--port 8090 --control-port 9100" chooses other ports: quittance demo -h lists the options.
 demo: setup
 	$(BUILD) quittance
-	@exec "$$(swift build -c release --show-bin-path)/quittance" demo $(DEMO)
+	@exec $(RUN)/quittance demo $(DEMO)
+
+# The format and the tidy rules need no package of others.
+tidy: setup
+	scripts/test --package-path Tests --scratch-path .build-tidy
 
 test: setup-tests
 	scripts/test
 
 # All tests. The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore most tests
-# run twice.
+# run twice. The assertions of other packages are on.
 test-release: setup-tests
 	scripts/test -c release
 
@@ -115,7 +123,7 @@ package: dist
 docs: setup
 	scripts/docs
 
-check: test test-release lint consumer docs
+check: lint tidy test test-release docs consumer
 
 # Measures verification relative to the raw cost of its signature checks, and prints a table of what is required. Receipts
 # need ../shared/data. Then measures the server on this machine: notification intake relative to verification alone, and
@@ -136,6 +144,11 @@ bench: setup
 # Measures the worst input of each kind against 250 ms and 64 MiB. CASE=token runs those with that word in their names.
 limits: setup
 	cd Benchmarks && swift run -c release Limits "$(CASE)"
+
+# Empties the folder that QUITTANCE_BUILD_CACHE names, see scripts/builds.
+clean-cache:
+	@[ -e "$(QUITTANCE_BUILD_CACHE)/CACHEDIR.TAG" ] || { echo "QUITTANCE_BUILD_CACHE names no cache of builds" >&2; exit 1; }
+	rm -rf "$(QUITTANCE_BUILD_CACHE)"/*
 
 setup:
 	@scripts/setup
