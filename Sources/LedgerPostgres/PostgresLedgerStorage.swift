@@ -98,15 +98,15 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// Opens a ledger.
     ///
     /// - Parameters:
-    ///   - upgrades: Whether to create missing tables, to upgrade older tables, and to distribute the tables if the
-    ///     database has Citus.
+    ///   - upgrades: Whether to take the steps of ``Schema/steps`` that the ledger lacks, and to distribute the tables
+    ///     if the database has Citus.
     ///   - continuesCopy: Whether to open even an unfinished copy of a different ledger, so that the caller can
     ///     continue the copy.
     ///   - clock: Measures deadlines and pauses.
     ///   - random: Chooses the order of hosts, the new versions of customers and records, the pauses after conflicts,
     ///     and the row for a write without a change.
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
-    ///   upgraded. `readOnly` if `upgrades` is false and the ledger is missing or older, or if the tables must be
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that no release wrote.
+    ///   `readOnly` if `upgrades` is false and the ledger is missing or older, or if the tables must be
     ///   created, changed or distributed and this role or Citus node may not do so. `unfinishedCopy` if the ledger is
     ///   an unfinished copy and `continuesCopy` is false. `unavailable` if the database cannot be reached or is
     ///   unsuitable, or if the settings are unsafe.
@@ -118,19 +118,16 @@ public final class PostgresLedgerStorage: LedgerStorage {
         self.clock = clock
         limits = settings.limits
         do {
-            let hosts = try settings.hosts(using: &random)
-            var settings = settings
-            settings.schema = try await SchemaContent.find(settings, hosts: hosts, clock: clock)
-            let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
+            let pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
             self.pool = pool
             requests = RepeatedRequests(pool: pool)
             self.random = Mutex(random)
+            if settings.schema == nil { try await SchemaContent.requireNoneElsewhere(pool) }
             let migrator = Migrator(pool: pool)
             if upgrades { try await Distribution.requireNode(requests) }
             // An unfinished copy is refused before any change, and again below, because a copy may begin while this
-            // server waits for the tables. In an older ledger only the second check is possible, because only the
-            // upgrade turns the note about an unfinished copy into a record.
-            if !continuesCopy, try await migrator.version() == Schema.version { try await Self.requireWhole(requests) }
+            // server waits for the tables.
+            if !continuesCopy, try await migrator.version() != nil { try await Self.requireWhole(requests) }
             if upgrades { try await migrator.migrate() } else { try await migrator.requireCurrent() }
             isDistributed = try await Distribution.run(requests, upgrades: upgrades)
             if !continuesCopy { try await Self.requireWhole(requests) }
@@ -156,23 +153,21 @@ public final class PostgresLedgerStorage: LedgerStorage {
     }
 
     /// The version of the tables in this release of the software.
-    public static var newestVersion: Int { Schema.version }
+    public static var newestVersion: Int { Schema.steps.version }
 
     /// The version of the tables in a database; `nil` if the database has no ledger.
     ///
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that cannot be
-    ///   upgraded. `unavailable` if the database cannot be reached, if the settings are unsafe, or if the schema has
-    ///   tables of other software.
+    /// - Throws: `LedgerStorageError`: `damaged` if the ledger has a newer version, or a version that no release wrote.
+    ///   `unavailable` if the database cannot be reached, if the settings are unsafe, or if the schema has tables of
+    ///   other software.
     public static func version(
         in settings: PostgresSettings, clock: ContinuousClock, random: some RandomNumberGenerator
     ) async throws -> Int? {
         var random = random
         do {
-            let hosts = try settings.hosts(using: &random)
-            var settings = settings
-            settings.schema = try await SchemaContent.find(settings, hosts: hosts, clock: clock)
-            let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
+            let pool = try ConnectionPool(settings, hosts: settings.hosts(using: &random), clock: clock)
             defer { pool.close() }
+            if settings.schema == nil { try await SchemaContent.requireNoneElsewhere(pool) }
             return try await Migrator(pool: pool).version()
         } catch let failure as PostgresFailure {
             throw failure.storageError

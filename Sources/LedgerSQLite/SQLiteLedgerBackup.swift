@@ -77,6 +77,7 @@ public enum SQLiteLedgerBackup {
 
     private static func open(_ path: String) throws -> DatabaseQueue {
         try LedgerFile.requirePlace(path)
+        try LedgerHeader.require(path)
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(5)

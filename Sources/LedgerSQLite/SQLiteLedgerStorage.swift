@@ -47,14 +47,14 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - path: The path of the file.
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     a file that did not exist before; an empty file keeps its permissions.
-    ///   - upgrades: Whether to upgrade the tables of an older version.
+    ///   - upgrades: Whether to take the steps of ``Schema/steps`` that the ledger lacks.
     ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, even if the
     ///     storages are in different processes. The lock is held until the storage is closed.
     ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
-    ///   ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is an unfinished copy,
-    ///   `unavailable` if the ledger is already served, `full` or `unavailable` if a damaged log cannot be copied.
-    ///   After an error an existing ledger is unchanged.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger of a release or of a newer version,
+    ///   `readOnly` if the ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is an
+    ///   unfinished copy, `unavailable` if the ledger is already served, `full` or `unavailable` if a damaged log
+    ///   cannot be copied. After an error an existing ledger is unchanged.
     public convenience init(
         path: String, createIfMissing: Bool = true, upgrades: Bool = true, isServed: Bool = false,
         continuesCopy: Bool = false
@@ -63,27 +63,29 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
+        if try LedgerHeader.require(path) != nil {
+            try Self.requireUsable(path, mayBeOld: upgrades, mayBeHalf: continuesCopy)
+        }
         if createIfMissing { LedgerFile.createPrivately(path) }
-        try Self.requireNoOtherDatabase(
-            path, mayBeNew: createIfMissing, mayBeOld: upgrades, mayBeHalf: continuesCopy)
-        // The lock is taken before the file is opened for writing, because opening may upgrade the tables, and a
-        // running server of an older version could not use the new tables.
+        // The lock is taken before the file is opened for writing, because opening may change the tables, and a running
+        // server of an older version could not use the new tables.
         let lock = try isServed ? ServerLock(path) : nil
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
-        let database = try Self.open(path, log, condition, mayBeHalf: continuesCopy)
+        let database = try Self.open(path, log, condition, mayBeNew: createIfMissing, mayBeHalf: continuesCopy)
         self.init(database, try LedgerFile(path: path), log, condition, lock, continuesCopy: continuesCopy)
     }
 
     /// Opens a ledger for reading. The file is never changed, even if the ledger is damaged.
     ///
     /// - Parameter path: The path of the file.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger or of a newer version, `readOnly` if the
-    ///   ledger is of an older version, `unfinishedCopy` if the ledger is an unfinished copy.
+    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger of a release or of a newer version,
+    ///   `readOnly` if the ledger is of an older version, `unfinishedCopy` if the ledger is an unfinished copy.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
         let file = try LedgerFile(path: path)
         guard file.bytes > 0 else { throw SQLiteErrors.damaged("The file is empty") }
+        try LedgerHeader.require(path)
         let log = LedgerLog(ofLedger: path)
         let condition = try log.condition()
         self.init(try Self.openForReading(path), file, log, condition)
@@ -106,7 +108,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     public static func inMemory() throws -> SQLiteLedgerStorage {
         do {
             let queue = try DatabaseQueue(configuration: configuration)
-            try Schema.migrator.migrate(queue)
+            try queue.writeWithoutTransaction { try Schema.migrate($0) }
             return SQLiteLedgerStorage(queue, nil, nil)
         } catch {
             throw SQLiteErrors.storageError(error)
@@ -152,7 +154,11 @@ extension SQLiteLedgerStorage {
 extension SQLiteLedgerStorage {
     /// The loss caused by past or present damage of a ledger's log, and the remedy, as sentences; `nil` if nothing was
     /// lost.
-    public static func loss(at path: String) -> String? {
+    ///
+    /// - Throws: `LedgerStorageError` if the file is no ledger.
+    public static func loss(at path: String) throws -> String? {
+        try LedgerFile.requirePlace(path)
+        try LedgerHeader.require(path)
         let log = LedgerLog(ofLedger: path)
         if let concern = log.concern { return concern }
         // If the log cannot be read, opening the ledger reports the error.
@@ -439,7 +445,9 @@ extension SQLiteLedgerStorage {
         guard let file, file.mayBeWritten, (try? file.requireInPlace()) != nil else { return }
         try? connection.database.close()
         guard let log, let condition = try? log.condition() else { return }
-        guard let new = try? Self.open(file.path, log, condition, mayBeHalf: continuesCopy) else { return }
+        guard
+            let new = try? Self.open(file.path, log, condition, mayBeNew: false, mayBeHalf: continuesCopy)
+        else { return }
         connection = Connection(database: new)
     }
 }
@@ -495,16 +503,27 @@ extension SQLiteLedgerStorage {
     }
 
     private static func open(
-        _ path: String, _ log: LedgerLog, _ condition: LogCondition, mayBeHalf: Bool
+        _ path: String, _ log: LedgerLog, _ condition: LogCondition, mayBeNew: Bool, mayBeHalf: Bool
     ) throws -> any DatabaseWriter {
         do {
             if case .damaged = condition, try LedgerFile(path: path).mayBeWritten { try log.copy() }
+            if mayBeNew { try create(path) }
             return try openForWriting(path, mayBeHalf: mayBeHalf)
         } catch let error as DatabaseError where isReadOnly(error) && FileManager.default.fileExists(atPath: path) {
             return try openForReading(path, mayBeHalf: mayBeHalf)
         } catch {
             throw SQLiteErrors.storageError(error)
         }
+    }
+
+    /// Makes the tables in a file that has none, before the file gets a log: the header then names the ledger from the
+    /// first commit on. A journal beside the file shows that an attempt was interrupted, which SQLite undoes first.
+    private static func create(_ path: String) throws {
+        let journal = URL(fileURLWithPath: path).resolvingSymlinksInPath().path + "-journal"
+        guard try LedgerHeader.require(path) == nil || FileManager.default.fileExists(atPath: journal) else { return }
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.writeWithoutTransaction { try Schema.migrate($0) }
+        try queue.close()
     }
 
     private static func openForWriting(_ path: String, mayBeHalf: Bool) throws -> DatabasePool {
@@ -517,7 +536,7 @@ extension SQLiteLedgerStorage {
             try connection.execute(sql: "PRAGMA wal_autocheckpoint = \(checkpoint)")
             try connection.execute(sql: "PRAGMA journal_size_limit = \(keptLog)")
         }
-        try pool.read { try Schema.requireLedger($0, orNone: true, orHalf: mayBeHalf) }
+        try pool.read { try Schema.requireLedger($0, orHalf: mayBeHalf) }
         if wasEmpty {
             // Opening the pool has written a transaction to the log without a flush. This transaction must reach the
             // disk before any later transaction.
@@ -528,8 +547,13 @@ extension SQLiteLedgerStorage {
             // the ledger open. Then the log has no such remains anyway.
             pool.writeWithoutTransaction { connection in try? Self.emptyLog(connection) }
         }
-        try Schema.migrator.migrate(pool)
-        try pool.read { try Schema.requireLedger($0, orHalf: mayBeHalf) }
+        try pool.writeWithoutTransaction { connection in
+            guard try Schema.version(connection) != Schema.steps.version else { return }
+            try Schema.migrate(connection)
+            // Moves the new version into the file, whose header tells it to older software. If a reader prevents the
+            // move, a later checkpoint makes up for it.
+            try? Self.emptyLog(connection)
+        }
         return pool
     }
 
@@ -547,26 +571,23 @@ extension SQLiteLedgerStorage {
     }
 
     private static func requireCurrent(_ connection: Database) throws {
-        guard try Schema.migrator.hasCompletedMigrations(connection) else {
+        guard try Schema.version(connection) == Schema.steps.version else {
             throw LedgerStorageError(
                 .readOnly, "The ledger is of an older version: quittance serve brings it up to date")
         }
     }
 
-    /// Throws if the file is a database but no ledger, too old, or an unfinished copy. Opening such a file for writing
-    /// would change it.
-    private static func requireNoOtherDatabase(
-        _ path: String, mayBeNew: Bool, mayBeOld: Bool, mayBeHalf: Bool
-    ) throws {
-        // Any error means that the file does not exist.
-        guard let bytes = try? LedgerFile(path: path).bytes, bytes > 0 else { return }
+    /// Throws if the ledger is of an older version or an unfinished copy. Opening it for writing would change the file.
+    private static func requireUsable(_ path: String, mayBeOld: Bool, mayBeHalf: Bool) throws {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(busyTimeout)
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
             try queue.read { connection in
-                try Schema.requireLedger(connection, orNone: mayBeNew, orHalf: mayBeHalf)
+                // Without tables, the creation of the ledger was interrupted.
+                guard try Schema.version(connection) != nil else { return }
+                try Schema.requireLedger(connection, orHalf: mayBeHalf)
                 if !mayBeOld { try requireCurrent(connection) }
             }
             try queue.close()

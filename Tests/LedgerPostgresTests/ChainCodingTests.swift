@@ -6,7 +6,7 @@ import Testing
 
 @testable import LedgerPostgres
 
-/// Tests the binary form of chains, which databases keep for years. The contract tests that nothing is lost in it.
+/// Tests the binary form of chains, which databases keep. The contract tests that nothing is lost in it.
 @Suite struct ChainCodingTests {
     private static let key = ChainKey("2000000001", in: LedgerScope(bundleId: "com.example", environment: .sandbox))
 
@@ -26,12 +26,12 @@ import Testing
         return record
     }()
 
-    /// Written by the first version. It must be read the same by every later one.
+    /// The recorded form. If it changes before the first release, the baseline of ``Schema/steps`` changes too.
     private static let golden = """
-        01910180a0abfef962970120039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81a50100c20106\
-        616374697665c601076d6f6e74686c79c90101d50102e101000000020161016200010e05636c61696d0106013209020d80a0\
-        abfef9621320039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb8116076d6f6e74686c7929022d\
-        005580a0abfef96271060000
+        01a10180a0abfef962a70120039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81b50100d20106\
+        616374697665d601076d6f6e74686c79d90101e50102f10100f601025b5df901000000020161016200010e05636c61696d01\
+        06013209020d80a0abfef9621320039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb8116076d6f\
+        6e74686c7929022d005580a0abfef96271060000
         """
 
     /// Two transactions, one of them from both kinds of documents, and residue.
@@ -50,7 +50,6 @@ import Testing
         return record
     }()
 
-    /// Written before encoding was changed to copy less.
     private static let goldenStatements = """
         010000000000030602313009000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a09ca381c89e7116\
         076d6f6e74686c7929022d00550a0006013909000d0a1320e52d9c508c502347344d8c07ad91cbd6068afc75ff6292f062a0\
@@ -60,7 +59,7 @@ import Testing
         """
 
     @Test(arguments: [(record, golden), (severalStatements, goldenStatements)])
-    func `a chain that the first version wrote is read as it was`(record: ChainRecord, golden: String) throws {
+    func `a chain has its recorded form, and is read from it`(record: ChainRecord, golden: String) throws {
         let bytes = try ChainCoding.encode(record)
         let text = bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
         #expect(text == golden)
@@ -81,22 +80,15 @@ import Testing
         }
     }
 
-    @Test func `who presented a purchase is a field that an earlier version passes over`() throws {
-        var record = Self.record
-        record.claimants = Claimants([
-            .init(7, at: Timestamp(milliseconds: 5)), .init(9, at: Timestamp(milliseconds: 6)),
-        ])
-        let bytes = try ChainCoding.encode(record)
-        #expect(try ChainCoding.decode(bytes, Self.key) == record)
-        let field: [UInt8] = [0xea, 0x01, 7] + Array("7 5,9 6".utf8)
-        #expect(bytes.count == Self.golden.count / 2 + field.count && bytes.starts(with: [1] + field))
+    @Test func `fields of a later version are passed over`() throws {
+        var writer = FieldWriter([1])
+        writer.append(count: (FieldNumbers.names.count + 1) << 2 | 2)
+        writer.append(text: "of a later version")
+        let bytes = try writer.bytes + ChainCoding.encode(Self.record).dropFirst()
+        #expect(try ChainCoding.decode(bytes, Self.key) == Self.record)
     }
 
-    @Test func `names of fields keep their numbers, and none has two`() {
+    @Test func `no name of a field has two numbers`() {
         #expect(Set(FieldNumbers.names).count == FieldNumbers.names.count)
-        #expect(FieldNumbers.names.firstIndex(of: "revokedSeats") == 31)
-        #expect(FieldNumbers.names.firstIndex(of: "nextChange") == 56)
-        #expect(FieldNumbers.names.firstIndex(of: "claimants") == 57)
-        #expect(FieldNumbers.names.firstIndex(of: "publishedAsOf") == 58)
     }
 }

@@ -25,7 +25,7 @@ import Testing
 // | a result above 16 KB blocks PQgetResult | PipelineTests: much more than any buffer holds |
 // | requests without a sync of their own are one transaction | PipelineTests: the error of one request |
 // | the next pipeline meets an open transaction, 25P02 | PipelineTests: requests after a transaction that failed |
-// | prepared statements after tables changed, 0A000 | PipelineTests: prepared again; UpgradeTests |
+// | prepared statements after tables changed, 0A000 | PipelineTests: prepared again; SchemaStepTests |
 // | no answer, for hours | PipelineTests: given up at the deadline; ConnectingTests: never answers |
 // | a cancel request meets another statement | PitfallTests: no statement is cancelled |
 // | a pool connects again without end, and callers wait | PitfallTests: a database that never answers |

@@ -109,42 +109,6 @@ import Testing
         #expect(try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now).differing == [])
     }
 
-    /// The statements of docs/postgresql.md.
-    @Test(.takesLong) func `a ledger that had documents before gets quarters when its operator says so`() async throws {
-        let (database, store) = (try TestPostgres.database(), try TestStore())
-        _ = try await database.storage()
-        let tables = try database.psql(
-            "SELECT string_agg(relname, ', quittance.') FROM pg_class WHERE relname ~ '^documents_(before|[0-9])' AND relkind = 'r'"
-        )
-        try database.psql(
-            """
-            DROP TABLE quittance.\(tables);
-            UPDATE quittance.retention SET has_quarters = false;
-            INSERT INTO quittance.documents (signed_date, digest, home, scope, kind, received_at, content)
-            VALUES (1, '', '', 1, 'transaction', 1, '')
-            """)
-        _ = try await database.storage()
-        let quarters = #"SELECT count(*) FROM pg_class WHERE relname ~ '^documents_\d{4}q[1-4]$' AND relispartition"#
-        #expect(try database.psql(quarters) == "0")
-        try database.psql(
-            """
-            DELETE FROM quittance.documents;
-            BEGIN;
-            ALTER TABLE quittance.documents DETACH PARTITION quittance.documents_rest;
-            ALTER TABLE quittance.documents_rest RENAME TO documents_before;
-            ALTER TABLE quittance.documents ATTACH PARTITION quittance.documents_before
-                FOR VALUES FROM (MINVALUE) TO (1798761600000);
-            CREATE TABLE quittance.documents_rest PARTITION OF quittance.documents DEFAULT;
-            UPDATE quittance.retention SET has_quarters = true;
-            COMMIT
-            """)
-        let storage = try await database.storage()
-        #expect(try #require(Int(try database.psql(quarters))) > 0)
-        let now = try await FilledLedger.fill(storage, of: store, days: 5)
-        let report = try await Ledger(storage: storage).rebuild(by: store.verifier(), at: now)
-        #expect(report.documents > 0 && report.differing == [] && report.faults == [])
-    }
-
     @Test func `a ledger from which documents were taken is not copied`() async throws {
         let (database, store) = (try TestPostgres.database(), try TestStore())
         let storage = try await database.storage()

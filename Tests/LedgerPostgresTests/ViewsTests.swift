@@ -259,6 +259,31 @@ import Testing
         }
         while try database.psql(vacuumed + " 0") != "3" { try await Task.sleep(for: .milliseconds(50)) }
     }
+
+    @Test func `the view of events shows bodies that PostgreSQL has no text for`() async throws {
+        let database = try TestPostgres.database()
+        let storage = try await database.storage()
+        let scope = LedgerScope(bundleId: "com.example.one", environment: .production)
+        let bodies = [
+            #"{"effectiveAt":1,"detail":"\u0000\u0000\\u0000\ud83d\\\udc00é","before":null,"gift":"\uD800"}"#,
+            #"{"effectiveAt":2,"after":{"status":"paused","until":4,"since":9}}"#, "{}",
+        ]
+        let events = bodies.map { body in
+            LedgerEvent(
+                Open(.purchased), in: scope, at: Timestamp(milliseconds: 5), customer: nil, chainName: nil,
+                body: Array(body.utf8))
+        }
+        try await storage.commit(LedgerQuery()) { _ in
+            var changes = LedgerChanges()
+            changes.events = events
+            return .commit(changes, ())
+        }
+        #expect(
+            try await storage.events(of: scope.bundleId, after: nil, limit: 9).events.map(\.body) == events.map(\.body))
+        let columns = "effective_at, detail, before_status, after_status, after_until, after_will_renew"
+        let rows = try database.psql("SELECT \(columns) FROM quittance.feed ORDER BY sequence")
+        #expect(rows == "1|��\\u0000�\\�é||||\n2|||paused|4|\n|||||")
+    }
 }
 
 extension Ledger.CustomerAnswer {

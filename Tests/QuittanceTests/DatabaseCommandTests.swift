@@ -160,12 +160,6 @@ import Testing
         #expect(try await server.send(.GET, "/v1/events", key: secret).status == 200)
         #expect(try await server.send(.GET, "/v1/customers/c", key: secret).status == 200)
         #expect(server.terminate() == 0)
-
-        // The version that is upgraded.
-        try database.psql("UPDATE quittance.schema_version SET version = 19")
-        let older = try CommandLineTests.run(serve)
-        #expect(older.status == 1)
-        #expect(older.error.contains("run quittance migrate as their owner"), "\(older.error)")
     }
 
     @Test(

@@ -96,19 +96,6 @@ import Testing
         #expect(try CommandLineTests.run(["check"] + place.database).status == 0)
     }
 
-    @Test func `a ledger of an older version is not changed, and the error says what to do`() async throws {
-        let place = try Place()
-        try OldLedger.write(to: place.ledger)
-        let before = try Data(contentsOf: URL(fileURLWithPath: place.ledger))
-        let create = ["create", "--name", "x", "--role", "server", "--bundle-id", "com.example.one"]
-        for arguments in [create, ["revoke", "--id", "42y82u6z"], ["list"]] {
-            let outcome = try CommandLineTests.run(["keys"] + arguments + place.options)
-            #expect(outcome.status == 1 && outcome.output.isEmpty)
-            #expect(outcome.error.contains("quittance serve brings it up to date"), "\(outcome.error)")
-            #expect(try Data(contentsOf: URL(fileURLWithPath: place.ledger)) == before)
-        }
-    }
-
     // MARK: Listing
 
     @Test func `a list of keys leaves out the control characters in names`() async throws {

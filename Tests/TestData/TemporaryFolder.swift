@@ -21,4 +21,11 @@ package final class TemporaryFolder: Sendable {
         try Data(text.utf8).write(to: file, options: .atomic)
         return file
     }
+
+    /// The bytes of each file, by the file's name.
+    package func contents() throws -> [String: Data] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: url.path)
+        let files = try names.map { ($0, try Data(contentsOf: url.appendingPathComponent($0))) }
+        return Dictionary(uniqueKeysWithValues: files)
+    }
 }

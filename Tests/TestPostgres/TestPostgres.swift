@@ -134,13 +134,6 @@ package final class TestPostgres: Sendable {
         guard outcome.status == 0 else { throw TestServer.Failure(command: sql, server: outcome.error) }
         return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
-
-    /// Runs the script of a dump, which also has rows.
-    fileprivate func load(_ database: String, _ dump: String) throws {
-        let outcome = try TestProcess.run(
-            ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", address(database), "-f", "-"], input: Array(dump.utf8))
-        guard outcome.status == 0 else { throw TestServer.Failure(command: "a dump", server: outcome.error) }
-    }
 }
 
 /// A database of the tests' own server.
@@ -149,14 +142,4 @@ package struct TestDatabase: Sendable {
     package let name: String
 
     @discardableResult package func psql(_ sql: String) throws -> String { try server.psql(name, sql) }
-
-    /// Makes the ledger of an older version.
-    package func loadOldLedger(in schema: String = "quittance") throws {
-        let dump = try OldLedger.dump()
-        guard schema != "quittance" else { return try server.load(name, dump) }
-        try server.load(
-            name,
-            dump.replacing("CREATE SCHEMA quittance;", with: "CREATE SCHEMA IF NOT EXISTS \(schema);")
-                .replacing("quittance.", with: "\(schema)."))
-    }
 }

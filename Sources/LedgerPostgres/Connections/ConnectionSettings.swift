@@ -16,9 +16,7 @@ public struct PostgresSettings: Sendable {
     /// Whether waiting commits, and waiting loads of records, are sent in batches. The loads of a batch share
     /// statements, and the commits of a batch share a transaction. On Citus there are no batches, whatever the setting.
     public var sharesStatements = true
-    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` means `quittance`, or,
-    /// if `quittance` has no ledger, the schema on the `search_path` in which an older version of this library created
-    /// one.
+    /// The schema of the ledger's tables: lower-case letters, digits and underscores. `nil` means `quittance`.
     public var schema: String?
     /// The timeout of a request to the database. The default is longer than a request normally takes, and shorter than
     /// the time for which a client of the server waits. By default, the statements and lock waits of a batch have much

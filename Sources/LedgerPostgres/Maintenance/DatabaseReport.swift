@@ -42,8 +42,7 @@ extension PostgresLedgerStorage {
         SELECT coalesce(string_agg(substr(relname, 11), ' ' ORDER BY relname), ''),
             coalesce(max(substr(relname, 11)), ''),
             to_char(date_trunc('quarter', now() AT TIME ZONE 'UTC') + interval '3 months', 'YYYY"q"Q'),
-            (SELECT has_quarters FROM quittance.retention), (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class
-                WHERE oid = 'quittance.documents'::regclass)
+            (SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'quittance.documents'::regclass)
         FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
         WHERE inhparent = 'quittance.documents'::regclass AND relname ~ '^documents_[0-9]{4}q[1-4]$'
         """)
@@ -53,8 +52,6 @@ private struct QuarterFacts {
     /// The calendar quarters with a table, such as `2026q4`, separated by spaces; the last of these quarters; and the
     /// quarter after the current one.
     let all, last, next: String
-    /// Whether the ledger divides its documents into tables by quarter.
-    let areUsed: Bool
     /// Whether the role may add tables.
     let mayAdd: Bool
 
@@ -62,7 +59,6 @@ private struct QuarterFacts {
         all = try row.next()
         last = try row.next()
         next = try row.next()
-        areUsed = try row.next()
         mayAdd = try row.next()
     }
 }
@@ -81,7 +77,7 @@ extension StorageReport {
             ("quarters", quarters.all.isEmpty ? "none" : quarters.all),
         ]
         warn(about: server, session)
-        if quarters.areUsed, quarters.last < quarters.next, !quarters.mayAdd {
+        if quarters.last < quarters.next, !quarters.mayAdd {
             warnings.append(
                 """
                 The tables for the documents of \(quarters.next) are missing, and the role may not add them: run \

@@ -9,20 +9,22 @@ import PurchaseLedger
 
 /// The numbers that stand for the names of fields in the binary form.
 enum FieldNumbers {
-    /// The names in the order of their numbers, which begin with 1. A new name must be appended.
+    /// The names in the order of their numbers, which begin with 1. Until the first release, a change raises the
+    /// baseline of ``Schema/steps``. Afterwards a new name is appended.
     static let names = [
         "transactionId", "source", "signedDate", "evidence", "productId", "type", "subscriptionGroup", "purchaseDate",
         "expiresDate", "quantity", "isUpgraded", "revocationDate", "revocationReason", "revocationType",
         "revocationPercentage", "ownership", "appAccountToken", "offerType", "webOrderLineItemId", "transactionReason",
         "knownSince", "price", "currency", "offerIdentifier", "offerDiscountType", "offerPeriod", "storefront",
         "commitmentPeriod", "commitmentPeriods", "commitmentExpiresDate", "commitmentPrice", "revokedSeats",
-        "erasedAt", "lastEventAt", "successor", "renewalSignedDate", "renewalEvidence", "autoRenewProductId",
-        "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate", "priceIncreaseStatus",
-        "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus", "commitmentAutoRenewProductId",
-        "publishedStatus", "publishedProductId", "publishedUntil", "publishedWillRenew",
-        "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId", "publishedExpiresDate",
-        "publishedEntitling", "nextChange", "claimants", "publishedAsOf", "publishedEntitlements", "publishedDetails",
-        "deniedAt", "deniedBecause", "originalApplicationVersion", "originalPlatform", "receiptType",
+        "originalApplicationVersion", "originalPlatform", "receiptType",
+        "erasedAt", "lastEventAt", "successor", "claimants", "renewalSignedDate", "renewalEvidence",
+        "autoRenewProductId", "autoRenewStatus", "expirationIntent", "isInBillingRetry", "gracePeriodExpiresDate",
+        "priceIncreaseStatus", "renewalAppAccountToken", "renewalDate", "commitmentAutoRenewStatus",
+        "commitmentAutoRenewProductId", "publishedStatus", "publishedProductId", "publishedUntil",
+        "publishedWillRenew", "publishedCommitmentWillRenew", "publishedIsSubscription", "publishedTransactionId",
+        "publishedExpiresDate", "publishedEntitling", "publishedEntitlements", "publishedDetails", "deniedAt",
+        "deniedBecause", "nextChange", "publishedAsOf",
     ]
 }
 

@@ -2,10 +2,11 @@
 
 import PurchaseLedger
 
-/// Creates and upgrades the tables. If several servers migrate at once, the first succeeds, and the others then find
-/// the tables up to date.
+/// Takes the steps that the tables of a ledger lack. If several servers migrate at once, the first succeeds, and the
+/// others then find the tables up to date.
 struct Migrator {
     let pool: ConnectionPool
+    var steps = Schema.steps
 
     /// The maximum number of attempts. An attempt fails if a different server migrates the ledger first, if a
     /// transaction holds a lock for too long, or if the connection is lost.
@@ -14,17 +15,17 @@ struct Migrator {
     /// The pause after a lock timeout, during which other transactions may proceed.
     private static let pause = Duration.seconds(3)
 
-    /// The timeout of an upgrade, and of other requests about whole tables: long enough to rewrite every row of the
+    /// The timeout of a step, and of other requests about whole tables: long enough to rewrite every row of the
     /// largest table.
     static let limit = Duration.seconds(3600)
 
-    /// - Throws: `LedgerStorageError`: `damaged` if the ledger's version cannot be upgraded, `readOnly` if the role may
-    ///   not create or change the tables, `unavailable` if the database is unsuitable. `PostgresFailure` for all other
-    ///   failures of the database.
+    /// - Throws: `LedgerStorageError`: `damaged` if no step leads on from the ledger's version, `readOnly` if the role
+    ///   may not create or change the tables, `unavailable` if the database is unsuitable. `PostgresFailure` for all
+    ///   other failures of the database.
     func migrate() async throws {
         for attempt in 1... {
             do {
-                try await step()
+                try await takeSteps()
                 return await addQuarters()
             } catch let failure as PostgresFailure where attempt < Self.attempts && failure.isMigrationConflict {
                 // During the pause, the transactions queued behind the lock of the attempt proceed.
@@ -47,7 +48,7 @@ struct Migrator {
     /// - Throws: `LedgerStorageError` unless the ledger has the current version.
     func requireCurrent() async throws {
         switch try await content() {
-        case .ledger(Schema.version): return
+        case .ledger(steps.version): return
         case .ledger:
             throw LedgerStorageError(
                 .readOnly,
@@ -58,15 +59,19 @@ struct Migrator {
         }
     }
 
-    private func step() async throws {
-        switch try await content() {
-        case .nothing(let exists):
-            try await requireUnicode()
-            try await run(begin(exists: exists) + Schema.tables.map { .once($0) })
-        case .ledger(let version) where SchemaUpgrade.sources.contains(version):
-            let statements = SchemaUpgrade.statements(from: version)
-            try await run([.once(Self.queue), Self.advance(from: version)] + statements.map { .once($0) })
-        case .ledger, .others: return
+    private func takeSteps() async throws {
+        let content = try await content()
+        if case .nothing = content { try await requireUnicode() }
+        for (version, step) in steps.missing(at: content.version) {
+            let beginning =
+                version == steps.baseline
+                ? begin(exists: content == .nothing(exists: true)) : [Self.queue, Self.advance(to: version)]
+            do {
+                try await run((beginning + [Citus.sequential] + step.statements).map { .once($0) })
+            } catch PostgresFailure.refused(let state, let message) {
+                throw PostgresFailure.refused(
+                    state: state, message: "\(message), in the step \(step.name) of the ledger's tables")
+            }
         }
     }
 
@@ -93,21 +98,15 @@ struct Migrator {
 
     /// The content of the schema.
     ///
-    /// - Throws: `LedgerStorageError` if the schema has tables of other software, or a version that cannot be upgraded.
+    /// - Throws: `LedgerStorageError` if the schema has tables of other software, or a version from which no step leads
+    ///   on.
     private func content() async throws -> SchemaContent {
         let found = try await SchemaContent.read(pool)
         switch found {
-        case .ledger(Schema.version), .nothing: return found
-        case .ledger(let version) where SchemaUpgrade.sources.contains(version): return found
-        case .ledger(let version) where version > Schema.version:
-            throw LedgerStorageError(
-                .damaged,
-                "The ledger was written by a newer version of this software: its tables have version \(version), "
-                    + "and this version knows \(Schema.version)")
-        case .ledger:
-            throw LedgerStorageError(
-                .damaged,
-                "The ledger was written by a development version of this software: no other version reads the ledger")
+        case .nothing: return found
+        case .ledger(let version):
+            try steps.require(version)
+            return found
         case .others:
             throw LedgerStorageError(
                 .unavailable,
@@ -120,7 +119,7 @@ struct Migrator {
     /// in the same transaction. A lock makes concurrent servers wait for each other, and all but the first fail with a
     /// ``Conflict``, and then try again. Without the lock, they could fail because the name of the schema or of a table
     /// is taken. Such a failure is no conflict, so they would not try again.
-    private func begin(exists: Bool) -> [PostgresStatement] {
+    private func begin(exists: Bool) -> [String] {
         var texts = [
             Self.queue,
             Conflict.raised(if: "to_regclass('quittance.schema_version') IS NOT NULL"),
@@ -133,14 +132,13 @@ struct Migrator {
             """,
             """
             INSERT INTO quittance.schema_version (id, version, ledger)
-            VALUES (1, \(Schema.version), '\(LedgerSchema.marker)')
+            VALUES (1, \(steps.baseline), '\(LedgerSchema.marker)')
             """,
         ]
-        return texts.map { .once($0) }
+        return texts
     }
 
-    /// Makes concurrent migrations wait for each other. Servers that waited for the row of the version instead would
-    /// lock its table, which an upgrade alters last: each upgrade would be a deadlock.
+    /// Makes concurrent migrations wait for each other, before any of them has locked a table.
     ///
     /// The number is a random constant. Other software is unlikely to use the same lock number.
     private static let queue = "SELECT pg_advisory_xact_lock(7214370951830261735)::text"
@@ -151,12 +149,10 @@ struct Migrator {
     static let timeouts = ["SET LOCAL lock_timeout = '2s'", "SET LOCAL statement_timeout = 0"]
         .map { PostgresStatement.once($0) }
 
-    /// Advances the version. Raises a conflict if another server has advanced the version first.
-    private static func advance(from version: Int) -> PostgresStatement {
-        let attempt = """
-            UPDATE quittance.schema_version SET version = \(Schema.version) WHERE version = \(version);
-            """
-        return .once(Conflict.raised(after: attempt, if: "NOT FOUND"))
+    /// Advances the version by a step. Raises a conflict if another server has taken the step first.
+    private static func advance(to version: Int) -> String {
+        let attempt = "UPDATE quittance.schema_version SET version = \(version) WHERE version = \(version - 1);"
+        return Conflict.raised(after: attempt, if: "NOT FOUND")
     }
 }
 

@@ -98,36 +98,12 @@ enum PeopleViews {
     /// for half of a surrogate pair. A PostgreSQL text can contain neither, so reading any member of such a body would
     /// fail, and the query with it. The view shows U+FFFD in place of each such escape. `OFFSET 0` keeps PostgreSQL
     /// from repeating the conversion for each column.
-    static let feed = feed(
-        "content",
-        from: #"""
-            CROSS JOIN LATERAL (
-                SELECT CASE WHEN substring(events.body FOR 1) = '\x00' THEN '{}' ELSE
-                    regexp_replace(
-                        \#(unpacked), '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')
-                    END::json AS content
-                OFFSET 0) AS body
-            """#)
-
-    /// The SQL that makes the JSON text from a stored body, in which single bytes stand for frequent phrases, see
-    /// `StoredBody`.
-    private static let unpacked = BodyPhrases.first.list.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
-        "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
-    }
-
-    /// The view of events as it is while ``EventUpgrade`` changes the tables. At that time there is no column for the
-    /// body yet, so the view's columns for members of the body are NULL.
-    static let feedWithoutContent = feed("'{}'::json", from: "")
-
-    /// - Parameters:
-    ///   - content: The body as `json`.
-    ///   - from: The source of the content.
-    private static func feed(_ content: String, from: String) -> String {
-        func member(_ name: String, _ type: String = "text", of object: String = content) -> String {
+    private static let feed = {
+        func member(_ name: String, _ type: String = "text", of object: String = "content") -> String {
             type == "text" ? "\(object) ->> '\(name)'" : "(\(object) ->> '\(name)')::\(type)"
         }
         let states = ["before", "after"].flatMap { name in
-            let object = "(\(content) -> '\(name)')"
+            let object = "(content -> '\(name)')"
             return [
                 "\(member("status", of: object)) AS \(name)_status",
                 "\(member("productId", of: object)) AS \(name)_product_id",
@@ -137,7 +113,7 @@ enum PeopleViews {
             ]
         }
         return """
-            CREATE OR REPLACE VIEW quittance.feed AS
+            CREATE VIEW quittance.feed AS
             SELECT sequence, bundle_id, environment, recorded_at, \(member("effectiveAt", "bigint")) AS effective_at,
                    kind,
                    (SELECT ids[1] FROM quittance.customers WHERE customers.number = events.customer LIMIT 1)
@@ -146,7 +122,23 @@ enum PeopleViews {
                    \(member("transactionId")) AS transaction_id, \(member("productId")) AS product_id,
                    \(member("detail")) AS detail, \(states.joined(separator: ", "))
             FROM quittance.events
-            JOIN quittance.scopes ON scopes.id = events.scope JOIN quittance.apps ON apps.id = events.app \(from)
+            JOIN quittance.scopes ON scopes.id = events.scope JOIN quittance.apps ON apps.id = events.app \(content)
             """
+    }()
+
+    /// The join that adds the body as `content`.
+    private static let content = #"""
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN substring(events.body FOR 1) = '\x00' THEN '{}' ELSE
+                regexp_replace(
+                    \#(unpacked), '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')
+                END::json AS content
+            OFFSET 0) AS body
+        """#
+
+    /// The SQL that makes the JSON text from a stored body, in which single bytes stand for frequent phrases, see
+    /// `StoredBody`.
+    private static let unpacked = StoredBody.phrases.reduce("convert_from(events.body, 'UTF8')") { text, phrase in
+        "replace(\(text), chr(\(phrase.byte)), '\(phrase.text)')"
     }
 }

@@ -58,7 +58,6 @@ enum Quarters {
 
     /// Adds the missing tables, except for quarters whose documents are already in `documents_rest`. If
     /// `keeps_documents` is false, past quarters are skipped too, because the operator may have detached their tables.
-    /// If `has_quarters` is false, the ledger has no tables of quarters, and none is added.
     ///
     /// - Parameter now: The time; `nil` for the database's clock.
     static func add(at now: Timestamp? = nil) -> PostgresStatement {
@@ -67,7 +66,6 @@ enum Quarters {
             DO $$ DECLARE
                 gap record;
             BEGIN
-                IF NOT (SELECT has_quarters FROM quittance.retention) THEN RETURN; END IF;
                 FOR gap IN \(missing(at: now)) LOOP
                     CONTINUE WHEN gap.is_past AND NOT (SELECT keeps_documents FROM quittance.retention);
                     CONTINUE WHEN EXISTS (SELECT 1 FROM quittance.documents
@@ -82,17 +80,16 @@ enum Quarters {
 
     /// The statements that search for missing tables. ``missing(_:)`` reads their results.
     static func search(at now: Timestamp) -> [PostgresStatement] {
-        [.once("SELECT keeps_documents, has_quarters FROM quittance.retention"), .once(missing(at: now))]
+        [.once("SELECT keeps_documents FROM quittance.retention"), .once(missing(at: now))]
     }
 
     /// The quarters to report as missing a table, from the results of ``search(at:)``. As in ``add(at:)``, past
-    /// quarters do not count if `keeps_documents` is false, and no quarter counts if `has_quarters` is false.
+    /// quarters do not count if `keeps_documents` is false.
     static func missing(_ answers: [PostgresRows]) throws -> [Missing] {
-        let retention = try answers[0].map { (keeps: try $0.next(Bool.self), has: try $0.next(Bool.self)) }.first
-        guard let retention, retention.has else { return [] }
+        let keepsDocuments = try answers[0].map { try $0.next(Bool.self) }.first ?? true
         return try answers[1].map { row in
             let quarter = Missing(table: try row.next(), first: try row.next(), last: try row.next())
-            return try row.next(Bool.self) && !retention.keeps ? nil : quarter
+            return try row.next(Bool.self) && !keepsDocuments ? nil : quarter
         }.compactMap(\.self)
     }
 }

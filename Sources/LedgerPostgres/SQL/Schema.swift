@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The tables of a new ledger.
-///
-/// A change of the tables needs the next ``version`` here, and an upgrade in ``SchemaUpgrade``, because an upgraded
-/// ledger must end with the same tables as a new one. A new column comes last in its table, because PostgreSQL can only
-/// append columns. A new table must also be added to ``Distribution``.
+import PurchaseLedger
+
+/// The tables of a new ledger: the first of the ``steps``. A new table must also be added to ``Distribution``.
 ///
 /// Rows of most tables have a `home`, by which Citus, an extension of PostgreSQL, can distribute the rows over several
 /// nodes. Rows used together in a decision have the same `home` if possible. The texts in keys have the collation
 /// `"C"`, so they are compared byte by byte. All integers are `bigint`, see ``PostgresValue``. Times are milliseconds
 /// since 1970.
 enum Schema {
-    /// The version of the tables. A server refuses a ledger with a higher version.
-    static let version = 22
+    static let steps = SchemaSteps(baseline: 23, [SchemaStep("baseline", tables)])
 
     /// The statements that create the tables.
     static let tables =
@@ -57,9 +54,9 @@ enum Schema {
             scope bigint NOT NULL,
             version bigint NOT NULL,
             next_change bigint,
-            state bytea NOT NULL,
-            owner bigint,
             published_as_of bigint,
+            owner bigint,
+            state bytea NOT NULL,
             \(PeopleViews.columns(of: PeopleViews.chainColumns)),
             PRIMARY KEY (home, scope)) WITH (fillfactor = 85, \(often))
         """,
@@ -97,9 +94,9 @@ enum Schema {
             notification_type text,
             notification_subtype text,
             notification_uuid text,
-            content bytea NOT NULL,
             wording bigint,
             is_pinned bigint,
+            content bytea NOT NULL,
             PRIMARY KEY (signed_date, digest, home)) PARTITION BY RANGE (signed_date)
         """,
         "CREATE TABLE quittance.documents_rest PARTITION OF quittance.documents DEFAULT",
@@ -122,14 +119,10 @@ enum Schema {
     /// the ledger's first quarter have a table too, `documents_before`.
     ///
     /// The operator sets `keeps_documents` to false before detaching documents, and to true once all are attached
-    /// again. `has_quarters` is false in a ledger that had documents before the software supported tables of quarters.
-    /// Such a ledger has all documents in `documents_rest`.
+    /// again.
     private static let retention = [
-        """
-        CREATE TABLE quittance.retention (
-            id bigint PRIMARY KEY, keeps_documents boolean NOT NULL, has_quarters boolean NOT NULL)
-        """,
-        "INSERT INTO quittance.retention (id, keeps_documents, has_quarters) VALUES (1, true, true)",
+        "CREATE TABLE quittance.retention (id bigint PRIMARY KEY, keeps_documents boolean NOT NULL)",
+        "INSERT INTO quittance.retention (id, keeps_documents) VALUES (1, true)",
         """
         DO $$ BEGIN
             EXECUTE format(
@@ -196,8 +189,7 @@ enum Schema {
     ///
     /// `epochs` has the epochs of each app's events, see ``PurchaseLedger/EventEpoch``. The newest epoch has the
     /// greatest `place` and no `last`. `identity` is the database that numbered the epoch's events, see
-    /// ``EventSequencer/beginEpochs(showsIdentity:)``. Cursors issued by software older than epochs are plain numbers,
-    /// and belong to an epoch with an empty id.
+    /// ``EventSequencer/beginEpochs(showsIdentity:)``.
     private static let events = [
         """
         CREATE TABLE quittance.outbox (
@@ -249,7 +241,7 @@ enum Schema {
 
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `home` is the
     /// record's name if the owner is a scope, and otherwise empty.
-    static let records = [
+    private static let records = [
         """
         CREATE TABLE quittance.records (
             kind text COLLATE "C" NOT NULL,

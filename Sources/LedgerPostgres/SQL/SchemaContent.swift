@@ -11,23 +11,22 @@ enum SchemaContent: Equatable {
     /// Tables, views, sequences or functions of other software.
     case others
 
-    /// The name of the ledger's schema. If the settings name a schema, the result is this schema. Otherwise a ledger is
-    /// searched for, first in the usual schema and then in the schemas of `search_path`, in which older versions of the
-    /// software created their ledgers. Without any ledger, the result is the usual schema.
+    /// The version of the ledger; `nil` without a ledger.
+    var version: Int? { if case .ledger(let version) = self { version } else { nil } }
+
+    /// Requires that a ledger for which no schema is named does not begin beside a ledger in a schema of `search_path`:
+    /// a server with an empty ledger would deny all purchases in the other.
     ///
-    /// - Parameter settings: The settings of the connection.
-    /// - Throws: `PostgresFailure`.
-    static func find(
-        _ settings: PostgresSettings, hosts: [PostgresHost], clock: ContinuousClock
-    ) async throws -> String {
-        if let named = settings.schema { return named }
-        var settings = settings
-        settings.connections = 1
-        let pool = try ConnectionPool(settings, hosts: hosts, clock: clock)
-        defer { pool.close() }
-        let found = try await shapes(pool, "nspname = $1 OR nspname = ANY (current_schemas(false))", LedgerSchema.usual)
+    /// - Throws: `LedgerStorageError`, `PostgresFailure`.
+    static func requireNoneElsewhere(_ pool: ConnectionPool) async throws {
+        let found = try await shapes(pool, "nspname = $1 OR nspname = ANY (current_schemas(false))", pool.schema)
         let ledgers = found.filter(\.isLedger).map(\.name)
-        return ledgers.contains(LedgerSchema.usual) ? LedgerSchema.usual : ledgers.first ?? LedgerSchema.usual
+        guard let other = ledgers.first, !ledgers.contains(pool.schema) else { return }
+        throw LedgerStorageError(
+            .unavailable,
+            "The schema \(other) of this database has a ledger, and the address names no schema: add schema=\(other) "
+                + "for that ledger, or schema=\(pool.schema) for a new one",
+            isPassing: false)
     }
 
     /// Reads what the pool's schema contains.

@@ -23,7 +23,7 @@ extension SQLiteLedgerSession {
             [
                 .integer(app), .integer(sequence), .integer(scope), event.recordedAt.stored, event.kind.stored,
                 event.customer?.number.stored ?? .null, event.chainName.stored,
-                .bytes(StoredBody.packed(event.body, with: .second)),
+                .bytes(StoredBody.packed(event.body)),
             ])
         lastSequences[app] = max(last, sequence)
     }

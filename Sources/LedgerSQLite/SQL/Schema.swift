@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The tables of a new ledger.
+/// The tables of a new ledger: the first of the ``steps``.
 ///
-/// A change of the tables is made both here and in ``upgrade(_:)``, so that upgraded files get the same tables as new
-/// files. A new column comes last, because SQLite appends new columns. A new field of a fact about a transaction is a
-/// new column of `statements` and `residue`, and a new field of a chain (a purchase with its renewals) is a new column
-/// of `chains`. Both are listed in the conformance to ``StoredFields``.
+/// A field of a fact about a transaction is a column of `statements` and `residue`, and a field of a chain (a purchase
+/// with its renewals) is a column of `chains`. Both are listed in the conformance to ``StoredFields``.
 enum Schema {
-    static var tables: String {
-        [apps, epochs, chains, documents, facts, customers, events, records, others, periods].joined(separator: "\n")
+    static var tables: [String] {
+        [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
     }
 
     /// Each app has its own sequence of events. `erasedEvents` is the number of the last erased event. A ledger may be
@@ -33,8 +31,6 @@ enum Schema {
     /// The epochs of each app's events. A new epoch begins whenever events may have been lost, for example after a
     /// restore from a backup. A cursor names an epoch, so that a number of a lost event is not taken for a number of a
     /// later event. The newest epoch has the greatest `place`, and its `last` is null.
-    ///
-    /// Cursors issued by software older than epochs are bare numbers, and belong to an epoch with an empty id.
     private static let epochs = """
         CREATE TABLE epochs (
             app INTEGER NOT NULL REFERENCES apps,
@@ -67,8 +63,7 @@ enum Schema {
     /// changes both. In separate tables, they would cost two more page writes for each notification. Rare data of a
     /// chain is JSON in a column (`predecessors`, `publishedRevoked`), or in the separate table `ownerChanges`
     /// (`times`, also JSON). `publishedAsOf` is null unless the mere passage of time (an expiry, say) has changed the
-    /// chain's state since its newest document was signed. `renewalProductId` affects no decision, and is empty in new
-    /// rows.
+    /// chain's state since its newest document was signed.
     private static let chains = """
         CREATE TABLE chains (
             id INTEGER PRIMARY KEY,
@@ -77,10 +72,10 @@ enum Schema {
             erasedAt INTEGER,
             lastEventAt INTEGER,
             successor TEXT,
+            claimants TEXT,
             predecessors TEXT,
             renewalSignedDate INTEGER,
             renewalEvidence BLOB,
-            renewalProductId TEXT,
             autoRenewProductId TEXT,
             autoRenewStatus INTEGER,
             expirationIntent INTEGER,
@@ -89,25 +84,24 @@ enum Schema {
             priceIncreaseStatus INTEGER,
             renewalAppAccountToken TEXT,
             renewalDate INTEGER,
+            commitmentAutoRenewStatus INTEGER,
+            commitmentAutoRenewProductId TEXT,
             publishedStatus TEXT,
             publishedProductId TEXT,
             publishedUntil INTEGER,
             publishedWillRenew INTEGER,
+            publishedCommitmentWillRenew INTEGER,
             publishedIsSubscription INTEGER,
             publishedTransactionId TEXT,
             publishedExpiresDate INTEGER,
             publishedRevoked TEXT,
             publishedEntitling INTEGER,
-            nextChange INTEGER,
-            commitmentAutoRenewStatus INTEGER,
-            commitmentAutoRenewProductId TEXT,
-            publishedCommitmentWillRenew INTEGER,
-            claimants TEXT,
-            publishedAsOf INTEGER,
             publishedEntitlements TEXT,
             publishedDetails INTEGER,
             deniedAt INTEGER,
             deniedBecause TEXT,
+            nextChange INTEGER,
+            publishedAsOf INTEGER,
             UNIQUE (originalTransactionId, scope)
         ) STRICT;
         CREATE INDEX chainsDue ON chains (nextChange) WHERE nextChange IS NOT NULL;
@@ -156,9 +150,9 @@ enum Schema {
             notificationType TEXT,
             notificationSubtype TEXT,
             notificationUUID TEXT,
-            content BLOB NOT NULL,
             wording INTEGER,
             isPinned INTEGER,
+            content BLOB NOT NULL,
             UNIQUE (signedDate, digest)
         ) STRICT;
         CREATE INDEX documentsByChain ON documents (chain) WHERE chain IS NOT NULL;
@@ -262,7 +256,7 @@ enum Schema {
         """
 
     /// Events may name erased customers, so `customer` is not a foreign key.
-    static let events = """
+    private static let events = """
         CREATE TABLE events (
             app INTEGER NOT NULL REFERENCES apps,
             sequence INTEGER NOT NULL,
@@ -279,7 +273,7 @@ enum Schema {
     /// `owner` is 0 for the ledger as a whole, the number of a scope, or the negative number of an app. `entries` is a
     /// JSON array, or null if the record has no entries. The table `recordEntries` has the same entries, to find the
     /// records with an entry.
-    static let records = """
+    private static let records = """
         CREATE TABLE records (
             number INTEGER PRIMARY KEY,
             kind TEXT NOT NULL,
@@ -313,7 +307,7 @@ enum Schema {
     /// view has a row for each transaction, from the newest document about the transaction. If a receipt and a signed
     /// transaction have the same date, the signed transaction counts as newer. Fields that are missing in a newer
     /// receipt come from the signed transaction, as in `TransactionFact.current`.
-    static let periods = """
+    private static let periods = """
         CREATE VIEW periods AS
         SELECT
             (SELECT customerIds.id FROM links JOIN customerIds ON customerIds.customer = links.customer

@@ -187,7 +187,6 @@ extension LedgerDraft {
     mutating func link(_ record: inout ChainRecord, to customer: Customer, _ reason: Open<LinkReason>) {
         guard !record.isOwned(by: customer) else { return }
         record.owners.append(ChainRecord.Owner(customer, reason))
-        noteEntitlements(of: &record)
         var content = EventContent(effectiveAt: now, detail: reason.rawValue, after: record.report?.state)
         content.entitlementsBefore = GivenEntitlements.empty
         content.entitlementsAfter = record.report.map(\.entitlements) ?? GivenEntitlements.empty
@@ -199,7 +198,6 @@ extension LedgerDraft {
         guard record.isOwned(by: customer) else { return }
         record.owners.removeAll { $0.customer == customer }
         let detail = correction.map { _ in LinkReason.correction.rawValue }
-        noteEntitlements(of: &record)
         var content = EventContent(effectiveAt: now, detail: detail, before: record.report?.state)
         content.entitlementsBefore = record.report?.entitlements
         content.entitlementsAfter = GivenEntitlements.empty
@@ -337,17 +335,6 @@ extension LedgerDraft {
         guard new.report.differs(from: old) || new.report.isEntitling != old.isEntitling else { return }
         let change = new.report.change(new.report.isSubscription ? .subscriptionUpdated : .purchaseUpdated)
         append(change.kind, EventContent(change, from: old, to: new, at: now), toOwnersOf: &record)
-    }
-
-    /// Notes the entitlements and details of a report that an earlier version published, so that the next event about
-    /// the chain has them. Without the app's catalogue they stay unknown.
-    private func noteEntitlements(of record: inout ChainRecord) {
-        guard let report = record.report, report.entitlements == nil, !record.chain.transactions.isEmpty,
-            rules.catalogues[record.key.scope.bundleId] != nil
-        else { return }
-        let now = ChainEvaluation(record.chain, rules.catalogue(record.key.scope), at: now).report
-        record.report?.entitlements = now.entitlements
-        record.report?.details = now.details
     }
 
     /// If the app of a chain has no catalogue, stores an empty ``CatalogueDigest``, in place of the digest of an

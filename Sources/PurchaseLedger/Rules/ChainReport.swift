@@ -17,11 +17,10 @@ public struct ChainReport: Hashable, Sendable {
     public var revoked: Set<String>
     /// Whether the chain entitles its owners to anything.
     public var isEntitling: Bool
-    /// The entitlements that the chain gives its owners; `nil` if an earlier version published the report.
-    public var entitlements: GivenEntitlements?
-    /// The digest of the published ``EventDetails`` about ``transactionId``; `nil` if an earlier version published the
-    /// report.
-    public var details: Int64?
+    /// The entitlements that the chain gives its owners.
+    public var entitlements = GivenEntitlements.empty
+    /// The digest of the published ``EventDetails`` about ``transactionId``.
+    public var details: Int64 = 0
     /// The instant at which to evaluate the chain again; `nil` for never.
     public var nextChange: Timestamp?
     /// The instant as of which the report was made, if the report depends on the server's clock. It does if time alone
@@ -159,13 +158,9 @@ extension ChainReport {
         return changes
     }
 
-    /// Whether anything that events show differs from the last published report. Members that an earlier version did
-    /// not publish count as equal.
+    /// Whether anything that events show differs from the last published report.
     func differs(from old: ChainReport) -> Bool {
-        if state != old.state { return true }
-        if let entitlements, let before = old.entitlements, entitlements != before { return true }
-        guard let details, let before = old.details else { return false }
-        return details != before
+        state != old.state || entitlements != old.entitlements || details != old.details
     }
 
     /// A change of some kind, with the report's transaction and product.

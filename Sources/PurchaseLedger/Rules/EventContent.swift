@@ -6,8 +6,8 @@ public import AppStoreModel
 /// event is found; see ``LedgerEvent/body``.
 ///
 /// A new member needs a property here and a line in ``body``. If the member follows from the old and the new
-/// ``ChainReport``, it also needs a line in `init(_:from:to:at:)`. Bodies that were stored earlier lack the member, so
-/// it must be optional.
+/// ``ChainReport``, it also needs a line in `init(_:from:to:at:)`. From the first release on, a new member must be
+/// optional, because stored bodies lack it.
 public struct EventContent: Hashable, Sendable, Decodable {
     /// The time at which the change took effect. A change caused by the mere passage of time takes effect at the
     /// instant at which it is due, and a change caused by a document at the document's signing date. Any other change
@@ -28,8 +28,8 @@ public struct EventContent: Hashable, Sendable, Decodable {
     /// The present state; `nil` if the customer no longer owns the chain, the chain was migrated to a new chain, or the
     /// event is not about a chain.
     public var after: ChainState?
-    /// The entitlements that the purchase or grant gave its owner before the change; `nil` if they are unknown, because
-    /// an earlier version published the state before, or if the event is not about a purchase or grant.
+    /// The entitlements that the purchase or grant gave its owner before the change; `nil` if the event is not about a
+    /// purchase or grant.
     public var entitlementsBefore: GivenEntitlements?
     /// The entitlements that the purchase or grant gives the event's customer since the change; `nil` as for
     /// ``entitlementsBefore``.

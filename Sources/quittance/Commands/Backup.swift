@@ -89,7 +89,7 @@ struct Backup: ParsableCommand {
 
     /// Refuses a ledger that has lost acknowledged commits, so that no incomplete copy replaces an intact backup.
     private func requireWholeLog(_ source: String) throws {
-        guard let loss = SQLiteLedgerStorage.loss(at: source) else { return }
+        guard let loss = try SQLiteLedgerStorage.loss(at: source) else { return }
         throw failure([loss])
     }
 
