@@ -112,7 +112,7 @@ import Testing
         ◇ Test case passing 1 argument a → 1 to "fails" started.
         ➜ Test "needs a thing" skipped: "there is no thing"
         ➜ Test "needs it too" skipped: "there is no thing"
-        printed✔ Test "a test that skipped, then passed" with 2 test cases passed after 0.250 seconds.
+        ◇ Test case passing 1 argument a → "printed✔ Test "a test that skipped, then passed" with 2 test cases passed after 0.250 seconds.
         ✔ Test plain() passed after 1.500 seconds.
         ✘ Test "fails" recorded an issue at ATests.swift:1:1: Expectation failed
         ✘ Test "fails" failed after 0.125 seconds with 1 issue.
