@@ -105,14 +105,14 @@ import Testing
     /// Lines as Swift Testing prints them, one of them behind an output without an end of line.
     private static let log = """
         ◇ Test run started.
-        ◇ Test "a test that skipped, then passed" started.
+        ◇ Test "skipped, then passed" started.
         ◇ Test "hangs" started.
         ◇ Test plain() started.
         ◇ Test "fails" started.
         ◇ Test case passing 1 argument a → 1 to "fails" started.
         ➜ Test "needs a thing" skipped: "there is no thing"
         ➜ Test "needs it too" skipped: "there is no thing"
-        ◇ Test case passing 1 argument a → "printed✔ Test "a test that skipped, then passed" with 2 test cases passed after 0.250 seconds.
+        ◇ Test case passing 1 argument a → "✔ Test "skipped, then passed" with 2 test cases passed after 0.25 seconds.
         ✔ Test plain() passed after 1.500 seconds.
         ✘ Test "fails" recorded an issue at ATests.swift:1:1: Expectation failed
         ✘ Test "fails" failed after 0.125 seconds with 1 issue.
