@@ -152,28 +152,4 @@ import Testing
         let lost = EventCursor(3, epoch: cursor.epoch)
         await #expect(throws: EventCursorError.lost(oldest: cursor)) { try await Self.details(storage, after: lost) }
     }
-
-    @Test func `cursors of a version without epochs are valid up to its last event`() async throws {
-        let database = try TestPostgres.database()
-        _ = try await database.storage()
-        try database.psql(
-            """
-            INSERT INTO quittance.epochs (app, place, id, last) VALUES (1, 0, '', 9), (1, 1, 'a1b2c3', NULL);
-            INSERT INTO quittance.apps (bundle_id) VALUES ('\(Self.app)');
-            INSERT INTO quittance.scopes (app, environment) VALUES (1, 'Production');
-            INSERT INTO quittance.events (
-                sequence, app, recorded_at, home, source, scope, version, place, kind, body)
-            SELECT n, 1, n, '', 1, 1, n, 0, 'purchase.made', '{}' FROM generate_series(1, 9) AS n;
-            UPDATE quittance.counter SET last = 9 WHERE id = 1
-            """)
-        let storage = try await database.storage()
-        let page = try await storage.events(of: Self.app, after: EventCursor(7), limit: 100)
-        #expect(page.events.map(\.cursor) == [EventCursor(8), EventCursor(9)] && page.next == EventCursor(9))
-        try await Self.add(10...12, through: storage)
-        #expect(try await Self.details(storage, after: EventCursor(9)) == ["10", "11", "12"])
-        // A backup of that version did not have this event.
-        await #expect(throws: EventCursorError.lost(oldest: EventCursor(9))) {
-            try await Self.details(storage, after: EventCursor(11))
-        }
-    }
 }

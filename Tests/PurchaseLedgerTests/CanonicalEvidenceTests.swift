@@ -40,24 +40,4 @@ import Testing
         #expect(try await Self.documents(in: ledger) == [receipt])
         #expect(try await ledger.check(by: verifier).faults == [])
     }
-
-    @Test(arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
-    func `a receipt that an earlier version stored in its wrapping is known, verifies and is rebuilt`(
-        name: String
-    ) async throws {
-        let (receipt, verifier) = try Self.receipt()
-        let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
-        let verified = try await verifier.verify(receipt: receipt, at: Facts.day(1))
-        let evidence = try #require(Evidence(verified))
-        let whole = Evidence(.receipt, try wrapping(receipt), Facts.scope, verified.signedDate) { _ in
-            (evidence.statements, evidence.renewals)
-        }
-        let ledger = Ledger(storage: MemoryLedgerStorage())
-        _ = try await ledger.record([whole], at: Facts.day(1))
-        #expect(try await ledger.record([evidence], at: Facts.day(2)).known == 1)
-        #expect(try await Self.documents(in: ledger) == [whole.document])
-        let rebuilt = try await ledger.rebuild(by: verifier, at: Facts.day(3))
-        #expect(rebuilt.documents == 1)
-        #expect(rebuilt.faults == [] && rebuilt.differing == [])
-    }
 }

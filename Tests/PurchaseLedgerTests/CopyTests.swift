@@ -324,21 +324,6 @@ import Testing
         #expect(copied.allSatisfy { $0.kind != kind })
     }
 
-    @Test(.takesLong, arguments: ReceiptWrapping.all(unsignedBytes: 1000).map(\.name))
-    func `a receipt that an earlier version stored in its wrapping is copied byte for byte`(name: String) async throws {
-        let wrapping = try #require(ReceiptWrapping.all(unsignedBytes: 1000).first { $0.name == name })
-        let receipt = try store.sign(TestStore.receipt([TestStore.purchase()], created: 1))
-        let verified = try await store.verifier().verify(receipt: receipt, at: TestStore.day(1))
-        let evidence = try #require(Evidence(verified))
-        let whole = Evidence(.receipt, try wrapping(receipt), evidence.scope, verified.signedDate) { _ in
-            (evidence.statements, evidence.renewals)
-        }
-        let old = MemoryLedgerStorage()
-        _ = try await Ledger(storage: old).record([whole], at: TestStore.day(1))
-        _ = try await copy(old, to: target)
-        #expect(try await LedgerContent(of: target).documents.map(\.document) == [whole.document])
-    }
-
     /// Of a ledger whose roots are noted, the notes stop it before.
     @Test func `a document of another App Store stops the copy of a ledger without notes`() async throws {
         let selection = RecordSelection(RecordKind(rawValue: "trustAnchors"))

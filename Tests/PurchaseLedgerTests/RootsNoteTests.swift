@@ -235,7 +235,7 @@ import Testing
     private static let apple = AppStoreVerifier(apps: .any, environments: [.production, .sandbox])
 
     private func start(_ verifier: AppStoreVerifier, _ storage: (any LedgerStorage)? = nil) async throws {
-        try await Ledger(storage: storage ?? self.storage).requireRoots(of: verifier, at: Self.now)
+        try await Ledger(storage: storage ?? self.storage).requireRoots(verifier.roots)
     }
 
     private func refusal(_ verifier: AppStoreVerifier) async -> String? {
@@ -263,16 +263,6 @@ import Testing
 
     private var noted: [LedgerScope: Set<TrustAnchor>] { get async throws { try await RootsNoteTests.notes(storage) } }
 
-    /// Makes the ledger one of an earlier version.
-    private func eraseNotes() async throws {
-        let keys = Set(try await notes.map(\.key))
-        try await storage.commit(LedgerQuery(keys.map(LedgerKey.record))) { _ in
-            var changes = LedgerChanges()
-            changes.erasedRecords = keys
-            return .commit(changes, ())
-        }
-    }
-
     // MARK: - Notes
 
     @Test func `a ledger of a simulator is refused with Apple's roots, and both are named with the cure`()
@@ -298,14 +288,10 @@ import Testing
         let receipt = try TestData.receipt("receipts/ios-production-2016-sha1-1-purchase.b64")
         let document = try await Self.apple.evidence(receipt: receipt, at: Self.now)
         _ = try await Ledger(storage: storage).record([document], at: Self.now)
-        for _ in 0..<2 {
-            let message = try #require(await refusal(store.verifier()))
-            let names = store.roots.anchors.map(\.name)
-            #expect(names.allSatisfy { message.contains($0) } && message.contains("Apple"), "\(message)")
-            #expect(await refusal(Self.apple) == nil)
-            // The second time as an earlier version left it.
-            try await eraseNotes()
-        }
+        let message = try #require(await refusal(store.verifier()))
+        let names = store.roots.anchors.map(\.name)
+        #expect(names.allSatisfy { message.contains($0) } && message.contains("Apple"), "\(message)")
+        #expect(await refusal(Self.apple) == nil)
     }
 
     @Test func `a new ledger starts with any roots, and nothing is written`() async throws {
@@ -351,55 +337,6 @@ import Testing
         let forgotten = try await Ledger(storage: storage).forgetRoots(besides: .apple, at: Self.now)
         #expect(forgotten.contains { $0.isSimulated })
         #expect(await refusal(Self.apple) == nil)
-    }
-
-    // MARK: - Ledgers of an earlier version
-
-    @Test func `a ledger without notes gets them at the first start, as if its documents had been noted`()
-        async throws
-    {
-        try await FilledLedger.fill(storage, of: store, days: 10)
-        let before = try await noted
-        #expect(before.count > 1)
-        try await eraseNotes()
-        try await start(store.verifier(of: .only([]), in: []))
-        #expect(try await noted == before)
-        #expect(await refusal(Self.apple) != nil)
-    }
-
-    @Test func `a ledger without notes is refused if its newest documents do not verify, and nothing is written`()
-        async throws
-    {
-        try await record("1", of: store)
-        try await eraseNotes()
-        let message = try #require(await refusal(Self.apple))
-        #expect(message.hasPrefix("The document "), "\(message)")
-        for part in ["does not verify (untrustedChain: ", "Apple's roots", "--trust-other-roots", "another database"] {
-            #expect(message.contains(part), "\(message)")
-        }
-        #expect(try await notes.isEmpty)
-        // Trusted all the same.
-        let ledger = Ledger(storage: storage)
-        #expect(try await ledger.forgetRoots(besides: .apple, at: Self.now) == [])
-        #expect(await refusal(Self.apple) == nil)
-        #expect(try await notes.count == 2)
-    }
-
-    @Test func `a ledger without notes that cannot be written starts, and is noted later`() async throws {
-        try await record("1", of: store)
-        let before = try await noted
-        try await eraseNotes()
-        let isWritable = Mutex(false)
-        var readOnly = InterceptedStorage(inner: storage)
-        readOnly.before = {
-            guard isWritable.withLock({ $0 }) else { throw LedgerStorageError(.readOnly, "a test") }
-        }
-        try await start(store.verifier(), readOnly)
-        #expect(try await notes.isEmpty)
-        await #expect(throws: LedgerStorageError.self) { try await start(Self.apple, readOnly) }
-        isWritable.withLock { $0 = true }
-        try await start(store.verifier(), readOnly)
-        #expect(try await noted == before)
     }
 
     // MARK: - Check and copy

@@ -33,7 +33,7 @@ import Testing
         let id = Job.ID(.notificationHistory, "", in: scope)
         if let old = try await world.ledger.job(id) { try await world.ledger.finish(old, at: start) }
         let end = success.map { #","succeededAt":\#(after($0).milliseconds)"# } ?? ""
-        let payload = #"{"through":\#(after(through).milliseconds),"window":86400000\#(end)}"#
+        let payload = #"{"through":\#(after(through).milliseconds),"window":86400000,"again":[],"refusals":0\#(end)}"#
         try await world.ledger.add(
             Job(id, dueAt: after(through + 900), payload: Array(payload.utf8), failure: failure), at: start)
     }

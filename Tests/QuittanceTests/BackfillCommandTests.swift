@@ -463,7 +463,9 @@ import Testing
         }
         let storage = try SQLiteLedgerStorage(path: path)
         let ledger = Ledger(storage: storage)
-        let cursor = #"{"through":1900000000000,"window":86400000,"succeededAt":1900000001000}"#
+        let cursor = #"""
+            {"through":1900000000000,"window":86400000,"succeededAt":1900000001000,"again":[],"refusals":0}
+            """#
         let overdue = Timestamp(milliseconds: now.milliseconds - 3 * 3_600_000 - 60_000)
         for job in [
             Job(id("notificationHistory", "", .production), dueAt: now, payload: Array(cursor.utf8)),

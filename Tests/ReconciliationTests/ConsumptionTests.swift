@@ -269,27 +269,6 @@ import Testing
         #expect(try await shop.scene.ledger.consumptionJob(shop.key) == nil)
     }
 
-    @Test func `an outcome that an earlier version stored is known as one`() async throws {
-        let shop = try await Shop()
-        let (job, asked) = (
-            try #require(try await shop.scene.ledger.consumptionJob(shop.key)), try await shop.question.requestedAt
-        )
-        var old = job
-        old.payload =
-            Array(
-                #"{"requestedAt":\#(asked.milliseconds),"state":"answered","answeredAt":\#(asked.milliseconds),"#.utf8
-            ) + Array(#""information":{}}"#.utf8)
-        old.dueAt = asked.advanced(by: .seconds(30 * 86_400))
-        try await shop.scene.ledger.replace(job, with: old, at: shop.scene.time.now)
-        try await shop.scene.pass(seconds: 8 * 3600)
-        try await shop.askAgain()
-        #expect(try await shop.question.state == .answered)
-        #expect(try await shop.events == 1)
-        try await shop.ask()
-        #expect(try await shop.question.state == .waiting)
-        #expect(try await shop.events == 2)
-    }
-
     @Test(arguments: [
         (nil, true, "No consent of the customer is recorded."),
         (false, true, "No consent of the customer is recorded."),

@@ -342,21 +342,6 @@ import Testing
         #expect(try await cursor(scene).unread == nil)
     }
 
-    @Test func `a cursor of an earlier version goes on where it is`() async throws {
-        let scene = try await Scene()
-        try await scene.buy()
-        let place = scene.time.now.advanced(by: .seconds(60))
-        let payload = Array(#"{"through":\#(place.milliseconds),"window":86400000}"#.utf8)
-        try await scene.ledger.add(
-            Job(Job.ID(.notificationHistory, "", in: scene.scope), dueAt: scene.time.now, payload: payload),
-            at: scene.time.now)
-        try await scene.pass(days: 1)
-        try await scene.work()
-        #expect(scene.requests.count == 1)
-        #expect(try await cursor(scene).succeededAt == scene.time.now)
-        #expect(try await started(scene))
-    }
-
     @Test(arguments: [1, 2])
     func `a customer's history whose place the App Store refuses is read from its beginning, once`(
         refusals: Int
@@ -366,7 +351,8 @@ import Testing
         scene.onFailure = { failed.add($0) }
         try await scene.buy()
         let id = await scene.transport.store.world.history(of: "anna")[0].transaction.transactionId ?? ""
-        let payload = Array(#"{"transactions":["\#(id)"],"revision":"place","hasSubscription":false}"#.utf8)
+        let payload = Array(
+            #"{"transactions":["\#(id)"],"revision":"place","hasBegunAnew":false,"hasSubscription":false}"#.utf8)
         try await scene.ledger.add(
             Job(Job.ID(.customerHistory, id, in: scene.scope), dueAt: scene.time.now, payload: payload),
             at: scene.time.now)

@@ -151,15 +151,13 @@ extension LedgerDraft {
         }
     }
 
-    /// Removes untrusted roots from notes, or all roots if the noted roots that are trusted must not be mixed. Then
-    /// stores a note for each scope, even an empty note, so that the next start does not search the scope's documents
-    /// for their roots.
+    /// Removes untrusted roots from notes, or all roots if the noted roots that are trusted must not be mixed.
     ///
     /// - Returns: The roots that were noted before and are noted nowhere now.
     mutating func forgetRoots(besides trusted: Set<TrustAnchor>, in scopes: [LedgerScope]) -> Set<TrustAnchor> {
         // An unreadable note is replaced by an empty note.
-        let notes = scopes.map { scope in
-            RootsNote(readable: record(RootsNote.key(scope))) ?? RootsNote(in: scope)
+        let notes = scopes.compactMap { scope in
+            record(RootsNote.key(scope)).map { RootsNote(readable: $0) ?? RootsNote(in: scope) }
         }
         let noted = Set(notes.flatMap(\.anchors))
         let kept = noted.intersection(trusted).areMixed ? [] : noted.intersection(trusted)

@@ -62,7 +62,7 @@ extension LedgerDraft {
         let id = Job.ID(.consumption, statement.transactionId, in: scope)
         let job = job(id)
         let known = job.flatMap(ConsumptionQuestion.init)
-        var refund = known?.dates ?? job.flatMap(RefundNote.init)?.refund ?? RefundDates()
+        var refund = known?.refund ?? job.flatMap(RefundNote.init)?.refund ?? RefundDates()
         add(&refund)
         guard let request = refund.lastRequest else {
             let note = RefundNote(refund)
@@ -71,7 +71,7 @@ extension LedgerDraft {
         if let question = ConsumptionQuestion(request, after: known, at: now) {
             store(question, refund, as: Job(id, dueAt: now))
             publishConsumptionRequest(about: statement, question, in: scope)
-        } else if let known, let job, refund != known.dates {
+        } else if let known, let job, refund != known.refund {
             store(known, refund, as: job)
         }
     }
@@ -106,29 +106,19 @@ extension LedgerDraft {
 }
 
 extension ConsumptionQuestion {
-    /// All known dates of the transaction's refund requests and decisions.
-    fileprivate var dates: RefundDates {
-        if let refund { return refund }
-        var dates = RefundDates()
-        dates.addRequest(requestedAt)
-        return dates
-    }
-
     /// The question after a request; `nil` if the request leaves the known question unchanged.
     ///
     /// - Parameters:
     ///   - request: The dates of the last request: from its first notification to its last repetition.
     ///   - known: The known question; `nil` if this is the first request.
     fileprivate init?(_ request: ClosedRange<Timestamp>, after known: ConsumptionQuestion?, at now: Timestamp) {
-        self.init(requestedAt: min(request.upperBound, now))
-        signedDate = request.upperBound
+        self.init(signedDate: request.upperBound, at: now)
         guard let known else { return }
-        let asked = known.signedDate ?? known.requestedAt
-        if request.lowerBound > asked {
+        if request.lowerBound > known.signedDate {
             // The app's information about an earlier request does not apply to a new request, except a refusal of
             // consent.
             if known.information.customerConsented == false { information.customerConsented = false }
-        } else if known.state != .answered, request.upperBound > asked {
+        } else if known.state != .answered, request.upperBound > known.signedDate {
             information = known.information
         } else {
             return nil

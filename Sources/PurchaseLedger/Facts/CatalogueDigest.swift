@@ -2,27 +2,15 @@
 
 package import AppStoreModel
 
-/// The digest of a part of the ``Catalogue`` with which all purchases of an app were last evaluated. A different digest
-/// shows that the catalogue has changed since.
+/// The digest of the ``Catalogue`` with which all purchases of an app were last evaluated. A different digest shows
+/// that the catalogue has changed since.
 package struct CatalogueDigest: Hashable, RecordValue {
-    /// The part of the catalogue. The raw value is the name of the record.
-    package enum Part: String, CaseIterable, Sendable {
-        /// Everything that decides when purchases end.
-        case timing = ""
-        /// The names of entitlements and the levels of products, which events have.
-        case entitlements
-    }
-
-    /// The app.
     package var bundleId: String
-    /// The part of the catalogue.
-    package var part: Part
     /// The digest; empty if the app had no catalogue.
     package var bytes: [UInt8]
 
-    package init(_ bytes: [UInt8], of bundleId: String, _ part: Part = .timing) {
+    package init(_ bytes: [UInt8], of bundleId: String) {
         self.bundleId = bundleId
-        self.part = part
         self.bytes = bytes
     }
 
@@ -30,18 +18,14 @@ package struct CatalogueDigest: Hashable, RecordValue {
     package static let recordKind = RecordKind(rawValue: "catalogue")
 
     /// The key of the record that holds an app's digest.
-    package static func key(_ bundleId: String, _ part: Part = .timing) -> RecordKey {
-        RecordKey(recordKind, part.rawValue, of: .app(bundleId))
-    }
+    package static func key(_ bundleId: String) -> RecordKey { RecordKey(recordKind, "", of: .app(bundleId)) }
 
     package init(_ record: LedgerRecord) throws(LedgerStorageError) {
-        guard case .app(let bundleId) = record.key.owner, let part = Part(rawValue: record.key.name) else {
-            throw LedgerStorageError(unreadable: record.key)
-        }
-        self.init(record.payload, of: bundleId, part)
+        guard case .app(let bundleId) = record.key.owner else { throw LedgerStorageError(unreadable: record.key) }
+        self.init(record.payload, of: bundleId)
     }
 
-    package var record: LedgerRecord { LedgerRecord(Self.key(bundleId, part), payload: bytes) }
+    package var record: LedgerRecord { LedgerRecord(Self.key(bundleId), payload: bytes) }
 }
 
 /// The time at which all purchases of an app were last evaluated because its ``Catalogue`` had changed.

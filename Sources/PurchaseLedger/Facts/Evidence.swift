@@ -236,8 +236,7 @@ extension DocumentDigest {
     ///
     /// The digest leaves out all bytes that an attacker can change in a valid document: a receipt's container, and a
     /// token's signature, because every ECDSA signature has a second valid form. Otherwise variants of the same
-    /// document could be stored many times. Earlier versions stored receipts with the whole container. Such a receipt
-    /// has the same digest as its canonical form.
+    /// document could be stored many times.
     ///
     /// - Parameter kind: `nil` for a kind that only a newer version knows. The first byte of the document then decides:
     ///   a receipt begins with the ASN.1 tag SEQUENCE, and a token never does.

@@ -90,6 +90,7 @@ struct MergeNote: Hashable, RecordValue {
         customer = try Customer(record.key)
         guard let json = JSONValue(readable: record.payload), let ids = json[Member.ids]?.array?.compactMap(\.string),
             !ids.isEmpty, let at = json[Member.at]?.integer,
+            let earlier = json[Member.earlier]?.array,
             let purchases = Self.purchases(json[Member.purchases], of: customer.bundleId),
             let sharedPurchases = Self.purchases(json[Member.sharedPurchases], of: customer.bundleId)
         else { throw LedgerStorageError(unreadable: record.key) }
@@ -100,7 +101,7 @@ struct MergeNote: Hashable, RecordValue {
         self.purchases = purchases
         self.sharedPurchases = sharedPurchases
         into = json[Member.into]?.string
-        earlier = (json[Member.earlier]?.array ?? []).compactMap(\.integer)
+        self.earlier = earlier.compactMap(\.integer)
     }
 
     /// The record. If it exceeded the limit on records, it has the first id and no purchases.
@@ -265,11 +266,12 @@ struct DeletedCustomer: Hashable, RecordValue {
     init(_ record: LedgerRecord) throws(LedgerStorageError) {
         customer = try Customer(record.key)
         guard let json = JSONValue(readable: record.payload), let firstId = json[Member.firstId]?.string,
-            let requestedId = json[Member.requestedId]?.string, let end = record.dueAt
+            let requestedId = json[Member.requestedId]?.string, let ids = json[Member.ids]?.array,
+            let end = record.dueAt
         else { throw LedgerStorageError(unreadable: record.key) }
         self.firstId = firstId
         self.requestedId = requestedId
-        ids = json[Member.ids]?.array?.compactMap(\.string) ?? [firstId]
+        self.ids = ids.compactMap(\.string)
         self.end = end
     }
 

@@ -18,24 +18,20 @@ extension Ledger {
     /// - Throws: ``LedgerStorageError``: `damaged` if some chains cannot be read. All other chains were evaluated, and
     ///   the next call evaluates every chain of these apps again.
     public func publishCatalogueChanges(at now: Timestamp) async throws -> Int {
-        let digests = rules.catalogues.flatMap { bundleId, catalogue in
-            CatalogueDigest.Part.allCases.map { CatalogueDigest(catalogue.digest($0), of: bundleId, $0) }
-        }
+        let digests = rules.catalogues.map { CatalogueDigest($1.digest, of: $0) }
         guard !digests.isEmpty else { return 0 }
         let keys = digests.map(\.record.key) + rules.catalogues.keys.map(CatalogueChange.key)
         let known = try await storage.load(LedgerQuery(keys.map(LedgerKey.record))).records
         let new = digests.filter { known[$0.record.key]?.payload != $0.bytes }
-        // Earlier versions published no entitlements and stored no digest of them. Their purchases need no evaluation,
-        // because filling in the entitlements is no event.
-        let changed = Set(
-            new.filter { $0.part == .timing || known[$0.record.key] != nil }.map(\.bundleId))
         let recent = known.values.compactMap { CatalogueChange(changeIn: $0) }.filter { $0.isRecent(at: now) }
-        let apps = changed.union(recent.map(\.bundleId))
+        let apps = Set(new.map(\.bundleId) + recent.map(\.bundleId))
         let count = apps.isEmpty ? 0 : try await evaluate(apps, at: now)
         guard !new.isEmpty else { return count }
         try await commit(LedgerQuery(), at: now) { draft in
-            for digest in new { draft.put(digest) }
-            for app in changed { draft.put(CatalogueChange(of: app, at: now)) }
+            for digest in new {
+                draft.put(digest)
+                draft.put(CatalogueChange(of: digest.bundleId, at: now))
+            }
         }
         return count
     }
@@ -74,18 +70,14 @@ extension CatalogueChange {
 }
 
 extension Catalogue {
-    fileprivate func digest(_ part: CatalogueDigest.Part) -> [UInt8] {
-        switch part {
-        case .timing: timingDigest
-        case .entitlements: entitlementDigest
-        }
-    }
-
-    /// A digest of the entitlements that products and the purchase of the app grant, and of the levels of products.
-    private var entitlementDigest: [UInt8] {
+    /// A digest of all entries that decide when purchases end and what they grant.
+    fileprivate var digest: [UInt8] {
         func names(_ names: Set<String>) -> JSONValue { .array(names.sorted().map { .string($0) }) }
         let products = products.sorted { $0.key < $1.key }.map { id, product in
-            JSONValue.array([.string(id), .string("\(product.level ?? 0)"), names(product.entitlements)])
+            JSONValue.array([
+                .string(id), .string("\(product.level ?? 0)"), .string(product.duration.map { "\($0)" } ?? ""),
+                names(product.entitlements),
+            ])
         }
         let rules = appPurchase.map { rule in
             JSONValue.array([
@@ -93,20 +85,9 @@ extension Catalogue {
                 .string(rule.platform?.rawValue ?? ""), names(rule.entitlements),
             ])
         }
-        return DocumentDigest(Array(JSONValue.array(products + rules).compactText.utf8)).bytes
-    }
-
-    /// A digest of all catalogue entries that decide when purchases end.
-    ///
-    /// Earlier versions knew no refused purchases. Without refused purchases the digest equals theirs, so that an
-    /// upgrade of the software evaluates no chain again.
-    private var timingDigest: [UInt8] {
-        let durations = products.compactMapValues(\.duration).sorted { $0.key < $1.key }
-        var words = durations.map { JSONValue.array([.string($0.key), .string("\($0.value)")]) }
-        if !refusedPurchases.isEmpty {
-            // A product is an array of two strings, so no product has this form.
-            words.append(.array([.array(refusedPurchases.sorted().map { .string($0) })]))
-        }
-        return DocumentDigest(Array(JSONValue.array([.string("\(staleLeeway)")] + words).compactText.utf8)).bytes
+        let all: [JSONValue] = [
+            .string("\(staleLeeway)"), .array(products), .array(rules), names(refusedPurchases),
+        ]
+        return DocumentDigest(Array(JSONValue.array(all).compactText.utf8)).bytes
     }
 }

@@ -400,8 +400,7 @@ extension NewDocument {
 }
 
 extension Evidence {
-    /// This evidence with the stored bytes and notification fields. Earlier versions stored receipts as they arrived,
-    /// and a copy keeps each stored byte.
+    /// This evidence with the stored bytes and notification fields, because a copy keeps each stored byte.
     ///
     /// - Returns: `nil` if the ledger has the document under a different name, kind or scope.
     fileprivate func kept(as stored: StoredDocument) -> Evidence? {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks the root certificates of a ledger's documents when a server starts. A ledger with documents of untrusted roots
-// is refused. A ledger from a version that did not note roots gets its notes (``RootsNote``) here.
+// is refused.
 
 package import AppStoreModel
 package import AppStoreTrust
@@ -10,11 +10,6 @@ package import AppStoreTrust
 struct RequiredRoots {
     /// The roots, by the app and environment of their documents. An empty note has an empty set.
     private(set) var anchors: [LedgerScope: Set<TrustAnchor>] = [:]
-
-    /// Takes roots that are not in any note yet.
-    init(_ roots: UnnotedRoots) {
-        anchors = roots.anchors
-    }
 
     /// Reads the roots from notes.
     ///
@@ -64,36 +59,14 @@ extension LedgerStorageError {
 }
 
 extension Ledger {
-    /// How many of the newest documents per environment are verified, to find the roots of a ledger without notes.
-    private static let newestDocuments = 100
-
-    /// The search for the newest documents of an environment covers this number of the last documents. It takes a
-    /// moment, and happens once.
-    private static let searchLimit = 100_000
-
     /// The environments with an App Store. In other environments documents are tests, and have no noted roots.
     private static let environments: [Environment] = [.production, .sandbox]
 
     /// Checks that a verifier has all roots that anchored documents in this ledger.
     ///
-    /// A ledger of an earlier version has no notes. Its notes are made from its newest documents.
-    ///
-    /// - Throws: ``LedgerStorageError``: `otherRoots` if the verifier lacks some of these roots, or a document does not
-    ///   verify.
-    package func requireRoots(of verifier: AppStoreVerifier, at now: Timestamp) async throws {
-        let notes = try await requireNotedRoots(verifier.roots)
-        knownRoots.insert(notes.anchors)
-        guard notes.anchors.isEmpty else { return }
-        let found = try await newestRoots(verifier)
-        guard !found.anchors.isEmpty else { return }
-        try RequiredRoots(found).check(verifier.roots)
-        do {
-            try await commit(LedgerQuery(found.records.map(LedgerKey.record)), at: now) { $0.note(found) }
-        } catch let error as LedgerStorageError where error.code == .readOnly || error.code == .full {
-            // A read-only or full ledger is served as far as possible. The next start notes the roots.
-            return
-        }
-        knownRoots.insert(found.anchors)
+    /// - Throws: ``LedgerStorageError``: `otherRoots` if the verifier lacks some of these roots.
+    package func requireRoots(_ roots: TrustRoots) async throws {
+        knownRoots.insert(try await requireNotedRoots(roots).anchors)
     }
 
     /// The refusal of some roots by a ledger with these notes; `nil` if the roots are accepted.
@@ -108,7 +81,7 @@ extension Ledger {
 
     /// Checks the noted roots.
     ///
-    /// - Throws: As ``requireRoots(of:at:)``.
+    /// - Throws: As ``requireRoots(_:)``.
     @discardableResult
     func requireNotedRoots(_ roots: TrustRoots) async throws -> RequiredRoots {
         let keys = Set(try await notableScopes().map(RootsNote.key))
@@ -134,51 +107,6 @@ extension Ledger {
     private func notableScopes() async throws -> [LedgerScope] {
         try await storage.marks().erasedEvents.keys.sorted().flatMap { app in
             Self.environments.map { LedgerScope(bundleId: app, environment: $0) }
-        }
-    }
-
-    /// The roots of the newest documents of all apps.
-    private func newestRoots(_ verifier: AppStoreVerifier) async throws -> UnnotedRoots {
-        var verifier = verifier
-        verifier.apps = .any
-        verifier.environments = Set(Self.environments)
-        verifier.revocation = .notChecked
-        verifier.onCheck = nil
-        var found = UnnotedRoots()
-        for environment in Self.environments {
-            let documents = try await storage.documents(
-                .newest(in: environment, among: Self.searchLimit), limit: Self.newestDocuments)
-            let results = await Evidence.verify(documents, by: verifier)
-            for (document, result) in zip(documents, results) {
-                try found.add(document, result, trusted: verifier.roots)
-            }
-        }
-        return found
-    }
-}
-
-extension UnnotedRoots {
-    /// Adds the roots of a stored document.
-    ///
-    /// - Throws: `LedgerStorageError.otherRoots` if the document does not verify.
-    @inline(never)
-    fileprivate mutating func add(
-        _ document: StoredDocument, _ result: Result<VerifiedAgain, DocumentFault>, trusted: TrustRoots
-    ) throws(LedgerStorageError) {
-        switch result {
-        case .success(.evidence(let evidence)):
-            guard let evidence else { return }
-            for part in evidence.parts + [evidence] { add(part, unlessIn: [:]) }
-        case .success(.renewalInfo(let renewalInfo)):
-            if let anchor = renewalInfo.anchor { anchors[document.scope, default: []].insert(anchor) }
-        case .failure(let fault):
-            throw LedgerStorageError(
-                .otherRoots,
-                """
-                The document \(document.name) in the ledger does not verify (\(fault.message)), and the configuration \
-                trusts \(trusted.anchors.sentence): choose another database. If you pass --trust-other-roots to \
-                quittance serve once, the purchases in the ledger go on counting as if they were genuine
-                """)
         }
     }
 }

@@ -95,14 +95,14 @@ public struct ConsumptionQuestion: Codable, Hashable, Sendable {
     public var answeredAt: Timestamp?
     /// The app's information about this transaction.
     public var information = ConsumptionInformation()
-    /// The signing date of the last request, from which ``requestedAt`` was computed; `nil` for a request stored by an
-    /// earlier version.
-    var signedDate: Timestamp?
-    /// The dates of the requests and decisions about the transaction; `nil` for a request stored by an earlier version.
-    var refund: RefundDates?
+    /// The signing date of the last request, from which ``requestedAt`` was computed.
+    let signedDate: Timestamp
+    /// The dates of the requests and decisions about the transaction.
+    var refund = RefundDates()
 
-    public init(requestedAt: Timestamp) {
-        self.requestedAt = requestedAt
+    init(signedDate: Timestamp, at now: Timestamp) {
+        self.signedDate = signedDate
+        requestedAt = min(signedDate, now)
     }
 
     /// How long a request and its outcome are kept. Apple repeats a request only within a day, but an operator may look

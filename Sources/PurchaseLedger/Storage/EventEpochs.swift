@@ -10,8 +10,7 @@
 
 /// A position in the events of an app: the number of an event and the id of its epoch, such as `130.5f3a9c01d2e4`.
 ///
-/// A bare number, as written by software older than epochs, is a cursor of the epoch with an empty id. Only a ledger
-/// that such software has written has this epoch. The cursor `0` is the beginning of any ledger's events.
+/// The cursor `0`, without an epoch, is the beginning of any ledger's events.
 public struct EventCursor: Hashable, Sendable, RawRepresentable {
     public var rawValue: String
 
@@ -23,7 +22,7 @@ public struct EventCursor: Hashable, Sendable, RawRepresentable {
 extension EventCursor {
     /// The cursor of the event with a number in an epoch.
     ///
-    /// - Parameter epoch: The id of the epoch; empty for a bare number.
+    /// - Parameter epoch: The id of the epoch; empty in a ledger that has no epoch yet.
     public init(_ number: Int64, epoch: String = "") {
         self.init(rawValue: epoch.isEmpty ? "\(number)" : "\(number).\(epoch)")
     }
@@ -37,7 +36,7 @@ extension EventCursor {
         return rawValue.hasSuffix(".") ? nil : number
     }
 
-    /// The id of the epoch; empty if the cursor is a bare number.
+    /// The id of the epoch; empty if the cursor names none.
     public var epoch: String { String(rawValue.drop { $0 != "." }.dropFirst()) }
 }
 
@@ -54,7 +53,7 @@ public enum EventCursorError: Error, Hashable {
 
 /// A period of a ledger in which each number stands for a single event of an app.
 public struct EventEpoch: Hashable, Sendable {
-    /// A text unique among the epochs of all ledgers and apps. Empty for numbers from software older than epochs.
+    /// A text unique among the epochs of all ledgers and apps.
     public var id: String
     /// The last number of the epoch that still stands for the same event in this ledger; `nil` for the newest epoch.
     public var last: Int64?

@@ -112,7 +112,7 @@ public struct StoredDocument: Hashable, Sendable {
     public var wording: Wording?
     /// Whether the document stays although it has a wording; see ``WordedDocument/isPinned``.
     public var isPinned = false
-    /// A token (JWS) as it arrived, or a receipt in canonical form. Earlier versions stored receipts as they arrived.
+    /// A token (JWS) as it arrived, or a receipt in canonical form.
     public var document: [UInt8]
 
     public init(

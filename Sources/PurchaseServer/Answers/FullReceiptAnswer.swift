@@ -77,10 +77,7 @@ struct FullReceiptAnswer: Sendable {
         var response = response
         response.latestReceiptInfo = rows.flatMap { $0.transactions(documents) }
         response.pendingRenewalInfo = rows.compactMap { $0.renewal(documents) }
-        // If the newest receipt is the one in the request, the answer has it in the canonical form that the verifier
-        // made. The stored copy is not used, because an earlier version of the server may have stored a different form.
-        let stored = newest == documents.sent ? nil : documents[newest]
-        response.latestReceipt = Base64.encode(stored ?? receipt.document)
+        response.latestReceipt = Base64.encode(documents[newest] ?? receipt.document)
         return .success(response)
     }
 

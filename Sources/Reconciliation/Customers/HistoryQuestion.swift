@@ -16,8 +16,8 @@ public struct HistoryQuestion: Codable, Hashable, Sendable {
     /// Apple's `revision`, from which the history of the first id continues; `nil` for the beginning of the history.
     var revision: String?
     /// Whether the history of the first id was begun anew, because the App Store refused a revision. This happens once
-    /// at most, because the refusals might never end. `nil` for no.
-    var hasBegunAnew: Bool?
+    /// at most, because the refusals might never end.
+    var hasBegunAnew = false
     /// Whether the pages read so far have a subscription.
     var hasSubscription = false
 }

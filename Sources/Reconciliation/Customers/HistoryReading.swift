@@ -142,12 +142,12 @@ extension HistoryQuestion {
         transactions.removeFirst()
         revision = nil
         hasSubscription = false
-        hasBegunAnew = nil
+        hasBegunAnew = false
     }
 
     /// Whether the history may be read from its beginning after the App Store refused Apple's `revision`, from which
     /// the reading continued.
-    fileprivate var mayBeginAnew: Bool { revision != nil && hasBegunAnew != true }
+    fileprivate var mayBeginAnew: Bool { revision != nil && !hasBegunAnew }
 
     fileprivate mutating func beginAnew() {
         revision = nil

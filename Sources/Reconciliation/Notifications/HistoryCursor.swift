@@ -13,9 +13,9 @@ public struct HistoryStretch: Codable, Hashable, Sendable {
     public var start: Timestamp
     /// The end of the stretch.
     public var end: Timestamp
-    /// How many times in a row the App Store has refused to show the beginning of the stretch; `nil` for none. Refusals
-    /// of a start date older than ``HistoryCursor/certainPast`` do not count, because they are believed at once.
-    var refusals: Int?
+    /// How many times in a row the App Store has refused to show the beginning of the stretch. Refusals of a start date
+    /// older than ``HistoryCursor/certainPast`` do not count, because they are believed at once.
+    var refusals = 0
 }
 
 /// The stored position in the notification history of an app and environment.
@@ -34,10 +34,10 @@ public struct HistoryCursor: Codable, Hashable, Sendable {
     public internal(set) var unread: HistoryStretch?
     /// The time at which the last re-reading of recent days was planned.
     var lookedAgainAt: Timestamp?
-    /// The stretches still to be re-read; `nil` for none.
-    var again: [HistoryStretch]?
+    /// The stretches still to be re-read.
+    var again: [HistoryStretch] = []
     /// The ``HistoryStretch/refusals`` of the stretch after ``through``.
-    var refusals: Int?
+    var refusals = 0
 
     init() {}
 }
@@ -118,9 +118,8 @@ extension HistoryCursor {
     /// If a day has passed, plans to re-read the last days, and to request the unread stretch again.
     mutating func lookAgain(at now: Timestamp, in environment: Environment) {
         // Stretches that end in the future were planned while the clock was ahead. They are dropped and planned anew.
-        again = again.map { $0.filter { $0.end <= now } }
-        if again?.isEmpty == true { again = nil }
-        guard again == nil else { return }
+        again.removeAll { $0.end > now }
+        guard again.isEmpty else { return }
         guard let last = lookedAgainAt else {
             // The first reading counts as the first re-reading.
             lookedAgainAt = now
@@ -144,8 +143,7 @@ extension HistoryCursor {
 
     /// Replaces the first stretch to re-read with its rest.
     mutating func replaceFirst(by rest: HistoryStretch?) {
-        let stretches = [rest].compactMap(\.self) + (again ?? []).dropFirst()
-        again = stretches.isEmpty ? nil : stretches
+        again = [rest].compactMap(\.self) + again.dropFirst()
     }
 
     /// The request for the next window of a stretch.
@@ -190,7 +188,7 @@ extension HistoryCursor {
     ) -> (HistoryStretch?, AppStoreAPIError?) {
         switch result {
         case .read(let pages):
-            refusals = nil
+            refusals = 0
             // The start is computed before `noteLength`, which may double the window and with it the overlap. With the
             // doubled overlap, the next window could begin where this window began.
             let start = request.endDate.advanced(by: .zero - overlap)
@@ -232,8 +230,8 @@ extension HistoryCursor {
         isCertain: Bool
     ) -> (HistoryStretch?, AppStoreAPIError?) {
         var rest = stretch
-        if !isCertain { rest.refusals = (stretch.refusals ?? 0) + 1 }
-        guard isCertain || rest.refusals ?? 0 >= Self.believedRefusals else { return (rest, error) }
+        if !isCertain { rest.refusals += 1 }
+        guard isCertain || rest.refusals >= Self.believedRefusals else { return (rest, error) }
         noteUnread(HistoryStretch(start: max(start, stretch.start), end: end))
         rest.start = end
         return (end < stretch.end ? rest : nil, nil)

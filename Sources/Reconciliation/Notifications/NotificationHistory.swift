@@ -24,7 +24,7 @@ extension Reconciler {
         cursor.lookAgain(at: min(now(), appStoreTime() ?? now()), in: scope.environment)
         try await ledger.prolong(&job, payload: try JSONWriter.bytes(encoding: cursor), at: now())
         try await readAgain(&cursor, &job, until: next)
-        var outcome = job.next(at: cursor.again == nil ? now().advanced(by: historyInterval) : now(), nil)
+        var outcome = job.next(at: cursor.again.isEmpty ? now().advanced(by: historyInterval) : now(), nil)
         outcome.attempts = 0
         return .later(outcome)
     }
@@ -38,7 +38,7 @@ extension Reconciler {
             let result = try await result(of: request, &job)
             let error: AppStoreAPIError?
             (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
-            if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals) }
+            if !result.isRead { try await noteRefusal(&job, window: cursor.window, refusals: rest?.refusals ?? 0) }
             if let error { throw error }
             cursor.through = result.isRead ? request.endDate : rest?.start ?? stretch.end
             // If the App Store refuses the start date, a later one is tried. It is stored only once the App Store has
@@ -55,7 +55,7 @@ extension Reconciler {
 
     /// Re-reads the planned stretches until the next reading is due.
     private func readAgain(_ cursor: inout HistoryCursor, _ job: inout Job, until end: Timestamp) async throws {
-        while let stretch = cursor.again?.first, now() < end {
+        while let stretch = cursor.again.first, now() < end {
             let request = cursor.request(stretch, at: now(), in: scope.environment)
             let result = try await result(of: request, &job)
             let (rest, error) = cursor.rest(of: stretch, after: request, result, at: now())
@@ -86,7 +86,7 @@ extension Reconciler {
 
     /// After a request whose window could not be read, stores the length of the next window and the number of refusals
     /// so far. The position stays until the App Store has accepted a later start date.
-    private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int?) async throws {
+    private func noteRefusal(_ job: inout Job, window: Int64, refusals: Int) async throws {
         var stored = HistoryCursor(of: job)
         stored.window = window
         stored.refusals = refusals

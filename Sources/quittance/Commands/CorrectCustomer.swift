@@ -146,8 +146,8 @@ struct UnmergeCommand: AsyncParsableCommand {
         discussion: """
             The merged customer exists again, with the ids and purchases that it brought along, except those that \
             the other customer has lost since. Grants, attributes, consents, and purchases since the merge stay \
-            with the other customer. A merge with more than 500 purchases, and a merge by an earlier version, \
-            cannot be undone. A server may run meanwhile.
+            with the other customer. A merge with more than 500 purchases cannot be undone. A server may run \
+            meanwhile.
 
               quittance customer unmerge bert --reason 'not the same person' \\
                   --config quittance.json

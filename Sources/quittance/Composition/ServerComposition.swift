@@ -53,7 +53,7 @@ extension Composition {
                     stay, and what they say counts. Omit the option from the next start on
                     """, metadata: ["forgotten": .string(forgotten.sentence)])
             }
-            try await service.ledger.requireRoots(of: service.verifier, at: now())
+            try await service.ledger.requireRoots(service.verifier.roots)
         } catch let error as LedgerStorageError {
             throw Terminal.failure("\(error)")
         }
