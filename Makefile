@@ -2,7 +2,7 @@
 # make demo    starts an App Store simulator and a server beside it, a day in a second
 # make test    runs the tests in debug, but for those that take long without optimisation
 # make tidy    checks within a minute what no compiler checks about sources and pages
-# make check   runs all that CI runs: the format, tests in debug and release, the documentation, the consumer
+# make check   runs all that CI runs: the format, the tidy rules, tests in debug and release, documentation, the consumer
 # make dist    packs the program with Swift's runtime, its licences, manual and completions into dist/
 # make package also makes a Debian package, and tests it and the container image in a minimal Debian: as root
 # make docs    writes the documentation of the libraries to .build/docs
@@ -35,7 +35,7 @@ demo: setup
 	$(BUILD) quittance
 	@exec $(RUN)/quittance demo $(DEMO)
 
-# The format and the tidy rules need no package of others.
+# Needs no package of others, so that it says within a minute what it finds.
 tidy: setup
 	scripts/test --package-path Tests --scratch-path .build-tidy
 
@@ -43,7 +43,7 @@ test: setup-tests
 	scripts/test
 
 # All tests. The optimiser of this compiler has broken throwing functions that debug builds run well. Therefore most tests
-# run twice. The assertions of other packages are on.
+# run twice.
 test-release: setup-tests
 	scripts/test -c release
 
@@ -145,10 +145,9 @@ bench: setup
 limits: setup
 	cd Benchmarks && swift run -c release Limits "$(CASE)"
 
-# Empties the folder that QUITTANCE_BUILD_CACHE names, see scripts/builds.
+# Empties the folder that QUITTANCE_BUILD_CACHE names, see scripts/builds. Let no build run there meanwhile.
 clean-cache:
-	@[ -e "$(QUITTANCE_BUILD_CACHE)/CACHEDIR.TAG" ] || { echo "QUITTANCE_BUILD_CACHE names no cache of builds" >&2; exit 1; }
-	rm -rf "$(QUITTANCE_BUILD_CACHE)"/*
+	@bash -euc '. scripts/builds; : "$${QUITTANCE_BUILD_CACHE:?is not set}"; make_cache; rm -rf "$$QUITTANCE_BUILD_CACHE"/*-*'
 
 setup:
 	@scripts/setup

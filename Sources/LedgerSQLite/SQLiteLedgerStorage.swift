@@ -51,7 +51,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, even if the
     ///     storages are in different processes. The lock is held until the storage is closed.
     ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger of a release or of a newer version,
+    /// - Throws: `LedgerStorageError`: `damaged` if no release wrote the file, or a newer version did,
     ///   `readOnly` if the ledger is of an older version and `upgrades` is false, `unfinishedCopy` if the ledger is an
     ///   unfinished copy, `unavailable` if the ledger is already served, `full` or `unavailable` if a damaged log
     ///   cannot be copied. After an error an existing ledger is unchanged.
@@ -63,7 +63,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
         guard try createIfMissing || LedgerFile(path: path).bytes > 0 else {
             throw SQLiteErrors.damaged("The file is empty")
         }
-        if try LedgerHeader.require(path) != nil {
+        if try LedgerHeader.require(path) {
             try Self.requireUsable(path, mayBeOld: upgrades, mayBeHalf: continuesCopy)
         }
         if createIfMissing { LedgerFile.createPrivately(path) }
@@ -79,7 +79,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     /// Opens a ledger for reading. The file is never changed, even if the ledger is damaged.
     ///
     /// - Parameter path: The path of the file.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger of a release or of a newer version,
+    /// - Throws: `LedgerStorageError`: `damaged` if no release wrote the file, or a newer version did,
     ///   `readOnly` if the ledger is of an older version, `unfinishedCopy` if the ledger is an unfinished copy.
     public convenience init(reading path: String) throws {
         try LedgerFile.requirePlace(path)
@@ -520,7 +520,7 @@ extension SQLiteLedgerStorage {
     /// first commit on. A journal beside the file shows that an attempt was interrupted, which SQLite undoes first.
     private static func create(_ path: String) throws {
         let journal = URL(fileURLWithPath: path).resolvingSymlinksInPath().path + "-journal"
-        guard try LedgerHeader.require(path) == nil || FileManager.default.fileExists(atPath: journal) else { return }
+        guard try !LedgerHeader.require(path) || FileManager.default.fileExists(atPath: journal) else { return }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
         try queue.writeWithoutTransaction { try Schema.migrate($0) }
         try queue.close()

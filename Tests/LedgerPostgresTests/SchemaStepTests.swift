@@ -38,14 +38,6 @@ import Testing
         Int(try database.psql("SELECT version FROM quittance.schema_version"))
     }
 
-    /// Everything in the database, as a dump has it.
-    private static func everything(_ database: TestDatabase) throws -> [Substring] {
-        let outcome = try TestProcess.run(["pg_dump", "-d", database.server.address(database.name)])
-        try #require(outcome.status == 0, "\(outcome.error)")
-        // A dump has a random word of its own in these lines.
-        return outcome.output.split(separator: "\n").filter { !$0.contains("restrict ") }
-    }
-
     @Test func `a ledger takes the steps that it lacks in their order, and a new one takes all`() async throws {
         let (old, new) = (try TestPostgres.database(), try TestPostgres.database())
         _ = try await old.storage()
@@ -98,11 +90,11 @@ import Testing
         _ = try await database.storage()
         try database.psql("UPDATE quittance.schema_version SET version = \(version)")
         try await Self.expectRefusal(
-            of: database, "The version \(version) of this ledger is one that no release wrote.")
+            of: database, "The tables have version \(version), and this is a ledger that no release wrote.")
     }
 
     private static func expectRefusal(of database: TestDatabase, _ reason: String) async throws {
-        let before = try everything(database)
+        let before = try database.dump()
         for (upgrades, continuesCopy) in [(true, false), (true, true), (false, false)] {
             await #expect {
                 _ = try await database.storage(upgrades: upgrades, continuesCopy: continuesCopy)
@@ -111,13 +103,13 @@ import Testing
                 return error?.code == .damaged && error?.isPassing == false && error?.message.contains(reason) == true
             }
         }
-        #expect(try everything(database) == before)
+        #expect(try database.dump() == before)
     }
 
     @Test func `a ledger on the search path is not passed over for a new one, unless a schema is named`() async throws {
         let database = try TestPostgres.database()
         _ = try await database.storage { $0.schema = "public" }
-        let before = try Self.everything(database)
+        let before = try database.dump()
         for upgrades in [true, false] {
             await #expect {
                 _ = try await database.storage(upgrades: upgrades)
@@ -125,7 +117,7 @@ import Testing
                 "\(error)".contains("add schema=public for that ledger, or schema=quittance for a new one")
             }
         }
-        #expect(try Self.everything(database) == before)
+        #expect(try database.dump() == before)
         try await database.storage { $0.schema = "quittance" }.proveWritable()
         try await database.storage().proveWritable()
     }

@@ -150,12 +150,7 @@ import Testing
                 ["migrate"], ["migrate", "--server-role", "postgres"], ["copy", "--to", copy],
                 ["copy", "--database", file, "--to", address] + roots,
             ]
-        try await Self.expectRefusals(commands, of: address) {
-            let outcome = try TestProcess.run(["pg_dump", "-d", address])
-            try #require(outcome.status == 0, "\(outcome.error)")
-            // A dump has a random word of its own in these lines.
-            return outcome.output.split(separator: "\n").filter { !$0.contains("restrict ") }
-        }
+        try await Self.expectRefusals(commands, of: address, database.dump)
         #expect(!FileManager.default.fileExists(atPath: folder.path("copy")))
     }
 }

@@ -142,4 +142,12 @@ package struct TestDatabase: Sendable {
     package let name: String
 
     @discardableResult package func psql(_ sql: String) throws -> String { try server.psql(name, sql) }
+
+    /// Everything in the database, as the lines of `pg_dump`.
+    package func dump() throws -> [Substring] {
+        let outcome = try TestProcess.run(["pg_dump", "-d", server.address(name)])
+        guard outcome.status == 0 else { throw TestServer.Failure(command: "pg_dump", server: outcome.error) }
+        // A dump has a random word of its own in these lines.
+        return outcome.output.split(separator: "\n").filter { !$0.contains("restrict ") }
+    }
 }

@@ -49,7 +49,7 @@ import Testing
         exec 9>"$LOCK"
         flock 9
         scripts/test >output 2>&1 9>&- &
-        until grep -qs 'Waiting until another build' output; do sleep 0.1; done
+        until grep -qs 'Waiting until another build' output || ! kill -0 $!; do sleep 0.1; done
         exec 9>&-
         status=0
         wait $! || status=$?
@@ -63,20 +63,37 @@ import Testing
         let cache = folder.appending(path: "cache")
         let clones = try ["one", "two"].map { try Self.clone(named: $0, in: folder, failing: $0) }
         var outcomes = [try Self.run("scripts/test", ["QUITTANCE_BUILD_CACHE": cache.path], in: clones[0])]
-        func builds(_ suffix: String) throws -> [String] {
-            try FileManager.default.contentsOfDirectory(atPath: cache.path).filter {
-                $0.hasPrefix("debug-") && $0.hasSuffix(".lock") == (suffix == ".lock")
-            }
+        func builds() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: cache.path).filter { $0.hasPrefix("debug-") }.sorted()
         }
-        let lock = cache.appending(path: try #require(try builds(".lock").first)).path
+        let build = try #require(try builds().first)
+        let lock = cache.appending(path: "\(build).lock").path
         outcomes.append(
             try Self.run(Self.waiting, ["QUITTANCE_BUILD_CACHE": cache.path, "LOCK": lock], in: clones[1]))
-        #expect(try builds("").count == 1)
+        #expect(try builds() == [build, "\(build).lock"])
         for (outcome, (own, other)) in zip(outcomes, [(clones[0], clones[1]), (clones[1], clones[0])]) {
             #expect(outcome.status == 1)
             #expect(outcome.output.contains("\(own.path)/Tests/ATests/ATests.swift"), "\(outcome.output)")
             #expect(!outcome.output.contains(other.path), "\(outcome.output)")
         }
+    }
+
+    @Test func `a folder with other files is refused as a cache, and keeps them`() throws {
+        let folder = try Self.temporaryFolder()
+        defer { try? FileManager.default.removeItem(at: folder) }
+        try Data("old".utf8).write(to: folder.appending(path: "release-notes"))
+        let cache = ["QUITTANCE_BUILD_CACHE": folder.path]
+        for script in [". scripts/builds; use_folder debug . .build", "make clean-cache"] {
+            let outcome = try Self.run(script, cache)
+            #expect(outcome.status != 0 && outcome.output.contains("which has other files"), "\(outcome.output)")
+        }
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["release-notes"])
+    }
+
+    @Test func `the limits of CI add up to less than its time`() throws {
+        let text = try String(contentsOf: Repository.root.appending(path: ".ci/run"), encoding: .utf8)
+        let minutes = text.matches(#"_MINUTES=(\d+)"#).compactMap { Int($0[1]) }
+        #expect(minutes.count >= 8 && minutes.reduce(0, +) < 85)
     }
 
     @Test func `a command that never ends is ended at its limit, with all that it started, and is named`() throws {

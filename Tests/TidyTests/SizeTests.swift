@@ -30,9 +30,8 @@ import Testing
     }
 
     private static func files(below folder: String, _ suffix: String) throws -> [String] {
-        let folder = Repository.root.appending(path: folder)
-        return try FileManager.default.subpathsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".\(suffix)") }
-            .map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
+        try Repository.paths(in: folder).filter { $0.hasSuffix(".\(suffix)") }
+            .map { try String(contentsOf: Repository.root.appending(path: $0), encoding: .utf8) }
     }
 
     private func rounded(_ count: Int, to step: Int) -> Int { (count + step - 1) / step * step }

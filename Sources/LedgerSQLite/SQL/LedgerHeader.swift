@@ -14,20 +14,21 @@ enum LedgerHeader {
 
     /// Requires that a ledger, or a file in which a ledger can still be made, is at a path.
     ///
-    /// - Returns: The version of the ledger; `nil` if the file is missing or empty. If the log has a later step, the
+    /// - Returns: Whether the file has a ledger. It has none if it is missing or empty. If the log has a later step, the
     ///   version in the log counts, see ``Schema/requireLedger(_:orHalf:)``.
-    /// - Throws: `LedgerStorageError`: `damaged` if the file is no ledger of a release, or of a newer version;
+    /// - Throws: `LedgerStorageError`: `damaged` if no release wrote the file, or a newer version did;
     ///   `unavailable` if the file cannot be read.
     @discardableResult
-    static func require(_ path: String) throws -> Int? {
-        guard FileManager.default.fileExists(atPath: path) else { return nil }
+    static func require(_ path: String) throws -> Bool {
+        guard FileManager.default.fileExists(atPath: path) else { return false }
         let header = try read(path)
         // If the power fails while the first pages are written, zeros may be left in their place. SQLite then undoes
         // their transaction by its journal.
-        if header.allSatisfy({ $0 == 0 }) { return nil }
+        if header.allSatisfy({ $0 == 0 }) { return false }
         guard header.count == size, header.starts(with: magic) else {
             throw SQLiteErrors.damaged("The file is no database")
         }
+        // `application_id` and `user_version`, at their places in SQLite's file format.
         let (application, version) = header.withUnsafeBytes { ($0.word(68), $0.word(60)) }
         guard application == Schema.applicationID else {
             throw application == 0
@@ -35,7 +36,7 @@ enum LedgerHeader {
                 : SQLiteErrors.damaged("The file has the database of another program, and no ledger")
         }
         try Schema.steps.require(Int(version))
-        return Int(version)
+        return true
     }
 
     /// Reads through SQLite's own handle, because closing any other handle would release the locks that SQLite has on

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
+import PurchaseLedger
+
 /// The tables of a new ledger: the first of the ``steps``.
 ///
 /// A field of a fact about a transaction is a column of `statements` and `residue`, and a field of a chain (a purchase
 /// with its renewals) is a column of `chains`. Both are listed in the conformance to ``StoredFields``.
 enum Schema {
+    /// The `application_id` of every ledger, by which it is told from the files of other software.
+    static let applicationID: UInt32 = 0x5175_6974
+
+    static let steps = SchemaSteps(baseline: 27, [SchemaStep("baseline", tables)])
+
     static var tables: [String] {
         [apps, epochs, chains, documents, facts, customers, events, records, others, periods]
     }

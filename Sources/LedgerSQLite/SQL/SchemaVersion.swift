@@ -6,11 +6,6 @@ import PurchaseLedger
 // The version of a ledger's tables: the steps that lead to it, and the look at it on an open connection.
 
 extension Schema {
-    /// The `application_id` of every ledger, by which it is told from the files of other software.
-    static let applicationID: UInt32 = 0x5175_6974
-
-    static let steps = SchemaSteps(baseline: 27, [SchemaStep("baseline", tables)])
-
     /// Requires that a connection leads to a ledger that this software reads. A log may have a later step than the
     /// header of the file, so this look follows that of ``LedgerHeader``.
     ///
@@ -43,7 +38,10 @@ extension Schema {
                     return .commit
                 }
             } catch {
-                throw SQLiteErrors.storageError(error).failing(step)
+                let error = SQLiteErrors.storageError(error)
+                throw LedgerStorageError(
+                    error.code, "The step \(step.name) of the ledger's tables failed: \(error.message)",
+                    isPassing: error.isPassing)
             }
         }
     }

@@ -12,7 +12,7 @@ public struct LedgerStorageError: Error, CustomStringConvertible {
         case full
         /// The storage can be read but not written.
         case readOnly
-        /// The storage was damaged, or written by a newer version or by none that was released.
+        /// The storage is damaged, or a newer version or a commit before the first release wrote it.
         case damaged
         /// Some documents in the ledger come from untrusted root certificates, or from roots that must not be mixed
         /// with the roots of new documents. A retry fails until the operator decides which documents count.

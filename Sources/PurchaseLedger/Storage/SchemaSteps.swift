@@ -37,7 +37,7 @@ package struct SchemaSteps: Sendable {
 
     /// - Throws: `LedgerStorageError.damaged` if these steps do not lead on from a version.
     package func require(_ version: Int) throws(LedgerStorageError) {
-        guard version >= baseline else { throw .unreleased("The version \(version) of this ledger is one") }
+        guard version >= baseline else { throw .unreleased("The tables have version \(version), and this is a ledger") }
         guard version <= self.version else {
             throw LedgerStorageError(
                 .damaged,
@@ -59,11 +59,5 @@ extension LedgerStorageError {
             ledger in another place: submissions, notifications and quittance backfill fill it. Make grants, \
             attributes, corrections, API keys and webhook endpoints again, because nothing brings them back
             """)
-    }
-
-    /// The same error with the name of the step that failed.
-    package func failing(_ step: SchemaStep) -> LedgerStorageError {
-        LedgerStorageError(
-            code, "The step \(step.name) of the ledger's tables failed: \(message)", isPassing: isPassing)
     }
 }
