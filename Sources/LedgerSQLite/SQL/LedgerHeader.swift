@@ -14,8 +14,8 @@ enum LedgerHeader {
 
     /// Requires that a ledger, or a file in which a ledger can still be made, is at a path.
     ///
-    /// - Returns: Whether the file has a ledger. It has none if it is missing or empty. If the log has a later step, the
-    ///   version in the log counts, see ``Schema/requireLedger(_:orHalf:)``.
+    /// - Returns: Whether the file has a ledger. It has none if it is missing or empty. If the log has a later step,
+    ///   the version in the log counts, see ``Schema/requireLedger(_:orHalf:)``.
     /// - Throws: `LedgerStorageError`: `damaged` if no release wrote the file, or a newer version did;
     ///   `unavailable` if the file cannot be read.
     @discardableResult

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+import Foundation
+import Testing
+
+/// The entry of all tests.
+///
+/// SwiftPM takes a file of this name for the entry of XCTest, of which there are no tests here. Without the file it would
+/// search an index for them, and to write the index takes a seventh of the compiler's time in debug.
+@main struct AllTests {
+    static func main() async {
+        // SwiftPM asks XCTest for the tests that `--filter` and `--skip` may name.
+        guard !CommandLine.arguments.contains("--dump-tests-json") else {
+            print("swift test cannot choose tests here: use scripts/test --filter NAME")
+            exit(1)
+        }
+        await Testing.__swiftPMEntryPoint() as Never
+    }
+}
