@@ -29,7 +29,7 @@ import Testing
         ),
         (
             "PRAGMA application_id = 0x51756974; PRAGMA user_version = 26; CREATE TABLE apps (id INTEGER)",
-            "The version 26 of this ledger is one that no release wrote."
+            "The tables have version 26, and this is a ledger that no release wrote."
         ),
     ])
     func `a file that is no ledger of a release is refused, and it and its log stay unchanged`(

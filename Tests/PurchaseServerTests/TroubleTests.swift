@@ -245,9 +245,9 @@ private final class Log: LogHandler, Sendable {
             try await group.waitForAll()
         }
         let lines = log.text.split(separator: "\n")
-        // The clock moves with the pauses. Nothing may be attempted any more after the last two, when the test ends.
+        // The clock moves at least a second between two attempts, and on a busy machine some minutes.
         let minutes = Int(clock.now.offset / .seconds(60))
-        #expect(minutes >= 2 && (minutes - 2...minutes + 1).contains(lines.count), "\(minutes) minutes")
+        #expect((2...minutes + 1).contains(lines.count), "\(minutes) minutes")
         #expect(lines.allSatisfy { $0.hasPrefix("error ") && $0.contains("a test") }, "\(lines)")
     }
 
