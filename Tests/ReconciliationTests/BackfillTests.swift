@@ -256,7 +256,9 @@ import TestWorld
     {
         let shop = try await Shop(customers: 2, months: 0, faults: [0: .tokenRefusedFor(2)])
         let ids = shop.customers.map { $0.transactions[0] }
-        let outcomes = try await shop.run([ids[0], ids[1], ids[0]])
+        // One after the other: else the two refusals may be for the first and the third line, which ask about the same.
+        var outcomes: [String] = []
+        for id in [ids[0], ids[1], ids[0]] { outcomes += try await shop.run([id]) }
         #expect(outcomes[0].hasPrefix("credentials: Production refused"), "\(outcomes)")
         #expect(outcomes.dropFirst() == ["taken", "taken"])
     }

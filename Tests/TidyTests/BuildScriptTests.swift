@@ -26,8 +26,10 @@ import Testing
         let clone = folder.appending(path: name)
         try FileManager.default.createDirectory(
             at: clone.appending(path: "Tests/ATests"), withIntermediateDirectories: true)
-        try FileManager.default.copyItem(
-            at: Repository.root.appending(path: "scripts"), to: clone.appending(path: "scripts"))
+        for path in ["scripts", "Tests/XCTMain.swift"] {
+            try FileManager.default.copyItem(
+                at: Repository.root.appending(path: path), to: clone.appending(path: path))
+        }
         let files = [
             "Package.swift": """
             // swift-tools-version:6.1
