@@ -98,7 +98,7 @@ public final class PostgresLedgerStorage: LedgerStorage {
     /// Opens a ledger.
     ///
     /// - Parameters:
-    ///   - upgrades: Whether to take the steps of ``Schema/steps`` that the ledger lacks, and to distribute the tables
+    ///   - upgrades: Whether to take the steps that the tables of the ledger lack, and to distribute the tables
     ///     if the database has Citus.
     ///   - continuesCopy: Whether to open even an unfinished copy of a different ledger, so that the caller can
     ///     continue the copy.

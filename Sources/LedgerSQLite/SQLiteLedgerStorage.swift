@@ -47,7 +47,7 @@ public final class SQLiteLedgerStorage: LedgerStorage {
     ///   - path: The path of the file.
     ///   - createIfMissing: Whether to create a ledger if the file does not exist or is empty. Only the owner may read
     ///     a file that did not exist before; an empty file keeps its permissions.
-    ///   - upgrades: Whether to take the steps of ``Schema/steps`` that the ledger lacks.
+    ///   - upgrades: Whether to take the steps that the tables of the ledger lack.
     ///   - isServed: Whether to lock the ledger, so that only one storage serves the ledger at a time, even if the
     ///     storages are in different processes. The lock is held until the storage is closed.
     ///   - continuesCopy: Whether to open an unfinished copy too, to continue the copy.
